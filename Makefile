@@ -4,6 +4,7 @@
 #   make lab        install into .venv and open JupyterLab on the quickstart notebook
 #   make test       install what the tests need and run those that a person runs: every room, every screen once
 #   make test-all   every test, and which of them are slow
+#   make test-windows   the tests of every room on Windows' own Python, under Wine (tests/windows)
 #   make check      ruff, mypy --strict, import-linter
 #   make soak       every test with full counts on every Python >= 3.11 that is found, and soak-load (hours)
 #   make soak-load  all tests while two busy loops run beside them; TURNS=3 runs them three times in a row
@@ -43,7 +44,7 @@ PYTHONS ?=
 # The environments are made by tasks.py, which knows when one is still right.
 TASKS := .ci/python tasks.py
 
-.PHONY: help lab test test-all check soak soak-load bench shots build-lab docs map mutants site lock
+.PHONY: help lab test test-all test-windows check soak soak-load bench shots build-lab docs map mutants site lock
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -56,6 +57,9 @@ test:
 
 test-all:
 	@$(TASKS) test-all $(ARGS)
+
+test-windows:
+	@tests/windows/run $(ARGS)
 
 check:
 	@$(TASKS) install test

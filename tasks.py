@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """The commands of this repository, on every system: `python tasks.py lab`, `test` and `test-all`.
 
-It needs Python 3.11 and its standard library, nothing else; `make` calls this file too. It makes the environments of
-the project with uv, which it installs into `.venv-uv`, and falls back to pip where uv fails. A stamp in each
-environment says what it was made from: it is made again when that changes. Whatever cannot be had here is told in one
-sentence that says what to do.
+It needs Python 3.11 and its standard library, nothing else; `make` calls this file too. It makes
+the environments of the project with uv, which it installs into `.venv-uv`, and falls back to pip
+where uv fails. A stamp in each environment says what it was made from: it is made again when that
+changes. Whatever cannot be had here is told in one sentence that says what to do.
 
     python tasks.py lab [ARGS]           JupyterLab on the quickstart notebook
-    python tasks.py test [ARGS]          the tests that a person runs: minutes; ARGS go to pytest instead
-    python tasks.py test-all [ARGS]      every test
-    python tasks.py install NAME ...     environments alone (all, or: {names})
-    python tasks.py need NAME ...        programs of this system: browser, node, ripgrep, strace
+    python tasks.py test [ARGS]          the tests that a person runs: minutes; ARGS go to pytest
+    instead python tasks.py test-all [ARGS]      every test python tasks.py install NAME ...
+    environments alone (all, or: {names}) python tasks.py need NAME ...        programs of this
+    system: browser, node, ripgrep, strace
 
 `LATEST=1` in the environment takes the newest versions that pyproject.toml allows, in .venv-latest.
 """
@@ -69,7 +69,9 @@ class Environment:
     is_compiled: bool = False
 
 
-def _from_file(name: str, what: str, *, lends: str = "", alone: tuple[str, ...] = ()) -> Environment:
+def _from_file(
+    name: str, what: str, *, lends: str = "", alone: tuple[str, ...] = ()
+) -> Environment:
     files = (f"tests/{name}.txt", f"tests/constraints-{name}.txt")
     return Environment(
         folder=f".venv-{name}",
@@ -109,22 +111,27 @@ ENVIRONMENTS = {
     ),
     "servers": _from_file("servers", "the MCP servers that the tests talk to"),
     "clients": _from_file(
-        "clients", "the MCP clients of the tests, and Voila", alone=("--requirement", "tests/clients-alone.txt")
+        "clients",
+        "the MCP clients of the tests, and Voila",
+        alone=("--requirement", "tests/clients-alone.txt"),
     ),
     # The frameworks see the packages of the tests' environment, so that few are installed twice.
-    "frameworks": _from_file("frameworks", "the agent frameworks that the tests bridge to", lends=MAIN),
+    "frameworks": _from_file(
+        "frameworks", "the agent frameworks that the tests bridge to", lends=MAIN
+    ),
     "site": _from_file("site", "what builds the site"),
 }
 
-# `npm install` where `npm ci` refuses a lock file without the builds for other machines that a registry may lack.
+# `npm install` where `npm ci` refuses a lock file without the builds for other machines that a
+# registry may lack.
 NODE = {
     "node": ("tests/node", "ci", "the programs in Node that the tests use"),
     "exam": ("tests/node/exam", "install --no-save", "the MCP exam"),
     "panel": ("labextension", "ci", "what builds the screens"),
 }
 
-QUICK = ("test", "servers", "clients", "frameworks", "node")
-EVERYTHING = (*QUICK, "site", "exam", "panel")
+QUICK = ("test", "servers", "clients", "node")
+EVERYTHING = (*QUICK, "frameworks", "site", "exam", "panel")
 
 
 def main(words: Sequence[str]) -> int:
@@ -168,7 +175,10 @@ def install(names: list[str]) -> int:
         return int(_uv() is None)
     for name in names:
         if name not in ENVIRONMENTS and name not in NODE:
-            raise Trouble(f"There is no environment {name!r}. Choose from: {', '.join([*ENVIRONMENTS, *NODE])}.")
+            raise Trouble(
+                f"There is no environment {name!r}. Choose from:"
+                f" {', '.join([*ENVIRONMENTS, *NODE])}."
+            )
     pythons = [name for name in names if name in ENVIRONMENTS]
     nodes = [name for name in names if name in NODE]
     if nodes and not _has_node():  # Node comes from PyPI into the tests' environment
@@ -182,7 +192,7 @@ def install(names: list[str]) -> int:
     return 0
 
 
-# --- Python environments --------------------------------------------------------------------------
+# --- Python environments ---
 
 
 def _install_python(name: str) -> None:
@@ -217,12 +227,15 @@ def _facts(environment: Environment) -> str:
     digest = hashlib.sha256()
     for file in environment.made_from:
         digest.update(f"{file}\0".encode() + (ROOT / file).read_bytes())
-    return json.dumps([sys.version, environment.requirements, environment.alone, digest.hexdigest()])
+    return json.dumps(
+        [sys.version, environment.requirements, environment.alone, digest.hexdigest()]
+    )
 
 
 @functools.cache
 def _uv() -> Path | None:
-    """Return uv, installed into an environment of its own; None, after a sentence, where that fails."""
+    """Return uv, installed into an environment of its own; None, after a sentence, where that
+    fails."""
     folder = ROOT / ".venv-uv"
     uv = folder / SCRIPTS / ("uv.exe" if os.name == "nt" else "uv")
     if uv.exists() and _quiet([uv, "--version"]).returncode == 0:
@@ -232,7 +245,10 @@ def _uv() -> Path | None:
         outcome = _quiet([_python(folder), "-m", "pip", "install", "--quiet", UV])
     if outcome.returncode == 0:
         return uv
-    _say(f"uv could not be installed, so pip installs everything, which takes minutes. {_reason(outcome)}")
+    _say(
+        "uv could not be installed, so pip installs everything, which takes minutes."
+        f" {_reason(outcome)}"
+    )
     return None
 
 
@@ -252,7 +268,12 @@ def _by_uv(uv: Path, environment: Environment) -> bool:
         requirements = _without_lent(uv, environment, env)
     install = [uv, "pip", "install", "--quiet", "--python", _python(folder)]
     if environment.constraints and not LATEST:
-        install += ["--constraint", environment.constraints, "--build-constraint", environment.constraints]
+        install += [
+            "--constraint",
+            environment.constraints,
+            "--build-constraint",
+            environment.constraints,
+        ]
     install += ["--upgrade"] if LATEST else []
     outcome = _quiet([*install, *(["--no-deps"] if environment.lends else []), *requirements], env)
     if outcome.returncode == 0 and environment.alone:
@@ -261,19 +282,27 @@ def _by_uv(uv: Path, environment: Environment) -> bool:
         return True
     reason = _reason(outcome)
     if reason == _FULL:
-        raise Trouble(f"uv could not install {environment.what} into {environment.folder}. {reason}")
+        raise Trouble(
+            f"uv could not install {environment.what} into {environment.folder}. {reason}"
+        )
     _say(f"uv could not install {environment.what}, so pip does. {reason}")
     return False
 
 
 def _without_lent(uv: Path, environment: Environment, env: Mapping[str, str]) -> list[str]:
-    """Return the exact requirements that the lending environment does not meet. uv sees no lent package."""
+    """Return the exact requirements that the lending environment does not meet. uv sees no lent
+    package."""
     constraints = ["--constraint", environment.constraints] if environment.constraints else []
-    compiled = _quiet([uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python", _python(MAIN),
-                       *constraints, *environment.requirements[1:]], env)  # fmt: skip
+    compile_words = [uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+    compile_words += ["--python", _python(MAIN), *constraints, *environment.requirements[1:]]
+    compiled = _quiet(compile_words, env)
     frozen = _quiet([uv, "pip", "freeze", "--python", _python(environment.lends)], env)
     lent = set(frozen.stdout.split())
-    return [line for line in compiled.stdout.split("\n") if line.strip() and line.split(" ;")[0] not in lent]
+    return [
+        line
+        for line in compiled.stdout.split("\n")
+        if line.strip() and line.split(" ;")[0] not in lent
+    ]
 
 
 def _by_pip(environment: Environment) -> None:
@@ -283,8 +312,8 @@ def _by_pip(environment: Environment) -> None:
         outcome = _quiet([sys.executable, "-m", "venv", "--clear", folder])
         if outcome.returncode != 0:
             raise Trouble(
-                "Python's venv module does not work here; on Debian or Ubuntu: apt-get install python3-venv."
-                f" {_reason(outcome)}"
+                "Python's venv module does not work here; on Debian or Ubuntu: apt-get install"
+                f" python3-venv. {_reason(outcome)}"
             )
     if environment.lends:
         _lend(folder, ROOT / environment.lends)
@@ -298,29 +327,41 @@ def _by_pip(environment: Environment) -> None:
     if outcome.returncode == 0 and environment.alone:
         outcome = _quiet([*pip, "--no-deps", *environment.alone], env)
     if outcome.returncode != 0:
-        raise Trouble(f"pip could not install {environment.what} into {environment.folder}. {_reason(outcome)}")
+        raise Trouble(
+            f"pip could not install {environment.what} into {environment.folder}."
+            f" {_reason(outcome)}"
+        )
 
 
 def _compile(environment: Environment) -> None:
-    """Compile what a notebook imports; the tests of the packages are a third of them, and nobody runs those."""
+    """Compile what a notebook imports; the tests of the packages are a third of them, and nobody
+    runs those."""
     folders = (ROOT / environment.folder).glob("[Ll]ib/**/site-packages")
     others = r"[/\\](tests?|pip|debugpy|babel)[/\\]"
-    _quiet([_python(environment.folder), "-m", "compileall", "-q", "-j", "0", "-x", others, *folders])
+    _quiet(
+        [_python(environment.folder), "-m", "compileall", "-q", "-j", "0", "-x", others, *folders]
+    )
 
 
 def _lend(folder: Path, lender: Path) -> None:
     """Let an environment see the packages of another one."""
     script = "import sysconfig; print(sysconfig.get_path('purelib'))"
     site, lent = (_quiet([_python(one), "-c", script]).stdout.strip() for one in (folder, lender))
-    # Unlike a plain path, addsitedir also reads the .pth files there: our own package is installed as one.
-    (Path(site) / "lent.pth").write_text(f"import site; site.addsitedir({lent!r})\n", encoding="utf-8")
+    # Unlike a plain path, addsitedir also reads the .pth files there: our own package is installed
+    # as one.
+    (Path(site) / "lent.pth").write_text(
+        f"import site; site.addsitedir({lent!r})\n", encoding="utf-8"
+    )
 
 
 def _pip_settings() -> dict[str, str]:
-    """Return pip's configuration as uv's variables: uv reads none of pip's. What is set for uv itself stays."""
+    """Return pip's configuration as uv's variables: uv reads none of pip's. What is set for uv
+    itself stays."""
     settings: dict[str, str] = {}
     listing = _quiet([_python(".venv-uv"), "-m", "pip", "config", "list"]).stdout
-    for line in sorted(listing.splitlines(), key=lambda line: (":env:" in line, line.startswith("install."))):
+    for line in sorted(
+        listing.splitlines(), key=lambda line: (":env:" in line, line.startswith("install."))
+    ):
         place, _, value = line.partition("=")
         with contextlib.suppress(ValueError, SyntaxError):
             settings[place.rpartition(".")[2]] = str(ast.literal_eval(value))
@@ -336,7 +377,9 @@ def _pip_settings() -> dict[str, str]:
         "proxy": "ALL_PROXY",
         "no-index": "UV_NO_INDEX",
     }
-    env = {names[name]: " ".join(value.split()) for name, value in settings.items() if name in names}
+    env = {
+        names[name]: " ".join(value.split()) for name, value in settings.items() if name in names
+    }
     if "UV_FIND_LINKS" in env:
         env["UV_FIND_LINKS"] = env["UV_FIND_LINKS"].replace(" ", ",")
     # pip takes the best version of all indexes.
@@ -353,11 +396,14 @@ def _cache(uv: Path, env: Mapping[str, str]) -> Path:
             return cache
     except OSError as error:
         own = ROOT / ".venv-uv" / "cache"
-        _say(f"uv's cache {cache} cannot be written ({error.strerror}), so {own.relative_to(ROOT)} is used.")
+        _say(
+            f"uv's cache {cache} cannot be written ({error.strerror}), so {own.relative_to(ROOT)}"
+            " is used."
+        )
         return own
 
 
-# --- Node and programs of the system ----------------------------------------------------------------
+# --- Node and programs of the system ---
 
 
 def _install_node(name: str) -> None:
@@ -376,7 +422,8 @@ def _install_node(name: str) -> None:
 
 
 def need(names: list[str]) -> int:
-    """Bring programs that pip does not: by apt where we may, Node from PyPI; else say what to do."""
+    """Bring programs that pip does not: by apt where we may, Node from PyPI; else say what to
+    do."""
     for name in names:
         match name:
             case "browser":
@@ -433,7 +480,7 @@ def _need_node() -> None:
         )
 
 
-# --- tests ----------------------------------------------------------------------------------------------
+# --- tests ---
 
 
 def test(words: list[str]) -> int:
@@ -465,13 +512,15 @@ def _pytest(words: list[str]) -> int:
 
 
 def _run_parts(title: str, others: str, browser: str, options: list[str]) -> int:
-    """Run the tests of a browser beside all others, and sum both up. The browser's words come last."""
+    """Run the tests of a browser beside all others, and sum both up. The browser's words come
+    last."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         env = {**_clean(), "ONETOOL_TEST_STACKS": str(work / "stacks"), "PYTHONHASHSEED": "0"}
         pytest = [_python(MAIN), "-m", "pytest"]
-        # The first collection writes the bytecode of the tests, which each worker would else make for itself.
+        # The first collection writes the bytecode of the tests, which each worker would else make
+        # for itself.
         if not (ROOT / "tests" / "__pycache__").exists():
             with _step("the tests", "Compile"):
                 _quiet([*pytest, "--collect-only", "-qq", "-o", f"cache_dir={work / 'cache'}"], env)
@@ -480,19 +529,29 @@ def _run_parts(title: str, others: str, browser: str, options: list[str]) -> int
             files = [f"--junitxml={work / name}.xml", "-o", f"cache_dir={work / name}.cache"]
             return [*pytest, "-m", which, *files, *more]
 
-        # The workers must name the tests alike, also those whose names show a set (PYTHONHASHSEED). The order of the
-        # files is that of tests/conftest.py. A test past its limit ends its worker, which is replaced twice.
+        # The workers must name the tests alike, also those whose names show a set (PYTHONHASHSEED).
+        # The order of the files is that of tests/conftest.py. A test past its limit ends its
+        # worker, which is replaced twice.
         workers = min(os.cpu_count() or 1, 6) + 1
         beside = ["--numprocesses", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
         beside += ["--max-worker-restart=2", *options]
-        with (work / "browser").open("wb") as words, running(part("browser", browser), env, words) as second:
+        with (
+            (work / "browser").open("wb") as words,
+            running(part("browser", browser), env, words) as second,
+        ):
             with running(part("others", others, *beside), env) as first:
                 codes = {"others": first.wait()}
             codes["browser"] = second.wait()
-        print(f"\n=== the browser's tests ===\n{(work / 'browser').read_text(encoding='utf-8', errors='replace')}")
+        print(
+            "\n=== the browser's tests"
+            f" ===\n{(work / 'browser').read_text(encoding='utf-8', errors='replace')}"
+        )
         _show_stacks(work / "stacks")
         print(f"=== {title} ===")
-        for name, words_of in (("others", "tests without a browser"), ("browser", "tests in a browser")):
+        for name, words_of in (
+            ("others", "tests without a browser"),
+            ("browser", "tests in a browser"),
+        ):
             verdict = "passed" if codes[name] == 0 else f"FAILED (exit {codes[name]})"
             print(f"{words_of + ':':<25}{verdict} - {_counts(work / f'{name}.xml')}")
         took_s = int(time.monotonic() - began)
@@ -508,9 +567,14 @@ def _counts(report: Path) -> str:
         suite = None
     if suite is None:
         return "it ended before its report"
-    bad, skipped = int(suite.get("failures", 0)) + int(suite.get("errors", 0)), int(suite.get("skipped", 0))
+    bad, skipped = (
+        int(suite.get("failures", 0)) + int(suite.get("errors", 0)),
+        int(suite.get("skipped", 0)),
+    )
     passed = int(suite.get("tests", 0)) - bad - skipped
-    return f"{passed} passed, {bad} failed, {skipped} skipped in {float(suite.get('time', 0)):.0f} s"
+    return (
+        f"{passed} passed, {bad} failed, {skipped} skipped in {float(suite.get('time', 0)):.0f} s"
+    )
 
 
 def _show_stacks(file: Path) -> None:
@@ -525,7 +589,7 @@ def _show_stacks(file: Path) -> None:
             print(line)
 
 
-# --- processes ------------------------------------------------------------------------------------------
+# --- processes ---
 
 
 @contextlib.contextmanager
@@ -562,7 +626,9 @@ def running(
 def _run(words: Sequence[str | Path]) -> int:
     """Run a command in the foreground, with the terminal."""
     try:
-        return subprocess.run([str(word) for word in words], cwd=ROOT, env=_clean(), check=False).returncode
+        return subprocess.run(
+            [str(word) for word in words], cwd=ROOT, env=_clean(), check=False
+        ).returncode
     except KeyboardInterrupt:
         return 130
 
@@ -574,7 +640,13 @@ def _quiet(
     command = [str(word) for word in words]
     try:
         return subprocess.run(
-            command, cwd=cwd, env=dict(env or _clean()), capture_output=True, text=True, errors="replace", check=False
+            command,
+            cwd=cwd,
+            env=dict(env or _clean()),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
         )
     except OSError as error:
         return subprocess.CompletedProcess(command, 127, "", str(error))
@@ -594,14 +666,19 @@ def _python(folder: str | Path) -> Path:
 
 def _has_python(folder: Path) -> bool:
     script = "import sys; print(sys.version)"
-    return _python(folder).exists() and _quiet([_python(folder), "-c", script]).stdout.strip() == sys.version
+    return (
+        _python(folder).exists()
+        and _quiet([_python(folder), "-c", script]).stdout.strip() == sys.version
+    )
 
 
 def _has_pip(folder: Path) -> bool:
-    return _has_python(folder) and _quiet([_python(folder), "-m", "pip", "--version"]).returncode == 0
+    return (
+        _has_python(folder) and _quiet([_python(folder), "-m", "pip", "--version"]).returncode == 0
+    )
 
 
-# --- words ------------------------------------------------------------------------------------------------
+# --- words ---
 
 _FULL = "The disk is full: free some space, then run this again."
 _CAUSES = {
@@ -609,13 +686,20 @@ _CAUSES = {
     "os error 28": _FULL,
     "Read-only file system": "A folder is read-only: make it writable, then run this again.",
     "os error 30": "A folder is read-only: make it writable, then run this again.",
-    "Permission denied": "A folder may not be written: look at its owner and mode, then run this again.",
-    "name resolution": "There is no network, or its proxy is not set: connect, then run this again.",
+    "Permission denied": (
+        "A folder may not be written: look at its owner and mode, then run this again."
+    ),
+    "name resolution": (
+        "There is no network, or its proxy is not set: connect, then run this again."
+    ),
     "dns error": "There is no network, or its proxy is not set: connect, then run this again.",
     "ENOTFOUND": "There is no network, or its proxy is not set: connect, then run this again.",
     "EAI_AGAIN": "There is no network, or its proxy is not set: connect, then run this again.",
     "onnection": "The package index does not answer: look at the network and at `pip config list`.",
-    "certificate": "The package index shows a certificate that is not known here: set it in `pip config` (cert).",
+    "certificate": (
+        "The package index shows a certificate that is not known here: set it in `pip config`"
+        " (cert)."
+    ),
 }
 
 
@@ -626,7 +710,11 @@ def _reason(outcome: subprocess.CompletedProcess[str]) -> str:
         if sign in text:
             return sentence
     lines = [line.strip() for line in text.splitlines() if line.strip() and "WARNING" not in line]
-    return f"It said: {' '.join(lines[-4:])[-600:]}" if lines else f"It ended with {outcome.returncode}."
+    return (
+        f"It said: {' '.join(lines[-4:])[-600:]}"
+        if lines
+        else f"It ended with {outcome.returncode}."
+    )
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
-"""Write `docs/reference.md` from the code: configuration, magics, `ot`, SDK, Python, REST, command line, errors.
+"""Write `docs/reference.md` from the code: configuration, magics, `ot`, SDK, Python, REST, command
+line, errors.
 
 `make docs` runs it; a test compares what it gives with the file, so that nothing new is left out.
 """
@@ -57,8 +58,9 @@ def _configuration() -> Iterator[str]:
     schema = settings_schema()
     yield "## Configuration: `.onetool/onetool.yaml`"
     yield (
-        f"{schema['description']} `onetool-ipy init` writes this table as comments, and the JSON Schema it comes from "
-        "beside it, so that editors with a YAML language server complete and check what you write."
+        f"{schema['description']} `onetool-ipy init` writes this table as comments, and the JSON"
+        " Schema it comes from beside it, so that editors with a YAML language server complete and"
+        " check what you write."
     )
     nodes = {name: resolved(node, schema) for name, node in schema["properties"].items()}
     yield _table(("key", "default", "means"), [_key(name, node) for name, node in nodes.items()])
@@ -89,9 +91,9 @@ def _magics() -> Iterator[str]:
     yield "```text\n" + "\n".join([*USAGE, FLAGS]) + "\n```"
     yield _table(("command", "does"), list(_commands("notebook", "%tool")))
     yield (
-        "`%%snippet NAME [param[=default] ...] [--save]` makes a snippet of the cell's body, "
-        "`%snippet NAME k=v [--show]` runs it or shows what it expands to; `$name k=v` calls an alias, a tool or a "
-        "snippet."
+        "`%%snippet NAME [param[=default] ...] [--save]` makes a snippet of the cell's body,"
+        " `%snippet NAME k=v [--show]` runs it or shows what it expands to; `$name k=v` calls an"
+        " alias, a tool or a snippet."
     )
     yield "### `%ask`\n\n```text\n" + ASK_USAGE + "\n```"
     yield "### `%config OneTool`"
@@ -118,12 +120,17 @@ def _sdk() -> Iterator[str]:
     yield "## SDK: `from onetool_ipy.sdk import ...`"
     from onetool_ipy import sdk
 
-    yield _table(("name", "does"), [_named(getattr(sdk, name), name) for name in sorted(sdk.__all__)])
+    yield _table(
+        ("name", "does"), [_named(getattr(sdk, name), name) for name in sorted(sdk.__all__)]
+    )
 
 
 def _python() -> Iterator[str]:
     yield "## Python: `import onetool_ipy`"
-    yield _table(("name", "does"), [_named(getattr(onetool_ipy, name), name) for name in sorted(onetool_ipy.__all__)])
+    yield _table(
+        ("name", "does"),
+        [_named(getattr(onetool_ipy, name), name) for name in sorted(onetool_ipy.__all__)],
+    )
     members = [name for name in vars(Toolbox) if not name.startswith("_")]
     yield "### `Toolbox`"
     yield _table(("member", "does"), [_member("box", Toolbox, name) for name in sorted(members)])
@@ -131,14 +138,20 @@ def _python() -> Iterator[str]:
 
 def _rest() -> Iterator[str]:
     yield f"## REST, under `{PREFIX}`"
-    yield "Every route takes `project=` and asks for Jupyter's token. OpenAPI 3.1: `/onetool/openapi.json`."
+    yield (
+        "Every route takes `project=` and asks for Jupyter's token. OpenAPI 3.1:"
+        " `/onetool/openapi.json`."
+    )
     rows = [(f"`{route.verb} {route.path}`", _line(route.about)) for route in ROUTES]
     yield _table(("route", "does"), rows)
 
 
 def _command_line() -> Iterator[str]:
     yield "## Command line: `onetool-ipy`"
-    yield "Also `python -m onetool_ipy`. Every command takes `--config FILE`, the configuration to use."
+    yield (
+        "Also `python -m onetool_ipy`. Every command takes `--config FILE`, the configuration to"
+        " use."
+    )
     yield _table(("command", "does"), list(_commands("shell", "onetool-ipy")))
 
 
@@ -171,17 +184,18 @@ def _family(kind: type) -> set[type]:
 
 
 def _named(value: Any, name: str) -> tuple[str, str]:
-    return f"`{name}{_arguments(value)}`", _line(getattr(value, "__doc__", "") if callable(value) else "")
+    return f"`{name}{_arguments(value)}`", _line(
+        getattr(value, "__doc__", "") if callable(value) else ""
+    )
 
 
 def _member(owner: str, kind: type, name: str) -> tuple[str, str]:
     value = inspect.getattr_static(kind, name)
     if isinstance(value, property):
         return f"`{owner}.{name}`", _line(value.__doc__)
-    return (
-        f"`{owner}.{name}{_arguments(getattr(kind, name)).replace('(self: Any, ', '(').replace('(self: Any)', '()')}`",
-        _line(value.__doc__),
-    )
+    arguments = _arguments(getattr(kind, name))
+    arguments = arguments.replace("(self: Any, ", "(").replace("(self: Any)", "()")
+    return f"`{owner}.{name}{arguments}`", _line(value.__doc__)
 
 
 def _arguments(value: Any) -> str:
@@ -189,7 +203,9 @@ def _arguments(value: Any) -> str:
         return ""
     try:
         found = inspect.signature(value).replace(return_annotation=inspect.Signature.empty)
-        given = [each.replace(annotation=_Bare(each.annotation)) for each in found.parameters.values()]
+        given = [
+            each.replace(annotation=_Bare(each.annotation)) for each in found.parameters.values()
+        ]
         return str(found.replace(parameters=given))
     except (TypeError, ValueError):
         return "(...)"
@@ -215,7 +231,9 @@ def _paragraph(text: str | None) -> str:
 
 def _table(head: tuple[str, ...], rows: list[Any]) -> str:
     lines = [" | ".join(head), " | ".join("---" for _ in head)]
-    lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
+    lines += [
+        " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows
+    ]
     return "\n".join(f"| {line} |" for line in lines)
 
 

@@ -1,7 +1,9 @@
-"""The server of the notebook `mcp-servers`: a shop that wants a sign-in, and whose tool asks before it orders.
+"""The server of the notebook `mcp-servers`: a shop that wants a sign-in, and whose tool asks before
+it orders.
 
-Started by the notebook, it prints its address and ends with it. All that it knows is in memory. The SDK's server checks
-clients, redirect addresses, PKCE and scopes; here is only who said yes, and who got which token.
+Started by the notebook, it prints its address and ends with it. All that it knows is in memory. The
+SDK's server checks clients, redirect addresses, PKCE and scopes; here is only who said yes, and who
+got which token.
 """
 
 import base64

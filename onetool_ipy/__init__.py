@@ -1,6 +1,7 @@
 """One registry of tools for notebooks: find them, call them, keep what they give.
 
-The face of the package: a dozen names and Jupyter's entry functions, all of them loaded when first used.
+The face of the package: a dozen names and Jupyter's entry functions, all of them loaded when first
+used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""open_toolbox(): opens the toolbox of a project: its configuration, pack files, trust, servers and HTTP client.
+"""open_toolbox(): opens the toolbox of a project: its configuration, pack files, trust, servers and
+HTTP client.
 
-`Project` is the parts of a toolbox; `part_builder` builds most of them when they are first needed. Environment, time
-and network come in as arguments here, so that tests pass their own and nothing is patched.
+`Project` is the parts of a toolbox; `part_builder` builds most of them when they are first needed.
+Environment, time and network come in as arguments here, so that tests pass their own and nothing is
+patched.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from onetool_ipy.base import forks
 from onetool_ipy.base.errors import Untrusted
 from onetool_ipy.config.load import Config, load_config
-from onetool_ipy.config.paths import CONFIG_ENV, STATE_ENV, state_base
+from onetool_ipy.config.paths import CONFIG_ENV, HOME_VARIABLES, STATE_ENV, state_base
 from onetool_ipy.config.trust import TRUST_ENV, TrustList
 from onetool_ipy.core.registry import SessionTools
 from onetool_ipy.sources.outline import FILE, OutlineCache
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 Clock = Callable[[], datetime.datetime]
 
-_PLACES = ("HOME", CONFIG_ENV, STATE_ENV, TRUST_ENV, "XDG_STATE_HOME")
+_PLACES = (*HOME_VARIABLES, CONFIG_ENV, STATE_ENV, TRUST_ENV)
 """What of the environment decides where the project and its state are."""
 
 
@@ -55,8 +57,8 @@ def open_toolbox(
     """Open the toolbox of a project. Raises InvalidConfig where its configuration cannot be used.
 
     Args:
-        path: The configuration file, or a project's folder; by default it is looked for (contract 3). A folder without
-            a configuration opens as it would from inside.
+        path: The configuration file, or a project's folder; by default it is looked for (contract
+            3). A folder without a configuration opens as it would from inside.
         env: Environment variables; by default the process's own.
         clock: Gives the time as an aware UTC datetime.
         transport: An httpx transport for everything that goes out.
@@ -78,11 +80,14 @@ def open_leniently(
     transport: Any = None,
     cwd: Path | None = None,
 ) -> Toolbox:
-    """`open_toolbox` for a notebook: what is good opens, the rest are problems of the configuration.
+    """`open_toolbox` for a notebook: what is good opens, the rest are problems of the
+    configuration.
 
-    `cwd` is the folder to look from, where that is not the process's own: a server has the notebooks' folders.
+    `cwd` is the folder to look from, where that is not the process's own: a server has the
+    notebooks' folders.
     """
-    # Keep Python's handler of last resort from printing our log: a library adds a handler that does nothing.
+    # Keep Python's handler of last resort from printing our log: a library adds a handler that does
+    # nothing.
     logger = logging.getLogger("onetool_ipy")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
@@ -100,7 +105,8 @@ def open_leniently(
 
 
 def _open_again(path: Path | None, project: Path, places: Mapping[str, str]) -> Toolbox:
-    """Open the toolbox of the same project in another process. Its secrets are read there, not sent."""
+    """Open the toolbox of the same project in another process. Its secrets are read there, not
+    sent."""
     return open_leniently(path, env={**os.environ, **places}, cwd=project)
 
 
@@ -147,7 +153,9 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     for name, entry in config.settings.servers.items():
         definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s)
         is_allowed = is_free or name in approved
-        definitions.append(definition if is_allowed else replace(definition, is_allowed=False, trusted=False))
+        definitions.append(
+            definition if is_allowed else replace(definition, is_allowed=False, trusted=False)
+        )
     return definitions
 
 
@@ -159,7 +167,8 @@ def _working_directory() -> Path:
 
 
 class _BuiltOnce(Generic[_T]):
-    """A part that is built when it is first read, once, under the lock of its owner. Later reads find it in `vars`."""
+    """A part that is built when it is first read, once, under the lock of its owner. Later reads
+    find it in `vars`."""
 
     def __init__(self, build: Callable[[Any], _T]) -> None:
         self._build = build
@@ -179,7 +188,12 @@ class Project:
     """The parts of a toolbox: a project as one reading of its configuration has it."""
 
     def __init__(
-        self, path: Path | None, env: Mapping[str, str], clock: Clock | None, cwd: Path | None, box: Toolbox
+        self,
+        path: Path | None,
+        env: Mapping[str, str],
+        clock: Clock | None,
+        cwd: Path | None,
+        box: Toolbox,
     ) -> None:
         self.box = box
         self.env = env
@@ -217,7 +231,9 @@ class Project:
     stores: _BuiltOnce[Stores] = _BuiltOnce(lambda project: project._builder.stores())
     registry: _BuiltOnce[Registry] = _BuiltOnce(lambda project: project._builder.registry())
     executor: _BuiltOnce[Executor] = _BuiltOnce(lambda project: project._builder.executor())
-    resolver: _BuiltOnce[Resolver] = _BuiltOnce(lambda project: project._builder.resolver(project.registry))
+    resolver: _BuiltOnce[Resolver] = _BuiltOnce(
+        lambda project: project._builder.resolver(project.registry)
+    )
     bundles: _BuiltOnce[Bundles] = _BuiltOnce(lambda project: project._builder.bundles())
 
     def inventory(self) -> Inventory:
@@ -225,7 +241,8 @@ class Project:
         return self._builder.inventory()
 
     def expire(self) -> None:
-        """Let the registry list its tools again. Parts that are not built yet will see the change anyway."""
+        """Let the registry list its tools again. Parts that are not built yet will see the change
+        anyway."""
         if "registry" in vars(self):
             self.registry.expire()
 
@@ -245,10 +262,16 @@ class Project:
         """A function, fit for pickling, that opens the same project in another process."""
         paths = self.config.paths
         named = (paths.config_file or paths.project) if self.config.trust.how == "named" else None
-        return partial(_open_again, named, paths.project, {key: self.env[key] for key in _PLACES if key in self.env})
+        return partial(
+            _open_again,
+            named,
+            paths.project,
+            {key: self.env[key] for key in _PLACES if key in self.env},
+        )
 
     def record_trust(self, part: str) -> None:
-        """Put the project on the user's list, with all that reaches out as it is now; or add one part alone."""
+        """Put the project on the user's list, with all that reaches out as it is now; or add one
+        part alone."""
         folder = self.config.paths.project
         before = self._trust_list.get(folder) if part else None
         pins = {kind: dict(named) for kind, named in (before or {}).items()}
@@ -262,15 +285,21 @@ class Project:
         return self._trust_list.remove(self.config.paths.project)
 
     def require_trust(self, file: Path) -> None:
-        """Raise Untrusted unless the user trusts the project; the trust may have ended in another process."""
+        """Raise Untrusted unless the user trusts the project; the trust may have ended in another
+        process."""
         trust = self.config.trust
         if not trust.is_given or trust.has_changed():
             raise Untrusted.of(f"'{file}' was not run: this project is not trusted.")
 
     def adopt_servers(self, servers: Servers) -> None:
-        """End the servers that a reloaded configuration changes, before it takes effect. Nothing is started."""
+        """End the servers that a reloaded configuration changes, before it takes effect. Nothing is
+        started."""
         config = self.config
-        servers.update(_server_definitions(config), wait_s=config.settings.timeouts.mcp_s, hide=config.secrets.hide)
+        servers.update(
+            _server_definitions(config),
+            wait_s=config.settings.timeouts.mcp_s,
+            hide=config.secrets.hide,
+        )
 
     @property
     def pack_names(self) -> tuple[str, ...]:
@@ -279,7 +308,11 @@ class Project:
         packs = list(self.files.pack_names()) if self.files is not None else []
         declared = [definition.name for definition in config.settings.tools if definition.name]
         packs += [name.partition(".")[0] if "." in name else "config" for name in declared]
-        packs += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
+        packs += [
+            name
+            for name, server in config.settings.servers.items()
+            if server.data.get("enabled", True)
+        ]
         if os.path.exists(config.paths.bundles):
             from onetool_ipy.bundles.store import stored_slugs
 

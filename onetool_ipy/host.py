@@ -1,12 +1,14 @@
-"""Host: the program that a toolbox runs in, as the toolbox sees it. A notebook has a host of its own.
+"""Host: the program that a toolbox runs in, as the toolbox sees it. A notebook has a host of its
+own.
 
-A toolbox has one host at a time. `Host` itself is the host of a script: nobody watches a call, there is no screen, a
-snippet runs in the namespace of its caller, and a person can be asked where there is a terminal.
+A toolbox has one host at a time. `Host` itself is the host of a script: nobody watches a call,
+there is no screen, a snippet runs in the namespace of its caller, and a person can be asked where
+there is a terminal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base.errors import UsageProblem
@@ -40,7 +42,8 @@ class Screens(Protocol):
         """Return the tool browser, at a tool or a pack if one is named."""
 
     def result(self, shown: object) -> object:
-        """Return the viewer of a result, of a stored result by its handle, or of any other value."""
+        """Return the viewer of a result, of a stored result by its handle, or of any other
+        value."""
 
     def usage(self, period: str = "week", tool: str = "", since: str = "") -> object:
         """Return the usage view of a period, or since a time."""
@@ -50,28 +53,32 @@ class Screens(Protocol):
 
 
 class Host:
-    """What a toolbox asks of the program it runs in; each method here is the answer of a program without a face.
+    """What a toolbox asks of the program it runs in; each method here is the answer of a program
+    without a face.
 
-    `ask` puts a question to the person. Code does not call it: it calls `box.put_question(question)`, or awaits
-    `box.aput_question(question)` on an event loop, in the context of the call that needs the answer (so that a call
-    of a REST or MCP client never asks the person at the kernel). These check and mask the question first.
+    `ask` puts a question to the person. Code does not call it: it calls
+    `box.put_question(question)`, or awaits `box.aput_question(question)` on an event loop, in the
+    context of the call that needs the answer (so that a call of a REST or MCP client never asks the
+    person at the kernel). These check and mask the question first.
 
-        question = Question("server 'shop'", "Which size?", form={"type": "object", "properties": {...}})
-        question = Question("server 'shop'", "Sign in to go on.", url="https://shop.example/consent")
-        reply = box.put_question(question)      # blocks; .action is accept, decline or cancel
-        reply.content                           # of an accepted form: its values, checked against the schema
+        question = Question("server 'shop'", "Which size?", form={"type": "object", "properties":
+        {...}}) question = Question("server 'shop'", "Sign in to go on.",
+        url="https://shop.example/consent") reply = box.put_question(question)      # blocks;
+        .action is accept, decline or cancel reply.content                           # of an
+        accepted form: its values, checked against the schema
 
-    Raises QuestionRefused for what must not be asked (a password, a form that is not flat, an address that is neither
-    https nor loopback, more than a call may ask) and NobodyToAsk where nobody can answer: papermill, nbconvert, REST,
-    an MCP client that cannot ask, no stdin. Stop, or the cancellation of the awaiting task, ends the question at once.
+    Raises QuestionRefused for what must not be asked (a password, a form that is not flat, an
+    address that is neither https nor loopback, more than a call may ask) and NobodyToAsk where
+    nobody can answer: papermill, nbconvert, REST, an MCP client that cannot ask, no stdin. Stop, or
+    the cancellation of the awaiting task, ends the question at once.
     """
 
     notebook = ""
     """The path of the notebook whose cells make the calls, where there is one."""
 
-    def listen(self, call: ToolCall) -> CallListener | None:  # noqa: ARG002 - the signature is the host's
-        """Return the listener of a call that a person makes, if anybody watches it."""
-        return None
+    listen: Callable[[ToolCall], CallListener | None] | None = None
+    """Returns the listener of a call that a person makes, if anybody watches it. None where nobody
+    ever does: a call asks no one then."""
 
     def listen_to_job(self, call: ToolCall) -> JobListener | None:  # noqa: ARG002 - the signature is the host's
         """Return the listener of a call in the background, if anybody watches it."""
@@ -84,7 +91,8 @@ class Host:
         """Hear that the toolbox has new parts, or a server of this session more."""
 
     def has_name(self, name: str) -> bool:  # noqa: ARG002 - the signature is the host's
-        """Whether the person's code uses a name for something else, so that a new pack should not take it."""
+        """Whether the person's code uses a name for something else, so that a new pack should not
+        take it."""
         return False
 
     def inputs(self) -> Sequence[str]:
@@ -95,9 +103,11 @@ class Host:
         """Let the person trust the project, before the call that needs it is refused."""
 
     def ask(self, question: Question) -> Reply:
-        """Put a checked question to the person and wait for the reply. Raises NobodyToAsk. Called in any thread.
+        """Put a checked question to the person and wait for the reply. Raises NobodyToAsk. Called
+        in any thread.
 
-        Stop, or the end of the call that asks (`background.require_wanted`), takes the question back.
+        Stop, or the end of the call that asks (`background.require_wanted`), takes the question
+        back.
         """
         from onetool_ipy.terminal import ask_in_terminal  # late: few scripts ask
 
@@ -127,7 +137,8 @@ def snippet_file(snippet: str) -> str:
 
 
 def run_source(source: str, name: str, namespace: dict[str, object]) -> object:
-    """Run a snippet's Python code and return the value of its last expression. Raises UsageProblem for bad syntax."""
+    """Run a snippet's Python code and return the value of its last expression. Raises UsageProblem
+    for bad syntax."""
     import ast
     import linecache
 
@@ -137,10 +148,15 @@ def run_source(source: str, name: str, namespace: dict[str, object]) -> object:
         tree = ast.parse(source, filename)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         steps = compile(tree, filename, "exec")
-        value = compile(ast.Expression(last.value), filename, "eval") if isinstance(last, ast.Expr) else None
+        value = (
+            compile(ast.Expression(last.value), filename, "eval")
+            if isinstance(last, ast.Expr)
+            else None
+        )
     except (SyntaxError, ValueError) as exc:
         raise UsageProblem(
-            f"The snippet '{name}' does not expand to Python: {exc}", hint=f"See it with: %snippet {name} --show"
+            f"The snippet '{name}' does not expand to Python: {exc}",
+            hint=f"See it with: %snippet {name} --show",
         ) from exc
     exec(steps, namespace)
     return eval(value, namespace) if value is not None else None  # noqa: S307 - the same

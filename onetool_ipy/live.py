@@ -1,4 +1,5 @@
-"""`from onetool_ipy.live import brave`: the pack of that name in the current toolbox, anywhere in a program."""
+"""`from onetool_ipy.live import brave`: the pack of that name in the current toolbox, anywhere in a
+program."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def __getattr__(name: str) -> Any:
     if pack is None:
         packs = box.registry.known_packs()
         near = did_you_mean(name, packs) or f"There are: {', '.join(packs)}"
-        # `from ... import` replaces an AttributeError by an ImportError without these words, so it gets its own kind.
+        # `from ... import` replaces an AttributeError by an ImportError without these words, so it
+        # gets its own kind.
         asking = sys._getframe(1)
         is_import = opname[asking.f_code.co_code[asking.f_lasti]] == "IMPORT_FROM"
         raise (ImportError if is_import else AttributeError)(f"No pack '{name}'. {near}")

@@ -1,7 +1,8 @@
-"""PartBuilder: builds the registry, the executor, the stores and the bundles of a toolbox, and wires them.
+"""PartBuilder: builds the registry, the executor, the stores and the bundles of a toolbox, and
+wires them.
 
-`assemble` imports it when a toolbox first needs one of them, so that opening one stays cheap. What is imported inside
-functions here loads httpx, pydantic or SQLite, which not every toolbox needs.
+`assemble` imports it when a toolbox first needs one of them, so that opening one stays cheap. What
+is imported inside functions here loads httpx, pydantic or SQLite, which not every toolbox needs.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.base.records import collector_paused, once
-from onetool_ipy.bundles.source import BundleContext, BundleTools, RunnerDependencies, Switched, http_hosts
+from onetool_ipy.bundles.source import (
+    BundleContext,
+    BundleTools,
+    RunnerDependencies,
+    Switched,
+    http_hosts,
+)
 from onetool_ipy.config.load import Config, needs_approval
 from onetool_ipy.config.paths import FOLDER, STATE_VERSION, state_bases
 from onetool_ipy.config.trust import real_path
-from onetool_ipy.core.executor import Executor, span
+from onetool_ipy.core.executor import Executor, is_watched, span
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.resolve import Resolver
 from onetool_ipy.core.tool import Source, ToolSpec
@@ -68,12 +75,23 @@ class PartBuilder:
         config, box = self._config, self._box
         roots = [Path(real_path(config.paths.project, root)) for root in config.settings.fs.roots]
         working = os.getcwd if self._project.cwd is None else partial(str, self._project.cwd)
-        # What `fs` never reads: the secrets of this project and of the user, and every state directory.
+        # What `fs` never reads: the secrets of this project and of the user, and every state
+        # directory.
         users = config.home / FOLDER / "secrets.yaml"
-        secrets = (users,) if config.paths.secrets_file is None else (config.paths.secrets_file, users)
-        state = config.paths.state.parent if config.paths.state.name == STATE_VERSION else config.paths.state
+        secrets = (
+            (users,) if config.paths.secrets_file is None else (config.paths.secrets_file, users)
+        )
+        state = (
+            config.paths.state.parent
+            if config.paths.state.name == STATE_VERSION
+            else config.paths.state
+        )
         private = fs.Private(secrets, (*state_bases(self._project.env, config.home), state))
-        packs = [*system.packs(self._clock, working), *fs.packs(roots, private, working), ("ot", ot.functions(box))]
+        packs = [
+            *system.packs(self._clock, working),
+            *fs.packs(roots, private, working),
+            ("ot", ot.functions(box)),
+        ]
         builtins = Functions(packs)
 
         def handlers() -> dict[str, dict[str, ToolSpec]]:
@@ -85,7 +103,8 @@ class PartBuilder:
             }
 
         def before_list() -> None:
-            """Start the servers whose tools are not known yet, as far as the user trusts them now."""
+            """Start the servers whose tools are not known yet, as far as the user trusts them
+            now."""
             box.gate.refresh()
             box.servers.prepare()
 
@@ -94,7 +113,9 @@ class PartBuilder:
             *([] if self._project.files is None else [self._project.files]),
             EntryPoints(on_import=self._refresh),
             Declared(config.settings.tools, handlers),
-            BundleTools(self._context, find=self._known, http_timeout_s=config.settings.http.timeout_s),
+            BundleTools(
+                self._context, find=self._known, http_timeout_s=config.settings.http.timeout_s
+            ),
             ServerTools(box.servers),
         ]
         return Registry(
@@ -116,6 +137,7 @@ class PartBuilder:
             prepare=box.gate.prepare,
             in_force=lambda: box.parts.resolver,
             admit=None if config.trust.record is None else box.gate.admit,
+            has_news=config.trust.has_changed,
             require=require_deps(),
             local_s=config.settings.timeouts.local_s,
             mask=config.secrets.mask,
@@ -127,10 +149,9 @@ class PartBuilder:
 
         return Executor(
             owner=box,
-            steps=[
-                *(traced(config.secrets.mask), span(config.secrets.mask)),
-                *([box.lineage.step] if box.log.enabled else []),
-            ],
+            steps=[traced(config.secrets.mask), span(config.secrets.mask)],
+            is_watched=is_watched,
+            find_origin=box.lineage.begin if box.log.enabled else None,
             switched=box.replays.steps,
             record=box.log.recorder(box.lineage),
             background=box.background,
@@ -151,7 +172,11 @@ class PartBuilder:
         output = settings.output
         return Stores(
             results=Results(
-                state / "results", ttl_s=output.result_ttl_s, max_bytes=output.max_store_bytes, clock=clock, mask=mask
+                state / "results",
+                ttl_s=output.result_ttl_s,
+                max_bytes=output.max_store_bytes,
+                clock=clock,
+                mask=mask,
             ),
             log=CallLog(
                 state / "calls",
@@ -207,7 +232,8 @@ class PartBuilder:
 
     @once
     def _context(self) -> BundleContext:
-        """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes a trusted one."""
+        """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes a
+        trusted one."""
         config, box = self._config, self._box
         folder = config.paths.onetool_dir
 
@@ -217,8 +243,13 @@ class PartBuilder:
             return Rules.of(config.settings.http)
 
         def secret(name: str) -> str | None:
-            """Return a secret of the secrets file; a tool from elsewhere must not read the environment."""
-            return config.secrets.get(name) if config.trust.is_given and name in config.secrets.names() else None
+            """Return a secret of the secrets file; a tool from elsewhere must not read the
+            environment."""
+            return (
+                config.secrets.get(name)
+                if config.trust.is_given and name in config.secrets.names()
+                else None
+            )
 
         needs = RunnerDependencies(
             http_client=lambda: box.http_client,
@@ -231,7 +262,10 @@ class PartBuilder:
         )
         trust_it = partial(self._project.record_trust, "")
         return BundleContext(
-            folder or config.paths.project / FOLDER, needs, is_found=folder is not None, on_made=trust_it
+            folder or config.paths.project / FOLDER,
+            needs,
+            is_found=folder is not None,
+            on_made=trust_it,
         )
 
     def _known(self, name: str) -> ToolSpec | None:
@@ -244,6 +278,8 @@ class PartBuilder:
         """Call a tool from inside another one: its value, or its own error."""
         box = self._box
         if box.registry.find(name) is None:
-            raise Unavailable(f"There is no function '{name}' now.", hint="The tool comes back with it.")
+            raise Unavailable(
+                f"There is no function '{name}' now.", hint="The tool comes back with it."
+            )
         result = box.call(name, args, source="tool")
         return result.data if result.error is None else raise_failure(box.host, result)

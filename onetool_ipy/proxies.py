@@ -1,7 +1,9 @@
-"""Packs and tools as plain Python objects: `brave.search(query="x")`, `await brave.search.aio(query="x")`.
+"""Packs and tools as plain Python objects: `brave.search(query="x")`, `await
+brave.search.aio(query="x")`.
 
 Thin over the toolbox they belong to: a call here is like any other. `ot` is a pack too, with two
-differences: error texts that spec 001 wants returned are returned, and `ot.run` is the Python twin of `$`.
+differences: error texts that spec 001 wants returned are returned, and `ot.run` is the Python twin
+of `$`.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
 
 
 class CallingToolbox(Protocol):
-    """What packs and tools as Python objects need of their toolbox. A reload replaces most of it."""
+    """What packs and tools as Python objects need of their toolbox. A reload replaces most of
+    it."""
 
     host: Host
 
@@ -58,7 +61,9 @@ class CallingToolbox(Protocol):
     @property
     def replays(self) -> Replays: ...
 
-    def resolve(self, tool: str, args: Arguments | None = None, *, source: CallSource = ...) -> ResolvedCall: ...
+    def resolve(
+        self, tool: str, args: Arguments | None = None, *, source: CallSource = ...
+    ) -> ResolvedCall: ...
 
     def call(self, tool: ResolvedCall) -> ToolResult: ...
 
@@ -69,7 +74,12 @@ class CallingToolbox(Protocol):
     def read_resource(self, server: str, uri: str) -> ToolResult: ...
 
     def adopt(
-        self, thing: object, pack: str = ..., *, deps: object = ..., read_only: Iterable[str] | str = ...
+        self,
+        thing: object,
+        pack: str = ...,
+        *,
+        deps: object = ...,
+        read_only: Iterable[str] | str = ...,
     ) -> list[str]: ...
 
     def mask(self, text: str) -> str: ...
@@ -78,7 +88,8 @@ class CallingToolbox(Protocol):
 
 
 class PackProxy:
-    """A pack as an object: `brave.search(query="x")`. Names that Python cannot spell: `pack["get-sum"](...)`."""
+    """A pack as an object: `brave.search(query="x")`. Names that Python cannot spell:
+    `pack["get-sum"](...)`."""
 
     def __init__(self, box: CallingToolbox, name: str) -> None:
         self._box = box
@@ -94,10 +105,16 @@ class PackProxy:
         ):
             load = partial(_OFFERS[attribute], self._box, self._name)
             is_list = attribute != "watch"
-            return UnlistedOffers(self._name, load) if is_list and self._box.servers.is_unknown(self._name) else load()
+            return (
+                UnlistedOffers(self._name, load)
+                if is_list and self._box.servers.is_unknown(self._name)
+                else load()
+            )
         proxy = self[attribute]
         if type(proxy) is not UnlistedTool:
-            self.__dict__[attribute] = proxy  # it looks its tool up by itself, whatever becomes of it
+            self.__dict__[attribute] = (
+                proxy  # it looks its tool up by itself, whatever becomes of it
+            )
         return proxy
 
     def __getitem__(self, tool: str) -> ToolProxy:
@@ -115,7 +132,9 @@ class PackProxy:
         return self._box.mask(f"<pack {self._name}: {', '.join(self.__dir__())}>")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PackProxy) and other._name == self._name and other._box is self._box
+        return (
+            isinstance(other, PackProxy) and other._name == self._name and other._box is self._box
+        )
 
     def __hash__(self) -> int:
         return hash((id(self._box), self._name))
@@ -123,11 +142,13 @@ class PackProxy:
     def getdoc(self) -> str:
         """The tools of the pack with their summaries.
 
-        IPython calls `getdoc` of any object for `?` and Shift-Tab. A tool of that name would be called by looking, so
-        it is reached by `pack["getdoc"]` only.
+        IPython calls `getdoc` of any object for `?` and Shift-Tab. A tool of that name would be
+        called by looking, so it is reached by `pack["getdoc"]` only.
         """
         if self._box.servers.is_unknown(self._name):
-            return f"The server '{self._name}' has not been started yet, so its tools are not known."
+            return (
+                f"The server '{self._name}' has not been started yet, so its tools are not known."
+            )
         lines = [f"{spec.signature}\n    {spec.summary}" for spec in self._specs()]
         return printable(self._box.mask("\n".join(lines)))
 
@@ -145,7 +166,11 @@ class PackProxy:
             spec = next(spelled, None)
         if spec is not None:
             return self._proxy(spec)
-        return UnlistedTool(self._box, self._name, tool) if self._box.servers.is_unknown(self._name) else None
+        return (
+            UnlistedTool(self._box, self._name, tool)
+            if self._box.servers.is_unknown(self._name)
+            else None
+        )
 
     def _proxy(self, spec: ToolSpec) -> ToolProxy:
         return ToolProxy(self._box, spec)
@@ -153,7 +178,8 @@ class PackProxy:
 
 @without_secrets
 class UnlistedOffers:
-    """The resources or prompts of a server that has not been listed yet. Using the rows starts the server.
+    """The resources or prompts of a server that has not been listed yet. Using the rows starts the
+    server.
 
     A look starts nothing. Shift-Tab asks for the length of an object, so this has none.
     """
@@ -169,7 +195,9 @@ class UnlistedOffers:
         return self._load()[index]
 
     def __repr__(self) -> str:
-        return printable(f"<not known yet: the server '{self._server}' tells them when they are used>")
+        return printable(
+            f"<not known yet: the server '{self._server}' tells them when they are used>"
+        )
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         rows = self._load()
@@ -177,7 +205,8 @@ class UnlistedOffers:
 
 
 def _listing_of(box: CallingToolbox, server: str) -> ServerListing:
-    """Return what a server offers; starts it if that is not known yet. Raises ToolNotFound with the reason."""
+    """Return what a server offers; starts it if that is not known yet. Raises ToolNotFound with the
+    reason."""
     listing = box.servers.listing(server)
     if listing is None:
         box.gate.require_server(server)
@@ -189,7 +218,8 @@ def _listing_of(box: CallingToolbox, server: str) -> ServerListing:
 
 
 def resources_of(box: CallingToolbox, server: str) -> Listing:
-    """The resources and templates of a server as a table. Starts the server if they are not known yet."""
+    """The resources and templates of a server as a table. Starts the server if they are not known
+    yet."""
     from onetool_ipy.mcp.resources import resource_rows
 
     return Listing(values.map_text(resource_rows(_listing_of(box, server)), box.mask))
@@ -227,7 +257,8 @@ _OFFERS: Mapping[str, Callable[[CallingToolbox, str], Any]] = {
 
 
 class ToolProxy:
-    """A tool as a function: returns the raw value, raises the tool's own exception; `.aio` is its async twin."""
+    """A tool as a function: returns the raw value, raises the tool's own exception; `.aio` is its
+    async twin."""
 
     def __init__(self, box: CallingToolbox, spec: ToolSpec) -> None:
         self._box = box
@@ -263,7 +294,9 @@ class ToolProxy:
         return printable(self._box.mask(f"<tool {self._spec.signature}>"))
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
-        return self._box.resolve(self._known.name, lambda spec: spec.named(args, kwargs), source=_caller())
+        return self._box.resolve(
+            self._known.name, lambda spec: spec.named(args, kwargs), source=_caller()
+        )
 
     def _failed(self, result: ToolResult) -> Any:
         __tracebackhide__ = True
@@ -271,12 +304,21 @@ class ToolProxy:
 
 
 class UnlistedTool(ToolProxy):
-    """A tool of a server whose tools are not listed yet. Looking at it starts nothing; a call starts the server."""
+    """A tool of a server whose tools are not listed yet. Looking at it starts nothing; a call
+    starts the server."""
 
     def __init__(self, box: CallingToolbox, server: str, tool: str) -> None:
-        description = f"A tool of the server '{server}'. The server lists its tools when one of them is called."
+        description = (
+            f"A tool of the server '{server}'. The server lists its tools when one of them is"
+            " called."
+        )
         empty = {"type": "object"}
-        stub = ToolSpec(name=f"{server}.{tool}", description=description, parameters=empty, run=lambda _args: None)
+        stub = ToolSpec(
+            name=f"{server}.{tool}",
+            description=description,
+            parameters=empty,
+            run=lambda _args: None,
+        )
         super().__init__(box, stub)
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
@@ -289,15 +331,20 @@ class UnlistedTool(ToolProxy):
 
 
 class OtProxy(PackProxy):
-    """`ot` for Python code: where spec 001 wants an error text returned, it is returned (ErrorText)."""
+    """`ot` for Python code: where spec 001 wants an error text returned, it is returned
+    (ErrorText)."""
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(name for name in vars(OtProxy) if not name.startswith("_"))})
+        return sorted(
+            {*super().__dir__(), *(name for name in vars(OtProxy) if not name.startswith("_"))}
+        )
 
     def run(self, name: str, /, **params: Any) -> Any:
-        """Do what `$name` does: run a snippet and give its last value, or call a tool and give its ToolResult.
+        """Do what `$name` does: run a snippet and give its last value, or call a tool and give its
+        ToolResult.
 
-        A snippet runs in the notebook's namespace, outside a notebook in that of the caller's module.
+        A snippet runs in the notebook's namespace, outside a notebook in that of the caller's
+        module.
         """
         from onetool_ipy.snippets.definition import Snippet, expand
 
@@ -309,21 +356,30 @@ class OtProxy(PackProxy):
         return self._box.host.run_code(code, target.name, sys._getframe(1).f_globals)
 
     def replay(self, file: str | os.PathLike[str], *, mode: str | None = None) -> Replaying:
-        """Record what calls give the first time, and answer them from the file after: `with ot.replay("calls.jsonl"):`.
+        """Record what calls give the first time, and answer them from the file after: `with
+        ot.replay("calls.jsonl"):`.
 
-        The same call again takes the next answer. Secrets are masked in the file. `mode="auto"` records what is not
-        in the file; `mode="replay"` only answers, which is the default where `$CI` is set; `mode="refresh"` records
-        everything again. `$ONETOOL_REPLAY` names the mode where none is given. `.begin()` and `.end()` do without
-        `with`.
+        The same call again takes the next answer. Secrets are masked in the file. `mode="auto"`
+        records what is not in the file; `mode="replay"` only answers, which is the default where
+        `$CI` is set; `mode="refresh"` records everything again. `$ONETOOL_REPLAY` names the mode
+        where none is given. `.begin()` and `.end()` do without `with`.
         """
         from onetool_ipy.stores.replays import Replaying
 
-        return Replaying(self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now)
+        return Replaying(
+            self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now
+        )
 
     def adopt(
-        self, thing: object, pack: str = "", *, deps: object = None, read_only: Iterable[str] | str = ()
+        self,
+        thing: object,
+        pack: str = "",
+        *,
+        deps: object = None,
+        read_only: Iterable[str] | str = (),
     ) -> list[str]:
-        """Make tools of another framework's tools, of objects, modules or "module:name"; see `Toolbox.adopt`."""
+        """Make tools of another framework's tools, of objects, modules or "module:name"; see
+        `Toolbox.adopt`."""
         return self._box.adopt(thing, pack, deps=deps, read_only=read_only)
 
     def browser(self, tool: str = "", args: dict[str, object] | None = None) -> object:
@@ -331,11 +387,13 @@ class OtProxy(PackProxy):
         return self._screens().browser(tool, args)
 
     def view(self, result: object) -> object:
-        """Open the result viewer on a result, on the stored result with this handle, or on any other value."""
+        """Open the result viewer on a result, on the stored result with this handle, or on any
+        other value."""
         return self._screens().result(result)
 
     def usage(self, period: str = "week", tool: str = "", since: str = "") -> object:
-        """Open the usage view: calls over time, latency, failures; `since` is a time such as `yesterday` or `3d`."""
+        """Open the usage view: calls over time, latency, failures; `since` is a time such as
+        `yesterday` or `3d`."""
         return self._screens().usage(period, tool, since)
 
     def _screens(self) -> Screens:
@@ -346,7 +404,9 @@ class OtProxy(PackProxy):
             self._box.host = _host_here(self._box) or self._box.host
             screens = self._box.host.screens()
         if screens is None:
-            raise UsageProblem("There is no screen here.", hint="In a notebook: %load_ext onetool_ipy")
+            raise UsageProblem(
+                "There is no screen here.", hint="In a notebook: %load_ext onetool_ipy"
+            )
         return screens
 
     def _proxy(self, spec: ToolSpec) -> ToolProxy:
@@ -354,13 +414,16 @@ class OtProxy(PackProxy):
 
 
 class OtTool(ToolProxy):
-    """A tool of the `ot` pack. A tool given to one, as in `ot.map(nb.add, df)`, stands for its name."""
+    """A tool of the `ot` pack. A tool given to one, as in `ot.map(nb.add, df)`, stands for its
+    name."""
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
         def plain(value: Any) -> Any:
             return value._spec.name if isinstance(value, ToolProxy) else value
 
-        return super()._resolve(tuple(map(plain, args)), {name: plain(value) for name, value in kwargs.items()})
+        return super()._resolve(
+            tuple(map(plain, args)), {name: plain(value) for name, value in kwargs.items()}
+        )
 
     def _failed(self, result: ToolResult) -> Any:
         if result.error is not None and isinstance(result.error.exception, Returned):
@@ -369,7 +432,8 @@ class OtTool(ToolProxy):
 
 
 def raise_failure(host: Host, result: ToolResult) -> NoReturn:
-    """Raise what a failed result stands for: the tool's own exception where it has one, else ToolCallError."""
+    """Raise what a failed result stands for: the tool's own exception where it has one, else
+    ToolCallError."""
     __tracebackhide__ = True
     assert result.error is not None
     own = result.error.exception

@@ -1,7 +1,8 @@
 """Toolbox: what a user holds. It owns everything that lives: opens, calls, reloads, closes.
 
-It holds one snapshot of its parts and swaps it as a whole on reload, so a call under way keeps the parts it began
-with. `Parts` is that snapshot; `assemble` makes it. `proxies` make the tools callable as plain Python.
+It holds one snapshot of its parts and swaps it as a whole on reload, so a call under way keeps the
+parts it began with. `Parts` is that snapshot; `assemble` makes it. `proxies` make the tools
+callable as plain Python.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.core.jobs import Job, Jobs
     from onetool_ipy.core.question import Question, Reply
-    from onetool_ipy.host import CallListener
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.messages import ModelClient
     from onetool_ipy.mcp.servers import Servers
@@ -90,10 +89,12 @@ class Parts(GuardedParts, Protocol):
         """A function, fit for pickling, that opens the same project in another process."""
 
     def expire(self) -> None:
-        """Let the registry list its tools again. Parts that are not built yet will see the change anyway."""
+        """Let the registry list its tools again. Parts that are not built yet will see the change
+        anyway."""
 
     def adopt_servers(self, servers: Servers) -> None:
-        """End the servers that these parts define differently, before they are in force. Nothing is started."""
+        """End the servers that these parts define differently, before they are in force. Nothing is
+        started."""
 
     def take_over(self, older: Parts) -> None:
         """Close the parts before; take over the results that they kept in memory."""
@@ -109,10 +110,12 @@ class _Subscriber(NamedTuple):
 
 
 class Toolbox:
-    """Tools from every source, ready to list, look up and call. Use as a context manager, or `close()` it.
+    """Tools from every source, ready to list, look up and call. Use as a context manager, or
+    `close()` it.
 
-    `host` is the program it runs in, `gate` decides what of the project may run. `session_snippets` are those made in
-    this session; they survive a reload. Whoever wants to hear of other tools, or of its end, subscribes.
+    `host` is the program it runs in, `gate` decides what of the project may run. `session_snippets`
+    are those made in this session; they survive a reload. Whoever wants to hear of other tools, or
+    of its end, subscribes.
     """
 
     def __init__(
@@ -246,9 +249,11 @@ class Toolbox:
         check: bool = True,
         call_id: str = "",
     ) -> ResolvedCall:
-        """Find out whether a call may run, and make it ready. `call`, `acall` and `start` take the result.
+        """Find out whether a call may run, and make it ready. `call`, `acall` and `start` take the
+        result.
 
-        What stands in its way is its `failure`. `args` may be a function that reads them as the tool wants them.
+        What stands in its way is its `failure`. `args` may be a function that reads them as the
+        tool wants them.
         """
         if self.is_closed:
             self._require_open()
@@ -258,13 +263,19 @@ class Toolbox:
             hint = "check=False is for a person's own calls."
             raise UsageProblem(f"A call from '{source}' is always checked.", hint=hint)
         arguments = {} if args is None else args
-        return self.parts.resolver.resolve(call_id or self.new_id(), tool, arguments, source, timeout, allow, check)
+        return self.parts.resolver.resolve(
+            call_id or self.new_id(), tool, arguments, source, timeout, allow, check
+        )
 
-    async def aresolve(self, tool: str | ToolCall, args: Arguments | None = None, **options: Any) -> ResolvedCall:
+    async def aresolve(
+        self, tool: str | ToolCall, args: Arguments | None = None, **options: Any
+    ) -> ResolvedCall:
         """`resolve` without blocking the event loop; takes the same options."""
         resolve = partial(self.resolve, tool, args, **options)
         name = tool.name if isinstance(tool, ToolCall) else tool
-        return resolve() if self.parts.resolver.is_quick(name) else await self._in_worker(resolve)
+        source = tool.source if isinstance(tool, ToolCall) else options.get("source", "python")
+        is_quick = self.parts.resolver.is_quick(name, source)
+        return resolve() if is_quick else await self._in_worker(resolve)
 
     def call(
         self,
@@ -278,19 +289,25 @@ class Toolbox:
     ) -> ToolResult:
         """Call a tool. Its failure is data in the result; this never raises for it.
 
-        `check=False` sends the arguments as they are, where the tool's own schema is wrong. It is for a person's calls.
+        `check=False` sends the arguments as they are, where the tool's own schema is wrong. It is
+        for a person's calls.
         """
         resolved = (
             tool
             if isinstance(tool, ResolvedCall)
             else self.resolve(tool, args, source=source, timeout=timeout, allow=allow, check=check)
         )
-        listener = self.host.listen(resolved.call) if current.scope() is None else None
+        listen = self.host.listen
+        listener = None
+        if listen is not None and current.scope() is None:
+            listener = listen(resolved.call)
         if listener is None:
             return self.parts.executor.call(resolved)
-        resolved.heard = listener.heard
-        with _seen_by(listener):
+        resolved.progress = listener.heard
+        try:
             result = self.parts.executor.call(resolved)
+        except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
+            raise listener.stopped(exc).with_traceback(exc.__traceback__) from None
         listener.ended(result.ok)
         return result
 
@@ -308,21 +325,34 @@ class Toolbox:
         resolved = (
             tool
             if isinstance(tool, ResolvedCall)
-            else await self.aresolve(tool, args, source=source, timeout=timeout, allow=allow, check=check)
+            else await self.aresolve(
+                tool, args, source=source, timeout=timeout, allow=allow, check=check
+            )
         )
-        listener = self.host.listen(resolved.call) if current.scope() is None else None
+        listen = self.host.listen
+        listener = None
+        if listen is not None and current.scope() is None:
+            listener = listen(resolved.call)
         if listener is None:
             return await self.parts.executor.acall(resolved)
-        resolved.heard = listener.heard
-        with _seen_by(listener):
+        resolved.progress = listener.heard
+        try:
             result = await self.parts.executor.acall(resolved)
+        except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
+            raise listener.stopped(exc).with_traceback(exc.__traceback__) from None
         listener.ended(result.ok)
         return result
 
     def run(
-        self, tool: str, args: Mapping[str, Any] | None = None, *, timeout: float | None = None, check: bool = True
+        self,
+        tool: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        check: bool = True,
     ) -> ToolResult:
-        """Call a tool as `%tool` does: the result is kept whole, and a failure raises ToolCallError."""
+        """Call a tool as `%tool` does: the result is kept whole, and a failure raises
+        ToolCallError."""
         result = self.call(tool, args, timeout=timeout, check=check)
         if result.error is not None:
             self.host.call_failed(result)
@@ -330,9 +360,15 @@ class Toolbox:
         return result
 
     def read_resource(
-        self, server: str, uri: str, variables: Mapping[str, Any] | None = None, *, source: CallSource = "python"
+        self,
+        server: str,
+        uri: str,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        source: CallSource = "python",
     ) -> ToolResult:
-        """Read a resource of a server, by its uri or by a template and its variables; a call like any other."""
+        """Read a resource of a server, by its uri or by a template and its variables; a call like
+        any other."""
         from onetool_ipy.mcp.resources import reader_name
 
         self.gate.prepare(f"{server}.read", None, source)
@@ -361,9 +397,12 @@ class Toolbox:
         return self.jobs.start(self.parts.executor, resolved, notify=notify)
 
     def resume(self, task: str, *, source: CallSource = "python") -> Job:
-        """Wait in the background for a task that another kernel left at a server, by its id in `servers.tasks()`."""
+        """Wait in the background for a task that another kernel left at a server, by its id in
+        `servers.tasks()`."""
         saved = self.servers.task(task)
-        resolved = self.parts.resolver.resolve(self.new_id(), saved.tool, {"task": saved.id}, source, check=False)
+        resolved = self.parts.resolver.resolve(
+            self.new_id(), saved.tool, {"task": saved.id}, source, check=False
+        )
         resolved.spec = resolved.require().replace(run=lambda _args: self.servers.resume(saved))
         return self.start(resolved)
 
@@ -377,7 +416,8 @@ class Toolbox:
         return self._jobs
 
     def pack(self, name: str) -> PackProxy | None:
-        """The pack of that name, or of one that Python spells so, as an object with its tools as methods; or None."""
+        """The pack of that name, or of one that Python spells so, as an object with its tools as
+        methods; or None."""
         if name == "ot":
             return self.ot
         specs = self.registry.pack(name)
@@ -387,20 +427,30 @@ class Toolbox:
         return PackProxy(self, server) if self.servers.is_unknown(server) else None
 
     def adopt(
-        self, thing: object, pack: str = "", *, deps: object = None, read_only: Iterable[str] | str = ()
+        self,
+        thing: object,
+        pack: str = "",
+        *,
+        deps: object = None,
+        read_only: Iterable[str] | str = (),
     ) -> list[str]:
         """Make tools of this session of what is at hand, and return their names.
 
-        `thing` is a function, a tool or toolkit of another framework, an MCP server in this process, an object (its
-        public methods), a module (its functions), a list of these, or "module:name"; adopted again, it replaces its
-        tools. `pack` is by default its or the framework's name; `deps` go to tools that want a context; `read_only`
-        names the tools that only read.
+        `thing` is a function, a tool or toolkit of another framework, an MCP server in this
+        process, an object (its public methods), a module (its functions), a list of these, or
+        "module:name"; adopted again, it replaces its tools. `pack` is by default its or the
+        framework's name; `deps` go to tools that want a context; `read_only` names the tools that
+        only read.
         """
-        from onetool_ipy.sources.adopted import Adoptions  # late: few notebooks adopt more than functions
+        from onetool_ipy.sources.adopted import (
+            Adoptions,
+        )  # late: few notebooks adopt more than functions
 
         if self._adoptions is None:
             self._adoptions = Adoptions(self.tool_loop.run)
-        specs = self._adoptions.adopt(self.registry, thing, pack=pack, deps=deps, read_only=read_only)
+        specs = self._adoptions.adopt(
+            self.registry, thing, pack=pack, deps=deps, read_only=read_only
+        )
         for spec in specs:
             self.host.adopted(spec)
         return [spec.name for spec in specs]
@@ -408,13 +458,15 @@ class Toolbox:
     def outgoing(self, result: ToolResult) -> Any:
         """The data of a result as it leaves for a model, REST, MCP or the command line.
 
-        What is larger than `output.max_inline_bytes` is stored, and goes as {handle, total_lines, preview}.
+        What is larger than `output.max_inline_bytes` is stored, and goes as {handle, total_lines,
+        preview}.
         """
         import json
 
         settings = self.config.settings.output
         data, plain = result.portable, None
-        # The names of its columns alone make a long table too large, so it is not written out first.
+        # The names of its columns alone make a long table too large, so it is not written out
+        # first.
         least = 0
         if tables.is_dataframe(data):
             least = len(data) * sum(len(str(name)) + 5 for name in data.columns)
@@ -436,27 +488,35 @@ class Toolbox:
     def formats(self, provider: str, allowed: Sequence[str] | None = None) -> list[Json]:
         """The tools as a model's provider wants them declared: openai, ollama, gemini or anthropic.
 
-        In order of registration, those that `allowed` lets through; a tool that is off is not offered. Starts no
-        server: the tools of one that never ran are not among them. Raises UnknownProvider.
+        In order of registration, those that `allowed` lets through; a tool that is off is not
+        offered. Starts no server: the tools of one that never ran are not among them. Raises
+        UnknownProvider.
         """
         from onetool_ipy.llm import formats
 
         specs = self.registry.known()
-        chosen = self.registry.loaded(spec for spec in self.registry.known(allowed) if not spec.disabled)
-        return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in specs]))
+        chosen = self.registry.loaded(
+            spec for spec in self.registry.known(allowed) if not spec.disabled
+        )
+        return formats.declare(
+            provider, formats.offers(chosen, among=[spec.name for spec in specs])
+        )
 
     def export(self, framework: str, allow: Sequence[str] | None = None) -> list[Any]:
-        """Return the tools as objects of another framework: langchain, pydantic-ai, openai-agents or smolagents.
+        """Return the tools as objects of another framework: langchain, pydantic-ai, openai-agents
+        or smolagents.
 
-        Without `allow` these are the tools that only read; with it (names, `pack.*` or `*`) the tools that it names,
-        of which those that may change something carry the framework's mark for a yes.
+        Without `allow` these are the tools that only read; with it (names, `pack.*` or `*`) the
+        tools that it names, of which those that may change something carry the framework's mark for
+        a yes.
         """
         from onetool_ipy.llm.exported import export
 
         return export(self, framework, allow)
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
-        """Return the client of a configured model, by name or the default one. Raises UsageProblem if there is none.
+        """Return the client of a configured model, by name or the default one. Raises UsageProblem
+        if there is none.
 
         Raises Untrusted for a model that the user has not approved.
         """
@@ -478,18 +538,26 @@ class Toolbox:
             background=self.background,
         )
 
-    async def sample(self, system: str, messages: Sequence[tuple[str, str]], max_tokens: int) -> tuple[str, str, str]:
-        """The reply of the default model to (role, text) messages, without tools: the model's name, text and end."""
+    async def sample(
+        self, system: str, messages: Sequence[tuple[str, str]], max_tokens: int
+    ) -> tuple[str, str, str]:
+        """The reply of the default model to (role, text) messages, without tools: the model's name,
+        text and end."""
         from onetool_ipy.llm.messages import Message, System, Turn, User
 
         client = self.model()
-        turns: list[Message] = [Turn(text=text) if role == "assistant" else User(text) for role, text in messages]
-        turn = await client.acomplete([*([System(system)] if system else []), *turns], max_tokens=max_tokens)
+        turns: list[Message] = [
+            Turn(text=text) if role == "assistant" else User(text) for role, text in messages
+        ]
+        turn = await client.acomplete(
+            [*([System(system)] if system else []), *turns], max_tokens=max_tokens
+        )
         return client.name, turn.text, turn.stop
 
     @property
     def ask(self) -> Asker:
-        """Ask a model, which may call tools: `box.ask("...") -> Answer`. Keeps sessions, and what was allowed."""
+        """Ask a model, which may call tools: `box.ask("...") -> Answer`. Keeps sessions, and what
+        was allowed."""
         self._require_open()
         if self._asker is None:
             from onetool_ipy.llm.ask.asker import Asker
@@ -502,11 +570,18 @@ class Toolbox:
         registry = self.registry
         problems = [*self.config.problems_now(), *registry.problems()]
         if self.config.trust.how == "untrusted":
-            problems.append(Problem(str(self.config.paths.project), "This project is not trusted.", TRUST_IT))
+            problems.append(
+                Problem(str(self.config.paths.project), "This project is not trusted.", TRUST_IT)
+            )
         else:
-            # The state of a server says that it is not trusted; the other parts have no state to see it by.
-            withheld = (f"{kind} {name}" for kind, pins in self.config.withheld.items() for name in pins)
-            parts = ", ".join(printable_line(part) for part in withheld if not part.startswith("server "))
+            # The state of a server says that it is not trusted; the other parts have no state to
+            # see it by.
+            withheld = (
+                f"{kind} {name}" for kind, pins in self.config.withheld.items() for name in pins
+            )
+            parts = ", ".join(
+                printable_line(part) for part in withheld if not part.startswith("server ")
+            )
             if parts:
                 message = f"New or changed, and not trusted yet: {parts}."
                 problems.append(Problem(str(self.config.paths.project), message, TRUST_IT))
@@ -523,7 +598,10 @@ class Toolbox:
         problems += self.log.problems()
         problems += _unread_files(self.config)
         mask = self.mask
-        return [p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND) for p in problems]
+        return [
+            p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND)
+            for p in problems
+        ]
 
     def subscribe(
         self,
@@ -532,10 +610,11 @@ class Toolbox:
         states: Callable[[], None] | None = None,
         closing: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
-        """Call `changed` when there may be other tools, `states` when a server has started or ended, in any thread.
+        """Call `changed` when there may be other tools, `states` when a server has started or
+        ended, in any thread.
 
-        `closing` is called before the toolbox closes. Returns a function that ends the subscription; it may be called
-        twice.
+        `closing` is called before the toolbox closes. Returns a function that ends the
+        subscription; it may be called twice.
         """
         subscriber = _Subscriber(changed, states, closing)
         self._subscribers.append(subscriber)
@@ -546,7 +625,8 @@ class Toolbox:
         return unsubscribe
 
     def announce(self, what: Literal["changed", "states"]) -> None:
-        """Tell the subscribers that there may be other tools now, or that a server has started or ended."""
+        """Tell the subscribers that there may be other tools now, or that a server has started or
+        ended."""
         for subscriber in tuple(self._subscribers):
             tell = subscriber.changed if what == "changed" else subscriber.states
             if tell is not None:
@@ -557,9 +637,16 @@ class Toolbox:
         return self.config.secrets.mask(text)
 
     def put_question(self, question: Question) -> Reply:
-        """Put a question to the person, or to the MCP client that made this call, and wait; see `Host`."""
+        """Put a question to the person, or to the MCP client that made this call, and wait; see
+        `Host`."""
         # late: few calls ask
-        from onetool_ipy.core.question import NobodyToAsk, Reply, checked, count_question, form_errors
+        from onetool_ipy.core.question import (
+            NobodyToAsk,
+            Reply,
+            checked,
+            count_question,
+            form_errors,
+        )
 
         here, safe = current.scope(), checked(question.masked(self.mask))
         if here is not None and here.meta is not None:
@@ -567,27 +654,36 @@ class Toolbox:
         if here is not None and here.ask is not None:
             reply = here.ask(safe)
         elif here is not None and here.asked_by in REMOTE:
-            raise NobodyToAsk(f"{safe.subject} asks a person, and the client of this call cannot ask anybody.")
+            raise NobodyToAsk(
+                f"{safe.subject} asks a person, and the client of this call cannot ask anybody."
+            )
         else:
             with clock_stopped():
                 reply = self.host.ask(safe)
-        if reply.action == "accept" and safe.form is not None and form_errors(safe.form, reply.content):
+        if (
+            reply.action == "accept"
+            and safe.form is not None
+            and form_errors(safe.form, reply.content)
+        ):
             return Reply("cancel", note="The values do not fit the form.")
         return reply
 
     async def aput_question(self, question: Question) -> Reply:
-        """`put_question` without blocking the event loop; a cancellation takes the question back."""
+        """`put_question` without blocking the event loop; a cancellation takes the question
+        back."""
         return await self._in_worker(lambda: self.put_question(question))
 
     def _follow_trust(self) -> None:
-        """Read the project again as it is trusted now. A fault in its files is no reason to go on as before."""
+        """Read the project again as it is trusted now. A fault in its files is no reason to go on
+        as before."""
         self._require_open()
         with self._swap:
             fresh = self._build(self)
         self._take(fresh)
 
     def reload(self) -> None:
-        """Build everything again from the files; on a failure keep what was good, and raise InvalidConfig.
+        """Build everything again from the files; on a failure keep what was good, and raise
+        InvalidConfig.
 
         The session's own tools stay. Calls under way end with the parts they began with.
         """
@@ -658,24 +754,13 @@ class Toolbox:
             raise UsageProblem("This toolbox is closed.", hint="Open one with open_toolbox().")
 
 
-@contextmanager
-def _seen_by(listener: CallListener) -> Iterator[None]:
-    """Let a listener decide which exception the caller of a stopped call sees."""
-    try:
-        yield
-    except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
-        raise listener.stopped(exc).with_traceback(exc.__traceback__) from None
-
-
 def _unread_files(config: Config) -> Iterator[Problem]:
     """Name the files of the user's state that cannot be read: nothing is written over them."""
-    for path in (config.paths.state / "favourites.json", config.user_state / "approvals.json"):
+    sessions = config.paths.state / "sessions"
+    paths = [config.paths.state / "favourites.json", config.user_state / "approvals.json"]
+    paths += [sessions / name for name in names_in(sessions) if name.endswith(".json")]
+    for path in paths:
         try:
             read_object(path)
         except StoreError as exc:
             yield Problem(str(path), f"cannot be read: {exc.reason}.", exc.hint)
-    folder = config.paths.state / "sessions"
-    for name in names_in(folder):
-        if ".damaged" in name:
-            message = "a session that could not be read was put aside under this name."
-            yield Problem(str(folder / name), message, "Delete it if you do not need it.")

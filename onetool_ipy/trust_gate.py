@@ -1,10 +1,11 @@
-"""TrustGate: what of a project may run, by what the user trusts. A toolbox asks it before anything of a project starts.
+"""TrustGate: what of a project may run, by what the user trusts. A toolbox asks it before anything
+of a project starts.
 
-`config.trust` knows the user's list. `Inventory` lists what a yes covers, for the trust question (contract 16); it is
-read from the text of the files, nothing is run, and control characters are shown as escapes. The gate decides about one
-tool, server, model or snippet, lets the host ask the person if one is at the keyboard, and follows what the user said
-meanwhile in another process. What may not run is refused with Untrusted. `state` and the lines below it report all
-this to a person.
+`config.trust` knows the user's list. `Inventory` lists what a yes covers, for the trust question
+(contract 16); it is read from the text of the files, nothing is run, and control characters are
+shown as escapes. The gate decides about one tool, server, model or snippet, lets the host ask the
+person if one is at the keyboard, and follows what the user said meanwhile in another process. What
+may not run is refused with Untrusted. `state` and the lines below it report all this to a person.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ _WHY = {
 
 
 class Part(NamedTuple):
-    """One thing that runs a program or reaches out of the project, and that a yes pins: a server, a model, a host ...
+    """One thing that runs a program or reaches out of the project, and that a yes pins: a server, a
+    model, a host ...
 
-    `kind` and `name` are those of `config.trust.Pins`. `text` says what it runs or reaches; `details` are lines with
-    all else that it would get. Every `${NAME}` is shown as written.
+    `kind` and `name` are those of `config.trust.Pins`. `text` says what it runs or reaches;
+    `details` are lines with all else that it would get. Every `${NAME}` is shown as written.
     """
 
     kind: str
@@ -124,20 +126,27 @@ def parts_of(withheld: Pins, approved: Pins, secret_names: Iterable[str]) -> tup
             details += [f"gets the variable {each}" for each in drawn if each not in secrets]
             before = approved.get(kind, {}).get(name)
             changes = () if before is None else tuple(difference(before, pin))
-            parts.append(Part(kind=kind, name=name, text=text, details=tuple(details), changes=changes))
+            parts.append(
+                Part(kind=kind, name=name, text=text, details=tuple(details), changes=changes)
+            )
     return tuple(parts)
 
 
 def _server_part(pin: Pin) -> tuple[str, list[str]]:
-    """Return the whole command line or the address of a server, and lines with the rest of its definition."""
+    """Return the whole command line or the address of a server, and lines with the rest of its
+    definition."""
     words = [as_text(word) for word in (pin.get("command") or "", *_listed(pin.get("args")))]
     details = [f"runs in {as_text(pin['cwd'])}"] if "cwd" in pin else []
     details += [f"sets {key}={value}" for key, value in _pairs(pin.get("env"))]
     details += [f"sends the header {key}: {value}" for key, value in _pairs(pin.get("headers"))]
     details += [f"signs in with {key} {value}" for key, value in _pairs(pin.get("auth"))]
     details += ["may ask your models (sampling)"] if pin.get("sampling") else []
-    details += [f"is told of the folder {as_text(root)} (roots)" for root in _listed(pin.get("roots"))]
-    details += ["is believed when it says that a tool only reads (trusted)"] if pin.get("trusted") else []
+    details += [
+        f"is told of the folder {as_text(root)} (roots)" for root in _listed(pin.get("roots"))
+    ]
+    details += (
+        ["is believed when it says that a tool only reads (trusted)"] if pin.get("trusted") else []
+    )
     return as_text(pin["url"]) if pin.get("url") else shlex.join(words), details
 
 
@@ -150,7 +159,8 @@ def _model_part(pin: Pin) -> tuple[str, list[str]]:
 
 
 def _environment_part(pin: Pin) -> tuple[str, list[str]]:
-    """Return where the tools of a bundle send to in an environment, and lines with what they send there."""
+    """Return where the tools of a bundle send to in an environment, and lines with what they send
+    there."""
     details = [f"signs in with {key} {value}" for key, value in _pairs(pin.get("auth"))]
     details += [f"sets {key}={value}" for key, value in _pairs(pin.get("variables"))]
     return f"its tools send to {as_text(pin.get('base_url') or 'no address')}", details
@@ -164,7 +174,8 @@ _PARTS: dict[str, Callable[[Pin], tuple[str, list[str]]]] = {
 
 
 def _listed(value: object) -> list[object]:
-    """Return a list as it is, and a value that should have been one as its only item. The file is not checked yet."""
+    """Return a list as it is, and a value that should have been one as its only item. The file is
+    not checked yet."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -187,14 +198,16 @@ class GuardedParts(Protocol):
         """Return what of the project a yes would cover, as far as it needs one."""
 
     def record_trust(self, part: str) -> None:
-        """Put the project on the user's list, with all that reaches out as it is now; or add one part alone."""
+        """Put the project on the user's list, with all that reaches out as it is now; or add one
+        part alone."""
 
     def forget_trust(self) -> bool:
         """Take the project off the user's list; False where it was not on it."""
 
 
 class GuardedToolbox(Protocol):
-    """What the gate needs of its toolbox. Most of it is replaced by a reload, so it is read when it is needed."""
+    """What the gate needs of its toolbox. Most of it is replaced by a reload, so it is read when it
+    is needed."""
 
     @property
     def parts(self) -> GuardedParts: ...
@@ -216,7 +229,8 @@ class GuardedToolbox(Protocol):
 
 
 class TrustGate:
-    """Decides what of a toolbox's project may run. `follow` reads the project again as it is trusted now."""
+    """Decides what of a toolbox's project may run. `follow` reads the project again as it is
+    trusted now."""
 
     def __init__(self, box: GuardedToolbox, *, follow: Callable[[], None]) -> None:
         self._box = box
@@ -227,10 +241,12 @@ class TrustGate:
         return self._box.parts.inventory()
 
     def prepare(self, tool: str, spec: ToolSpec | None, source: CallSource) -> bool:
-        """Before a call: let the person say yes where the tool needs one, and start the server of an unknown tool.
+        """Before a call: let the person say yes where the tool needs one, and start the server of
+        an unknown tool.
 
-        Refuses nothing: the call itself is refused. Returns whether there may be other tools now. What a model names
-        starts no server: those that it may use were started when it was told of them.
+        Refuses nothing: the call itself is refused. Returns whether there may be other tools now.
+        What a model names starts no server: those that it may use were started when it was told of
+        them.
         """
         parts = self._box.parts
         if parts.config.trust.record is not None:
@@ -241,17 +257,22 @@ class TrustGate:
         return self._box.parts is not parts
 
     def admit(self, tool: str, spec: ToolSpec | None = None) -> None:
-        """Raise Untrusted for a tool of a project, or of a server in it, that the user does not trust."""
+        """Raise Untrusted for a tool of a project, or of a server in it, that the user does not
+        trust."""
         parts = self._box.parts
         if parts.config.trust.record is None:
             return
         spec = spec or parts.registry.get(tool)
         server = tool.partition(".")[0] if spec is None else spec.server
-        if spec is not None and (spec.origin not in PROJECT_ORIGINS or self._box.session.specs.get(spec.name) is spec):
+        if spec is not None and (
+            spec.origin not in PROJECT_ORIGINS or self._box.session.specs.get(spec.name) is spec
+        ):
             return
         if server and (spec is not None or server in self._box.servers):
             if not self._box.servers.is_allowed(server):
-                raise self._untrusted(f"The tool '{spec.name if spec else tool}' was not run", server)
+                raise self._untrusted(
+                    f"The tool '{spec.name if spec else tool}' was not run", server
+                )
         elif spec is not None and not parts.config.trust.is_given:
             raise self._untrusted(f"The tool '{spec.name}' was not run")
 
@@ -269,7 +290,8 @@ class TrustGate:
         self._admit_project()
 
     def require_snippet(self, name: str) -> None:
-        """Raise Untrusted for a snippet of a project that the user does not trust, and does not say yes to."""
+        """Raise Untrusted for a snippet of a project that the user does not trust, and does not say
+        yes to."""
         if name not in self._box.session_snippets:
             self.require()
 
@@ -284,15 +306,17 @@ class TrustGate:
         self._admit_server(name)
 
     def require_model(self, name: str | None) -> None:
-        """Raise Untrusted for a model that the user has not approved, and does not say yes to; None is the default."""
+        """Raise Untrusted for a model that the user has not approved, and does not say yes to; None
+        is the default."""
         self._ask_for(partial(self._admit_model, name), "magic")
         self._admit_model(name)
 
     def grant(self, part: str = "", *, shown: Inventory | None = None) -> None:
-        """Trust the project from now on, with all that reaches out as it is defined now; or one `part` of it alone.
+        """Trust the project from now on, with all that reaches out as it is defined now; or one
+        `part` of it alone.
 
-        `shown` is what the person saw. Raises UsageProblem where the files hold something else by now, and where there
-        is nothing to trust.
+        `shown` is what the person saw. Raises UsageProblem where the files hold something else by
+        now, and where there is nothing to trust.
         """
         self.follow()
         parts = self._box.parts
@@ -303,11 +327,16 @@ class TrustGate:
             )
         config = parts.config
         if config.trust.how == "no project":
-            raise UsageProblem(f"There is no project in '{config.paths.project}'.", hint="Make one: onetool-ipy init")
+            raise UsageProblem(
+                f"There is no project in '{config.paths.project}'.",
+                hint="Make one: onetool-ipy init",
+            )
         if config.trust.record is None:
             return
         if part and not config.trust.is_pinned:
-            raise UsageProblem("This project is not trusted, so no part of it can be.", hint=TRUST_IT)
+            raise UsageProblem(
+                "This project is not trusted, so no part of it can be.", hint=TRUST_IT
+            )
         parts.record_trust(part)
         self.follow()
 
@@ -319,7 +348,8 @@ class TrustGate:
 
     @contextmanager
     def saving(self, part: str = "") -> Iterator[None]:
-        """Around what a person saves into the project: a `.onetool` folder that this creates is trusted.
+        """Around what a person saves into the project: a `.onetool` folder that this creates is
+        trusted.
 
         So is the part that they add, such as `host api.example.com`, if the project is.
         """
@@ -333,7 +363,8 @@ class TrustGate:
                 self.grant(part)
 
     def refresh(self) -> None:
-        """Before something of the project may start: follow what the user said since, in whatever process."""
+        """Before something of the project may start: follow what the user said since, in whatever
+        process."""
         if self._box.parts.config.trust.has_changed() and not self._box.is_closed:
             self.follow()
 
@@ -355,12 +386,17 @@ class TrustGate:
         return f"{visible(inventory.folder)} is trusted already. {_WHY.get(trust.how, '')}".rstrip()
 
     def question_lines(self, part: str = "") -> list[str]:
-        """The question as lines: what a yes to the project covers, or what one new or changed part of it does."""
+        """The question as lines: what a yes to the project covers, or what one new or changed part
+        of it does."""
         config, inventory = self._box.parts.config, self.inventory()
         folder, body = visible(inventory.folder), inventory.lines()
         if part:
             parts = [each for each in inventory.parts if each.key == part]
-            how = "has changed since you trusted it" if any(each.changes for each in parts) else "is new"
+            how = (
+                "has changed since you trusted it"
+                if any(each.changes for each in parts)
+                else "is new"
+            )
             head = [f"The {visible(part)} of this project {how}:"]
             body = [line for each in parts for line in each.lines()]
         elif config.trust.is_given:
@@ -370,12 +406,17 @@ class TrustGate:
         return [config.secrets.mask(line) for line in (*head, *(f"  {line}" for line in body))]
 
     def covered_lines(self) -> list[str]:
-        """Lines that say what the yes that the person typed covers, or why there is nothing to say yes to."""
+        """Lines that say what the yes that the person typed covers, or why there is nothing to say
+        yes to."""
         if settled := self.settled_line():
             return [settled]
         inventory = self.inventory()
         head = f"{visible(inventory.folder)} is trusted from now on. This covers:"
-        return [head, *(f"  {line}" for line in inventory.lines()), "To take it back, run: %tool trust --remove"]
+        return [
+            head,
+            *(f"  {line}" for line in inventory.lines()),
+            "To take it back, run: %tool trust --remove",
+        ]
 
     def removal_lines(self, *, was_listed: bool) -> list[str]:
         """Lines that say what `--remove` did."""
@@ -405,11 +446,15 @@ class TrustGate:
             return
         if not config.trust.is_given:
             raise self._untrusted(f"The model '{name}' was not asked")
-        raise Untrusted.of(f"The model '{name}' was not asked: it is new or has changed.", model=name)
+        raise Untrusted.of(
+            f"The model '{name}' was not asked: it is new or has changed.", model=name
+        )
 
     def _untrusted(self, what: str, server: str = "") -> Untrusted:
         if server and self._box.parts.config.trust.is_given:
-            return Untrusted.of(f"{what}: the server '{server}' is new or has changed.", server=server)
+            return Untrusted.of(
+                f"{what}: the server '{server}' is new or has changed.", server=server
+            )
         return Untrusted.of(f"{what}: this project is not trusted.")
 
     def _ask_for(self, admit: Callable[[], None], source: CallSource) -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
@@ -23,19 +24,23 @@ from hypothesis import HealthCheck, Phase, settings
 from tests.harness import specs, surroundings
 from tests.harness import wheel as wheels
 from tests.harness.kernel import Kernel, private_kernel
+from tests.harness.project import project
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from tests.harness.lab import Lab
 
+__all__ = ["FAILED", "MARKED", "QUICK", "FreshKernel", "project"]
+
 FreshKernel = Callable[..., Kernel]
 
-# Limits of the tests that need longer than the others (`timeout` in pyproject.toml). The first test with a wheel builds
-# and installs it; a browser's test may be that one.
+# Limits of the tests that need longer than the others (`timeout` in pyproject.toml). The first test
+# with a wheel builds and installs it; a browser's test may be that one.
 CAMPAIGN_S = 6 * 3600
 INSTALLED_S = 600
-# What a test may compute in its own process. A loop without end shows here also where the machine is busy.
+# What a test may compute in its own process. A loop without end shows here also where the machine
+# is busy.
 CPU_S = 120
 
 # Folders whose tests seldom start a process.
@@ -43,8 +48,11 @@ _QUICK = {"bundles", "config", "core", "llm", "net", "render", "stores"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Move the whole session, children included, into a temporary home, where an interrupt is heard."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job, and so each child of it
+    """Move the whole session, children included, into a temporary home, where an interrupt is
+    heard."""
+    if (
+        signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    ):  # a shell's background job, and so each child of it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # A shrinking example may outlive the limit of its test, and would be lost with the worker.
     phases = [phase for phase in Phase if phase is not Phase.shrink]
@@ -58,9 +66,13 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     settings.load_profile("shared")  # before any test is read
     stacks = os.environ.get("ONETOOL_TEST_STACKS")  # of tasks.py, which shows them at its end
-    config.stash[_STACKS] = os.open(stacks, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if stacks else os.dup(2)
+    config.stash[_STACKS] = (
+        os.open(stacks, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if stacks else os.dup(2)
+    )
     if hasattr(faulthandler, "register"):
-        faulthandler.register(signal.SIGPROF, file=config.stash[_STACKS], chain=True)  # then it ends: see _limit_cpu
+        faulthandler.register(
+            signal.SIGPROF, file=config.stash[_STACKS], chain=True
+        )  # then it ends: see _limit_cpu
     config.stash[_HOME] = Path(tempfile.mkdtemp(prefix="onetool-tests-"))
     surroundings.enter(config.stash[_HOME] / "home")
 
@@ -69,13 +81,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Past its limit a test ends its process, and shows where each thread stood.
 
-    pytest-timeout would do so too, but not from a worker of a parallel run, whose output goes nowhere, nor where C code
-    lets no other thread run.
+    pytest-timeout would do so too, but not from a worker of a parallel run, whose output goes
+    nowhere, nor where C code lets no other thread run.
     """
     marker = item.get_closest_marker("timeout")
-    limit_s = float(marker.args[0] if marker else item.config.getoption("timeout") or item.config.getini("timeout"))
+    limit_s = float(
+        marker.args[0]
+        if marker
+        else item.config.getoption("timeout") or item.config.getini("timeout")
+    )
     if limit_s and not item.config.getoption("usepdb"):
-        faulthandler.dump_traceback_later(0.99 * limit_s, exit=True, file=item.config.stash[_STACKS])
+        faulthandler.dump_traceback_later(
+            0.99 * limit_s, exit=True, file=item.config.stash[_STACKS]
+        )
         _limit_cpu(max(CPU_S, limit_s if marker else 0))
     try:
         return (yield)
@@ -92,11 +110,17 @@ def _limit_cpu(seconds: float) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport) -> None:
-    """Name the machine's load beside a test that ended its worker: most likely it was past its limit."""
-    load = ", ".join(f"{one:.1f}" for one in os.getloadavg()) if hasattr(os, "getloadavg") else "not known"
+    """Name the machine's load beside a test that ended its worker: most likely it was past its
+    limit."""
+    load = (
+        ", ".join(f"{one:.1f}" for one in os.getloadavg())
+        if hasattr(os, "getloadavg")
+        else "not known"
+    )
     report.longrepr = (
-        f"{crashitem} ended its worker: past its limit of time or CPU, or it crashed.\n"
-        f"The load of this machine was {load} on {os.cpu_count()} cores. Where its threads stood is shown at the end."
+        f"{crashitem} ended its worker: past its limit of time or CPU, or it crashed.\nThe load of"
+        f" this machine was {load} on {os.cpu_count()} cores. Where its threads stood is shown at"
+        " the end."
     )
 
 
@@ -120,19 +144,39 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Note the spec markers, leave `soak` tests to `make soak`, order the rest, limit the long ones."""
+    """Note the spec markers, leave `soak` tests to `make soak`, order the rest, limit the long
+    ones."""
     config.stash[MARKED] = specs.marked(items)
     config.stash[QUICK] = specs.marked(item for item in items if specs.is_quick(item))
     if listing := config.getoption("--marked-to"):
-        listing.write_text(json.dumps([config.stash[MARKED], config.stash[QUICK]]), encoding="utf-8")
+        listing.write_text(
+            json.dumps([config.stash[MARKED], config.stash[QUICK]]), encoding="utf-8"
+        )
     if not os.environ.get("ONETOOL_SOAK"):
         items[:] = [item for item in items if item.get_closest_marker("soak") is None]
+    for item in items:
+        _leave_to_its_system(item)
     items.sort(key=_turn)
     for item in items:
         if item.get_closest_marker("soak") is not None:
             item.add_marker(pytest.mark.timeout(CAMPAIGN_S), append=False)
         elif item.get_closest_marker("timeout") is None and _takes_long(item):
             item.add_marker(pytest.mark.timeout(INSTALLED_S))
+
+
+def _leave_to_its_system(item: pytest.Item) -> None:
+    """Skip a test that is about another system; its marker says what there is only there."""
+    here = {
+        "linux": sys.platform == "linux",
+        "posix": os.name == "posix",
+        "macos": sys.platform == "darwin",
+        "windows": os.name == "nt",
+    }
+    for name, is_here in here.items():
+        for marker in item.iter_markers(name):
+            (reason,) = marker.args
+            if not is_here:
+                item.add_marker(pytest.mark.skip(reason=f"{name} only: {reason}"))
 
 
 def _turn(item: pytest.Item) -> int:
@@ -143,17 +187,27 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Ten thousand collected tests stay until the end: no garbage collection looks at them again."""
+    """Ten thousand collected tests stay until the end: no garbage collection looks at them
+    again."""
     gc.collect()
     gc.freeze()
 
 
 def _takes_long(item: pytest.Item) -> bool:
-    return item.get_closest_marker("browser") is not None or "wheel" in getattr(item, "fixturenames", ())
+    return item.get_closest_marker("browser") is not None or "wheel" in getattr(
+        item, "fixturenames", ()
+    )
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """After a run of everything, say how many scenarios have a test and where some have none."""
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """After a run of everything, say how many scenarios have a test and where some have none; and
+    what the guard's benchmark measured, wherever it ran."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in getattr(report, "user_properties", ()):
+            if name == "guard" and report.when == "call":
+                terminalreporter.write_line(f"Guard: {value}")
     is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if not is_whole or MARKED not in config.stash:
         return
@@ -205,8 +259,11 @@ def installed_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> wh
 
 
 @pytest.fixture(scope="session")
-def shared_lab(installed_wheel: wheels.Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """JupyterLab from the installed wheel, for those who keep a notebook open over several tests."""
+def shared_lab(
+    installed_wheel: wheels.Installed, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """JupyterLab from the installed wheel, for those who keep a notebook open over several
+    tests."""
     from tests.harness.lab import Lab  # Playwright is only for those who need a browser
 
     server = Lab(installed_wheel, tmp_path_factory.mktemp("lab"))

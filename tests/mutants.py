@@ -1,11 +1,14 @@
-"""Change the package at random places, one at a time, and see whether the tests of the changed module's name notice.
+"""Change the package at random places, one at a time, and see whether the tests of the changed
+module's name notice.
 
-`make mutants` takes 100 places with a fixed seed: a call that is left out, a function that returns None, a comparison
-turned round, `and` for `or`, a dropped `not`, another returned constant. A place is drawn by its own text, so a change
-of one file leaves the places of the others as they were. Each change is written into the working tree, which must be
-clean, and taken back afterwards. What the tests of the module's name do not notice, those of its room may: both are
-counted. A test that fails without the change as well judges nothing. `ARGS="--count 20 --seed 3"` takes other places,
-`--only stores/` those below a folder. Every survivor is printed, and every module without a test of its name.
+`make mutants` takes 100 places with a fixed seed: a call that is left out, a function that returns
+None, a comparison turned round, `and` for `or`, a dropped `not`, another returned constant. A place
+is drawn by its own text, so a change of one file leaves the places of the others as they were. Each
+change is written into the working tree, which must be clean, and taken back afterwards. What the
+tests of the module's name do not notice, those of its room may: both are counted. A test that fails
+without the change as well judges nothing. `ARGS="--count 20 --seed 3"` takes other places, `--only
+stores/` those below a folder or in a file. Every survivor is printed, and every module without a test of its
+name.
 """
 
 from __future__ import annotations
@@ -77,7 +80,11 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         starts.append(starts[-1] + len(line))
     tree = ast.parse(data)
     words = _words_by_line(tree, data.decode().splitlines())
-    parents = {node.value: node for node in ast.walk(tree) if isinstance(node, ast.Return | ast.Expr) and node.value}
+    parents = {
+        node.value: node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Return | ast.Expr) and node.value
+    }
     for node in ast.walk(tree):
         if not isinstance(node, ast.expr) or node.end_lineno is None or node.end_col_offset is None:
             continue
@@ -108,7 +115,8 @@ def _words_by_line(tree: ast.Module, lines: list[str]) -> dict[int, frozenset[st
 
 
 def _changes(node: ast.expr, parent: ast.Return | ast.Expr | None) -> Iterator[ast.expr]:
-    """The expressions that may take the place of a node; `parent` is the statement that it is all of."""
+    """The expressions that may take the place of a node; `parent` is the statement that it is all
+    of."""
     if isinstance(node, ast.Compare):
         turned = copy.copy(node)
         turned.ops = [_OPPOSITES[type(node.ops[0])](), *node.ops[1:]]
@@ -137,7 +145,9 @@ def tests_of(path: Path) -> list[str]:
     """The test files that have the name of a module; test_init.py is that of `__init__.py`."""
     folder, stem = ROOT / "tests" / path.relative_to(PACKAGE).parent, path.stem.strip("_")
     return [
-        str(file) for file in (folder / f"test_{stem}.py", *sorted(folder.glob(f"test_{stem}_*.py"))) if file.exists()
+        str(file)
+        for file in (folder / f"test_{stem}.py", *sorted(folder.glob(f"test_{stem}_*.py")))
+        if file.exists()
     ]
 
 
@@ -153,7 +163,8 @@ def without_tests(paths: Iterable[Path]) -> list[Path]:
     return [
         path
         for path in paths
-        if not tests_of(path) and re.search(r"^\s*(async )?def ", path.read_text(encoding="utf-8"), re.MULTILINE)
+        if not tests_of(path)
+        and re.search(r"^\s*(async )?def ", path.read_text(encoding="utf-8"), re.MULTILINE)
     ]
 
 
@@ -172,7 +183,8 @@ def sample(paths: list[Path], *, count: int, seed: int) -> tuple[list[Mutant], i
 
 
 def judge(mutant: Mutant) -> Verdict:
-    """Whether the tests of the module's name, or else those of its room, fail with the change and because of it."""
+    """Whether the tests of the module's name, or else those of its room, fail with the change and
+    because of it."""
     original = mutant.path.read_bytes()
     verdict: Verdict = "SURVIVED"
     for tests, dead in ((tests_of(mutant.path), "died"), (tests_of_room(mutant.path), "room")):
@@ -186,7 +198,9 @@ def judge(mutant: Mutant) -> Verdict:
         if outcome is None:
             return dead  # type: ignore[return-value]  # one of the two words above
         if outcome.returncode:
-            failed = re.findall(r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - |$)", outcome.stdout, re.MULTILINE)
+            failed = re.findall(
+                r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - |$)", outcome.stdout, re.MULTILINE
+            )
             again = run(failed[:1]) if failed else None
             if again is None or not again.returncode:
                 return dead  # type: ignore[return-value]
@@ -194,19 +208,28 @@ def judge(mutant: Mutant) -> Verdict:
     return verdict
 
 
-def run(tests: list[str], words: frozenset[str] = frozenset()) -> subprocess.CompletedProcess[str] | None:
+def run(
+    tests: list[str], words: frozenset[str] = frozenset()
+) -> subprocess.CompletedProcess[str] | None:
     """Run tests up to the first failure, the likely ones first; None where they hang."""
     command = [sys.executable, "-m", "tests.mutants", "--tests", *tests]
     try:
         return subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False, input="\n".join(words)
+            command,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+            input="\n".join(words),
         )
     except subprocess.TimeoutExpired:
         return None
 
 
 class LikelyFirst:
-    """A pytest plugin: tests without a kernel, server or browser first, and those that share words with the change."""
+    """A pytest plugin: tests without a kernel, server or browser first, and those that share words
+    with the change."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = frozenset(words)
@@ -214,48 +237,76 @@ class LikelyFirst:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         # A word that most tests have says nothing.
-        shared = {item: self._words.intersection(_WORD.findall(inspect.getsource(item.function))) for item in items}  # type: ignore[attr-defined]  # all of ours are functions
+        shared = {
+            item: self._words.intersection(_WORD.findall(inspect.getsource(item.function)))
+            for item in items
+        }  # type: ignore[attr-defined]  # all of ours are functions
         rarity = Counter(word for words in shared.values() for word in words)
 
         def turn(item: pytest.Item) -> tuple[bool, bool, float]:
             fixtures = " ".join(getattr(item, "fixturenames", ()))
             is_browser = item.get_closest_marker("browser") is not None
-            return is_browser, _SLOW.search(fixtures) is not None, -sum(1 / rarity[word] for word in shared[item])
+            return (
+                is_browser,
+                _SLOW.search(fixtures) is not None,
+                -sum(1 / rarity[word] for word in shared[item]),
+            )
 
         items.sort(key=turn)
 
 
 def main() -> None:
     """Make the changes one after the other, and print the survivors and the count."""
-    parser = argparse.ArgumentParser(prog="make mutants", description="Do the tests notice a change?")
+    parser = argparse.ArgumentParser(
+        prog="make mutants", description="Do the tests notice a change?"
+    )
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--only", default="", help="take changes below this folder of the package")
+    parser.add_argument(
+        "--only", default="", help="take changes below this folder of the package, or in this file"
+    )
     parser.add_argument("--tests", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.tests:
         flags = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not browser"]
-        sys.exit(pytest.main([*flags, *options.tests], plugins=[LikelyFirst(sys.stdin.read().split("\n"))]))
-    if subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "onetool_ipy"], cwd=ROOT, check=False).returncode:
         sys.exit(
-            "The package has changes that are not committed. Commit them first: mutants are written over its files."
+            pytest.main(
+                [*flags, *options.tests], plugins=[LikelyFirst(sys.stdin.read().split("\n"))]
+            )
         )
-    paths = sorted((PACKAGE / options.only).rglob("*.py"))
+    if subprocess.run(
+        ["git", "diff", "--quiet", "HEAD", "--", "onetool_ipy"], cwd=ROOT, check=False
+    ).returncode:
+        sys.exit(
+            "The package has changes that are not committed. Commit them first: mutants are written"
+            " over its files."
+        )
+    place = PACKAGE / options.only
+    paths = [place] if place.is_file() else sorted(place.rglob("*.py"))
     mutants, places = sample(paths, count=options.count, seed=options.seed)
     verdicts: Counter[Verdict] = Counter()
     for number, mutant in enumerate(mutants, 1):
         start = time.monotonic()
         verdict = judge(mutant)
         verdicts[verdict] += 1
-        change = "" if verdict == "died" else f"  {' '.join(mutant.before.split())}  ->  {mutant.after}"
+        change = (
+            "" if verdict == "died" else f"  {' '.join(mutant.before.split())}  ->  {mutant.after}"
+        )
         place = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
-        print(f"{number:>3} {verdict:<8} {time.monotonic() - start:>4.0f} s  {place}{change}", flush=True)
+        print(
+            f"{number:>3} {verdict:<8} {time.monotonic() - start:>4.0f} s  {place}{change}",
+            flush=True,
+        )
     print(
         f"{verdicts['died']} of {len(mutants)} mutants died by the tests of their module's name,"
-        f" {verdicts['died'] + verdicts['room']} with those of its room (seed {options.seed}, {places} places)"
+        f" {verdicts['died'] + verdicts['room']} with those of its room (seed {options.seed},"
+        f" {places} places)"
     )
     bare = without_tests(paths)
-    print(f"{len(bare)} modules have no test of their name: {', '.join(str(one.relative_to(PACKAGE)) for one in bare)}")
+    print(
+        f"{len(bare)} modules have no test of their name:"
+        f" {', '.join(str(one.relative_to(PACKAGE)) for one in bare)}"
+    )
 
 
 if __name__ == "__main__":

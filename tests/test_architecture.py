@@ -1,4 +1,5 @@
-"""docs/architecture.md is the map of the package: it lists every file, and no file that is not there."""
+"""docs/architecture.md is the map of the package: it lists every file, and no file that is not
+there."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ _PAGE = _ROOT / "docs" / "architecture.md"
 def test_the_map_lists_every_module() -> None:
     """A file that is added, moved or deleted changes the map in the same commit."""
     there = {path.relative_to(_ROOT).as_posix() for path in (_ROOT / "onetool_ipy").rglob("*.py")}
-    there = {path for path in there if path.count("/") == 1 or not path.endswith(("/__init__.py", "/__main__.py"))}
+    there = {
+        path
+        for path in there
+        if path.count("/") == 1 or not path.endswith(("/__init__.py", "/__main__.py"))
+    }
     listed = set(_listed(_PAGE.read_text(encoding="utf-8")))
     assert sorted(there - listed) == []
     assert sorted(listed - there) == []
@@ -24,7 +29,9 @@ def test_the_map_lists_every_module() -> None:
 def test_every_file_of_the_map_has_its_words() -> None:
     """One line says what each file owns."""
     tree = _tree(_PAGE.read_text(encoding="utf-8"))
-    assert [line for line in tree if line.strip() and len(line.split(None, 1)) < 2] == ["onetool_ipy/"]
+    assert [line for line in tree if line.strip() and len(line.split(None, 1)) < 2] == [
+        "onetool_ipy/"
+    ]
 
 
 @pytest.mark.parametrize("heading", ["The tree", "Five calls, step by step", "The words"])

@@ -16,9 +16,7 @@ import pytest
 
 from onetool_ipy import InvalidConfig, open_toolbox
 from onetool_ipy.assemble import open_leniently
-from tests.core.support import NOON, Project, project
-
-__all__ = ["project"]
+from tests.harness.project import NOON, Project
 
 HEAVY = ("pydantic", "pandas", "httpx", "jinja2", "yaml", "mcp", "ipywidgets", "rapidfuzz", "numpy")
 
@@ -69,15 +67,16 @@ def test_opening_a_project_with_a_warm_cache_loads_nothing_heavy(project: Projec
     for i in range(100):
         path = project.write(
             f"tools/p{i}.py",
-            f'import datetime\ndef act{i}(when: datetime.date, n: int = 1) -> int:\n    """Act."""\n    return n\n',
+            f"import datetime\ndef act{i}(when: datetime.date, n: int = 1) -> int:\n   "
+            ' """Act."""\n    return n\n',
         )
         os.utime(path, (1_700_000_000, 1_700_000_000))
     project.write(
         "onetool.yaml",
         "tools:\n"
         + "".join(
-            f"  - {{name: t{i}, description: x, type: function, handler: x, parameters: {{type: object}},"
-            " implementation: {type: mock, mock_response: 1}}\n"
+            f"  - {{name: t{i}, description: x, type: function, handler: x, parameters: {{type:"
+            " object}, implementation: {type: mock, mock_response: 1}}\n"
             for i in range(100)
         ),
     )
@@ -124,7 +123,10 @@ def test_the_tools_we_ship_are_listed_as_they_are_checked(tmp_path: Path) -> Non
 
 def test_opening_runs_nothing_of_the_project(project: Project) -> None:
     marker = project.root / "ran"
-    project.write("tools/x.py", f"import pathlib\npathlib.Path({str(marker)!r}).touch()\ndef f():\n    '''F.'''\n")
+    project.write(
+        "tools/x.py",
+        f"import pathlib\npathlib.Path({str(marker)!r}).touch()\ndef f():\n    '''F.'''\n",
+    )
 
     box = project.open()
     assert box.registry.get("x.f") is not None
@@ -138,7 +140,9 @@ def test_clock_and_environment_are_those_that_are_handed_over(tmp_path: Path) ->
     folder.mkdir(parents=True)
     (folder / "onetool.yaml").write_text("timeouts: {local_s: 4}")
 
-    with open_toolbox(env={"ONETOOL_CONFIG": str(folder / "onetool.yaml"), "HOME": "/"}, clock=lambda: NOON) as box:
+    with open_toolbox(
+        env={"ONETOOL_CONFIG": str(folder / "onetool.yaml"), "HOME": "/"}, clock=lambda: NOON
+    ) as box:
         assert box.config.settings.timeouts.local_s == 4
         assert box.call("time.now").data["iso"] == "2026-01-02T12:00:00.000Z"
 
@@ -146,7 +150,9 @@ def test_clock_and_environment_are_those_that_are_handed_over(tmp_path: Path) ->
 @pytest.mark.parametrize("kind", ["file", "folder", "project"])
 def test_the_path_may_be_the_file_its_folder_or_the_project(project: Project, kind: str) -> None:
     project.write("onetool.yaml", "timeouts: {local_s: 4}")
-    path = {"file": project.home / "onetool.yaml", "folder": project.home, "project": project.root}[kind]
+    path = {"file": project.home / "onetool.yaml", "folder": project.home, "project": project.root}[
+        kind
+    ]
 
     with open_toolbox(str(path), env=project.env) as box:
         assert box.config.settings.timeouts.local_s == 4
@@ -165,11 +171,17 @@ def test_a_folder_without_configuration_opens_as_it_does_from_inside(
     with open_toolbox(env=env) as box:
         inside = (box.config.paths, box.config.trust.how)
 
-    assert [named[0].project, named[0].state, named[1]] == [inside[0].project, inside[0].state, inside[1]]
+    assert [named[0].project, named[0].state, named[1]] == [
+        inside[0].project,
+        inside[0].state,
+        inside[1],
+    ]
     assert named[0].project == folder
 
 
-def test_a_folder_inside_a_project_opens_the_project_as_it_does_from_inside(project: Project) -> None:
+def test_a_folder_inside_a_project_opens_the_project_as_it_does_from_inside(
+    project: Project,
+) -> None:
     project.write("onetool.yaml", "timeouts: {local_s: 4}")
     inner = project.root / "notebooks"
     inner.mkdir()
@@ -190,7 +202,9 @@ def test_a_named_folder_whose_onetool_folder_has_no_settings_is_trusted(project:
             assert again.call("geo.one").data == 1
 
 
-def test_bad_configuration_raises_with_every_fault_and_leaves_no_toolbox_behind(project: Project) -> None:
+def test_bad_configuration_raises_with_every_fault_and_leaves_no_toolbox_behind(
+    project: Project,
+) -> None:
     from onetool_ipy.core import current
 
     before = current.toolbox()
@@ -219,7 +233,9 @@ def test_a_path_that_is_not_there_is_bad_configuration(tmp_path: Path) -> None:
         open_toolbox(tmp_path / "none.yaml")
 
 
-def test_errors_are_logged_and_not_printed(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_logged_and_not_printed(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Without a handler of the program's own, Python would print a library's errors on stderr."""
     project.write("tools/bad.py", "def x(:\n")
     found = _python(

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.code_map.call_paths import LINES
+from tests.code_map.source import MAX_FUNCTION_LINES
 from tests.harness.surroundings import ROOT
 
 PACKAGE = ROOT / "onetool_ipy"
-LONG = "def long():\n" + "    x = 1\n" * 60
-SIXTY = "def sixty():\n" + "    x = 1\n" * 59
+LONG = "def long():\n" + "    x = 1\n" * (MAX_FUNCTION_LINES + 1)
+NOT_LONG = "def not_long():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
 
 SMALL: Mapping[str, str] = {
     "shop/__init__.py": '"""A shop."""\n',
@@ -32,7 +33,9 @@ SMALL: Mapping[str, str] = {
         "def ring() -> None:\n"
         "    _twice(_once({})); _twice(1)\n"
     ),
-    "shop/bell.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from shop import counter\n",
+    "shop/bell.py": (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from shop import counter\n"
+    ),
     "shop/prices.py": f"class Row:\n    pass\n\n\nclass _Own:\n    pass\n\n\n{LONG}",
     "shop/stock.py": (
         "from typing import TYPE_CHECKING\n"
@@ -51,7 +54,7 @@ SMALL: Mapping[str, str] = {
         "    import decimal\n"
         "    from shop import stock, prices\n"
         "    from ..prices import Row\n"
-        f"{SIXTY}"
+        f"{NOT_LONG}"
     ),
     "tests/test_prices.py": "",
     "tests/till/test_cash_coins.py": "",
@@ -59,8 +62,8 @@ SMALL: Mapping[str, str] = {
 
 FIGURES = {
     "modules": 7,
-    "lines": 1 + 10 + 3 + 69 + 8 + 1 + 66,
-    "lines of code proper": 6 + 1 + 65 + 4 + 62,
+    "lines": 1 + 10 + 3 + (10 + MAX_FUNCTION_LINES) + 8 + 1 + (7 + MAX_FUNCTION_LINES),
+    "lines of code proper": 6 + 1 + (6 + MAX_FUNCTION_LINES) + 4 + (3 + MAX_FUNCTION_LINES),
     "own-line comments per 1,000 lines": 6,
     "signatures with Any, percent": 17,
     "lines of tests": 0,
@@ -70,7 +73,7 @@ FIGURES = {
     "private functions with one use": 1,
     "variables named by a participle": 1,
     "modules in the largest circle of imports": 2,
-    "functions over 60 lines": 1,
+    f"functions over {MAX_FUNCTION_LINES} lines": 1,
     "modules without tests of their name": 3,
 }
 
@@ -85,7 +88,9 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_figures_of_a_small_tree(small: Path) -> None:
-    assert _figures(_map("--package", str(small / "shop"), "--tests", str(small / "tests"))) == FIGURES
+    assert (
+        _figures(_map("--package", str(small / "shop"), "--tests", str(small / "tests"))) == FIGURES
+    )
 
 
 def test_verbose_names_what_is_counted(small: Path) -> None:
@@ -102,26 +107,41 @@ def test_verbose_names_what_is_counted(small: Path) -> None:
         "private functions with one use": ["shop/counter.py:4 _once"],
         "variables named by a participle": ["shop/counter.py:6 found"],
         "modules in the largest circle of imports": ["shop.stock", "shop.till.cash"],
-        "functions over 60 lines": ["shop/prices.py:9 long (61 lines)"],
+        f"functions over {MAX_FUNCTION_LINES} lines": [
+            f"shop/prices.py:9 long ({MAX_FUNCTION_LINES + 1} lines)"
+        ],
         "modules without tests of their name": ["shop.bell", "shop.counter", "shop.stock"],
     }
 
 
 @pytest.mark.slow
 def test_calls_of_this_package_are_run_and_their_modules_named() -> None:
-    """In a process of its own, since the recorder must be there before a thread of the package is."""
-    program = f"import json, pathlib, tests.code_map.call_paths as c; print(json.dumps(c.measure(pathlib.{PACKAGE!r})))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    """In a process of its own, since the recorder must be there before a thread of the package
+    is."""
+    program = (
+        "import json, pathlib, tests.code_map.call_paths as c;"
+        f" print(json.dumps(c.measure(pathlib.{PACKAGE!r})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
     calls = {name: set(files) for name, files in json.loads(done.stdout).items()}
     assert list(calls) == [*LINES, "REST invoke"]
-    assert [title for title, modules in calls.items() if _has("faces/rest/", modules)] == ["REST invoke"]
+    assert [title for title, modules in calls.items() if _has("faces/rest/", modules)] == [
+        "REST invoke"
+    ]
     assert all({"toolbox.py", "core/executor.py"} <= modules for modules in calls.values())
     assert "packs/fs.py" in calls["%tool fs.read_file"]
     assert "packs/fs.py" not in calls["ot.stats()"]
-    assert [title for title, modules in calls.items() if _has("net/", modules)] == ["HTTP tool", "REST invoke"]
-    assert [title for title, modules in calls.items() if _has("llm/", modules)] == ["%ask with one call"]
+    assert [title for title, modules in calls.items() if _has("net/", modules)] == [
+        "HTTP tool",
+        "REST invoke",
+    ]
+    assert [title for title, modules in calls.items() if _has("llm/", modules)] == [
+        "%ask with one call"
+    ]
 
 
 def _has(folder: str, modules: set[str]) -> bool:

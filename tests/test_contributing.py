@@ -1,7 +1,8 @@
-"""What a contributor relies on: commands of the docs exist, workflows and hooks are valid, versions are pinned.
+"""What a contributor relies on: commands of the docs exist, workflows and hooks are valid, versions
+are pinned.
 
-The workflows cannot run here. `check-jsonschema` holds them against GitHub's schema, and `zizmor` looks for unsafe
-steps, both without network.
+The workflows cannot run here. `check-jsonschema` holds them against GitHub's schema, and `zizmor`
+looks for unsafe steps, both without network.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from tests.harness.surroundings import ROOT
 
 GITHUB = ROOT / ".github"
 FILES = {
-    "vendor.github-workflows": ("workflows/site.yml", "workflows/test.yml", "workflows/release.yml"),
+    "vendor.github-workflows": (
+        "workflows/site.yml",
+        "workflows/test.yml",
+        "workflows/release.yml",
+    ),
     "vendor.dependabot": ("dependabot.yml",),
     "vendor.github-issue-forms": ("ISSUE_TEMPLATE/bug.yml", "ISSUE_TEMPLATE/feature.yml"),
     "vendor.github-issue-config": ("ISSUE_TEMPLATE/config.yml",),
@@ -88,18 +93,24 @@ def test_workflow_tries_every_system_and_python() -> None:
     jobs = _yaml(GITHUB / "workflows" / "test.yml")["jobs"]
     matrices = [job["strategy"]["matrix"] for job in jobs.values() if "strategy" in job]
 
-    tried = {pair for matrix in matrices for pair in itertools.product(matrix["os"], matrix["python"])}
+    tried = {
+        pair for matrix in matrices for pair in itertools.product(matrix["os"], matrix["python"])
+    }
 
     systems = ("ubuntu-24.04", "ubuntu-24.04-arm", "macos-15", "windows-2025")
     assert set(itertools.product(systems, PYTHONS)) == tried
 
 
 def test_release_has_no_token_and_uploads_what_another_machine_has_tried() -> None:
-    """What is installed to try the wheel runs neither beside `dist/` nor where the upload is signed."""
+    """What is installed to try the wheel runs neither beside `dist/` nor where the upload is
+    signed."""
     text = (GITHUB / "workflows" / "release.yml").read_text(encoding="utf-8")
     workflow = _yaml(GITHUB / "workflows" / "release.yml")
     build, attempt, publish = (workflow["jobs"][name] for name in ("build", "try", "publish"))
-    scripts = {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in workflow["jobs"].items()}
+    scripts = {
+        name: "\n".join(step.get("run", "") for step in job["steps"])
+        for name, job in workflow["jobs"].items()
+    }
 
     assert (attempt["needs"], publish["needs"]) == ("build", ["build", "try"])
     assert workflow["permissions"] == {"contents": "read"}
@@ -147,17 +158,25 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_hooks_are_valid_and_their_programs_are_installed() -> None:
     done = _run(_program("pre-commit"), "validate-config", str(ROOT / ".pre-commit-config.yaml"))
-    hooks = [hook for repo in _yaml(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]]
+    hooks = [
+        hook for repo in _yaml(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]
+    ]
 
     assert done.returncode == 0, done.stdout
     programs = {hook["entry"].split()[0] for hook in hooks}
     assert all(program.startswith(".venv/bin/") for program in programs)
-    assert [program for program in programs if not Path(sys.prefix, "bin", Path(program).name).exists()] == []
+    assert [
+        program for program in programs if not Path(sys.prefix, "bin", Path(program).name).exists()
+    ] == []
 
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [('"""Good."""\n\nNUMBER = 1\n', 0), ('"""Bad."""\n\nNUMBER = [1,2]\n', 1), ('"""Bad."""\n\nprint(missing)\n', 1)],
+    [
+        ('"""Good."""\n\nNUMBER = 1\n', 0),
+        ('"""Bad."""\n\nNUMBER = [1,2]\n', 1),
+        ('"""Bad."""\n\nprint(missing)\n', 1),
+    ],
     ids=["good", "format", "lint"],
 )
 def test_commit_is_stopped_by_what_ruff_finds(checkout: Path, text: str, code: int) -> None:
@@ -174,14 +193,21 @@ def test_commit_is_stopped_by_what_ruff_finds(checkout: Path, text: str, code: i
 
 @pytest.mark.parametrize(("system", "machine"), PLATFORMS)
 @pytest.mark.parametrize("python", PYTHONS)
-def test_every_requirement_is_pinned_to_a_version_that_fits(python: str, system: str, machine: str) -> None:
+def test_every_requirement_is_pinned_to_a_version_that_fits(
+    python: str, system: str, machine: str
+) -> None:
     """`make lock` after a change in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = [Requirement(line) for line in (*project["dependencies"], *project["optional-dependencies"]["test"])]
+    needed = [
+        Requirement(line)
+        for line in (*project["dependencies"], *project["optional-dependencies"]["test"])
+    ]
     pins = _pins(ROOT / "constraints.txt", python, system, machine)
 
     unfit = [
-        str(one) for one in needed if not one.specifier.contains(pins.get(_plain(one.name), "0"), prereleases=True)
+        str(one)
+        for one in needed
+        if not one.specifier.contains(pins.get(_plain(one.name), "0"), prereleases=True)
     ]
 
     assert unfit == []
@@ -209,8 +235,14 @@ def _pins(file: Path, python: str, system: str, machine: str) -> dict[str, str]:
         "platform_python_implementation": "CPython",
         "implementation_name": "cpython",
     }
-    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    found = [one for one in map(Requirement, lines) if one.marker is None or one.marker.evaluate(surroundings)]
+    lines = [
+        line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+    ]
+    found = [
+        one
+        for one in map(Requirement, lines)
+        if one.marker is None or one.marker.evaluate(surroundings)
+    ]
     pins = {_plain(one.name): str(one.specifier).removeprefix("==") for one in found}
     assert len(pins) == len(found)
     return pins
@@ -227,7 +259,9 @@ def _program(name: str) -> str:
 
 
 def _run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return subprocess.run(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
 
 
 def _yaml(path: Path) -> Any:

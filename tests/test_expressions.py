@@ -13,10 +13,11 @@ LIMIT_S = 600
 @pytest.mark.slow
 @pytest.mark.timeout(LIMIT_S)  # some 20 s of CPU time, beside others
 def test_foreign_text_takes_time_by_its_length() -> None:
-    """Each expression of the package, and each reader, is given its worst texts, in a process of its own.
+    """Each expression of the package, and each reader, is given its worst texts, in a process of
+    its own.
 
-    Mend one that is slow with possessive quantifiers (`*+`), or with `partition` and `split`. One that hangs is the
-    last of the output.
+    Mend one that is slow with possessive quantifiers (`*+`), or with `partition` and `split`. One
+    that hangs is the last of the output.
     """
     command = [sys.executable, "-m", "tests.harness.readers"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

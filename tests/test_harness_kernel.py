@@ -37,7 +37,9 @@ def test_failing_cell_fails_the_test_unless_errors_are_allowed(kernel: Kernel) -
     assert "division by zero" in outcome.error.text
 
 
-def test_each_test_gets_an_empty_namespace_and_its_own_folders(kernel: Kernel, tmp_path: Path) -> None:
+def test_each_test_gets_an_empty_namespace_and_its_own_folders(
+    kernel: Kernel, tmp_path: Path
+) -> None:
     kernel.execute("import os; kept = 1; os.environ['LEFT_BEHIND'] = '1'")
 
     kernel.reset(tmp_path / "second", tmp_path / "second-state")
@@ -61,7 +63,9 @@ def test_complete_and_inspect_answer_over_the_protocol(kernel: Kernel) -> None:
 
 
 def test_interrupt_stops_a_running_cell(kernel: Kernel) -> None:
-    running = kernel.start_execute("print('on', flush=True)\nimport time\nwhile True: time.sleep(0.1)")
+    running = kernel.start_execute(
+        "print('on', flush=True)\nimport time\nwhile True: time.sleep(0.1)"
+    )
     running.wait_for_output("on")
 
     kernel.interrupt()

@@ -12,11 +12,15 @@ pytestmark = pytest.mark.browser
 NOT_LOADED = "onetool_ipy is not loaded in this kernel."
 _MARK = "() => { window.mark = 'kept'; }"
 _HAS_MARK = "() => window.mark === 'kept'"
-_VIEWS = "panel => [...panel.querySelectorAll('[role=tab][aria-selected=true]')].map(tab => tab.textContent)"
+_VIEWS = (
+    "panel => [...panel.querySelectorAll('[role=tab][aria-selected=true]')].map(tab =>"
+    " tab.textContent)"
+)
 
 
 def use_panel(lab: Lab) -> Page:
-    """A notebook's page with a mark, whose panel has a search, an open tool, problems and another view in front."""
+    """A notebook's page with a mark, whose panel has a search, an open tool, problems and another
+    view in front."""
     notebook = lab.open_notebook(["%load_ext onetool_ipy"])
     notebook.page.evaluate(_MARK)
     panel = notebook.show_panel()

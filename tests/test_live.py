@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onetool_ipy import live, tool
-from tests.core.support import Project, project
-
-__all__ = ["project"]
+from tests.harness.project import Project
 
 
 def test_a_pack_is_imported_by_its_name(project: Project) -> None:
@@ -58,10 +56,13 @@ def test_it_is_the_pack_of_the_toolbox_that_is_current_now(project: Project) -> 
     assert live.geo.one() == "second"
 
 
-def test_inside_a_tool_it_is_the_pack_of_the_tools_own_toolbox(project: Project, tmp_path: object) -> None:
+def test_inside_a_tool_it_is_the_pack_of_the_tools_own_toolbox(
+    project: Project, tmp_path: object
+) -> None:
     project.write(
         "tools/geo.py",
-        'def one() -> str:\n    """One."""\n    from onetool_ipy.live import low\n    return low.give()\n',
+        'def one() -> str:\n    """One."""\n    from onetool_ipy.live import low\n    return'
+        " low.give()\n",
     )
     project.write("tools/low.py", 'def give() -> str:\n    """Give."""\n    return "low"\n')
     box = project.open()

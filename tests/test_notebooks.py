@@ -1,6 +1,7 @@
 """Every notebook of this repository runs to its end as a newcomer runs it.
 
-No folder is trusted beforehand, and nobody can be asked. Where a notebook has a part for a person, a person plays it.
+No folder is trusted beforehand, and nobody can be asked. Where a notebook has a part for a person,
+a person plays it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def code_cells(name: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.name for path in NOTEBOOKS.glob("*.ipynb")))
 def test_a_notebook_runs_without_an_error(name: str, newcomer: Kernel) -> None:
-    """A cell with the tag `raises-exception` shows an error on purpose: there Jupyter and papermill go on."""
+    """A cell with the tag `raises-exception` shows an error on purpose: there Jupyter and papermill
+    go on."""
     cells = code_cells(name)
     assert cells
     for cell in cells:
@@ -58,7 +60,9 @@ def test_the_parts_for_a_person_in_the_notebook_about_servers(newcomer: Kernel) 
             continue
         running = newcomer.start_execute("".join(cell["source"]), allow_stdin=True)
         if "server login" in cell["source"][0]:
-            link = re.search(r"Sign in to shop: (\S+)", running.wait_for_output("Sign in to shop: ").text)
+            link = re.search(
+                r"Sign in to shop: (\S+)", running.wait_for_output("Sign in to shop: ").text
+            )
             assert link is not None
             page = httpx.get(link[1], follow_redirects=True)
             ended = httpx.get(f"{page.url}&said=yes", follow_redirects=True)

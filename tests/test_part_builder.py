@@ -12,7 +12,10 @@ from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import OneToolError
 
 Open = Callable[..., Toolbox]
-PACK = '"""Notes."""\npack = "notes"\n\n\ndef add(text: str) -> str:\n    """Add a note."""\n    return text\n'
+PACK = (
+    '"""Notes."""\npack = "notes"\n\n\ndef add(text: str) -> str:\n    """Add a note."""\n   '
+    " return text\n"
+)
 CONFIG = """
 version: 1
 tools_dir: ["tools/*.py"]

@@ -1,4 +1,5 @@
-"""What people are shown of packs and tools has no secrets: repr, docstrings, `help()`, `?`, and the lists of `ot`."""
+"""What people are shown of packs and tools has no secrets: repr, docstrings, `help()`, `?`, and the
+lists of `ot`."""
 
 from __future__ import annotations
 
@@ -12,9 +13,7 @@ import pytest
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.proxies import OtProxy, PackProxy
-from tests.core.support import Project, project
-
-__all__ = ["project"]
+from tests.harness.project import Project
 
 SECRET = "s3cr3t-in-a-docstring"
 _PACK = f'''\
@@ -45,7 +44,9 @@ LOOKS: dict[str, Callable[[PackProxy, OtProxy], Any]] = {
     "ot.help, a pack, as HTML": lambda _geo, ot: ot.help("geo")._repr_html_(),
     "ot.help, a snippet": lambda _geo, ot: ot.help("$leak"),
     "ot.help, a search": lambda _geo, ot: ot.help("find in town", info="full"),
-    "ot.help, a search, as HTML": lambda _geo, ot: ot.help("find in town", info="full")._repr_html_(),
+    "ot.help, a search, as HTML": lambda _geo, ot: ot.help(
+        "find in town", info="full"
+    )._repr_html_(),
     "ot.tools": lambda _geo, ot: ot.tools(pattern="geo"),
     "ot.tools, full": lambda _geo, ot: ot.tools(pattern="geo", info="full"),
     "ot.packs, full": lambda _geo, ot: ot.packs(pattern="geo", info="full"),
@@ -55,11 +56,15 @@ LOOKS: dict[str, Callable[[PackProxy, OtProxy], Any]] = {
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=list(LOOKS))
-def test_what_is_shown_of_a_tool_has_no_secrets(project: Project, look: Callable[[PackProxy, OtProxy], Any]) -> None:
+def test_what_is_shown_of_a_tool_has_no_secrets(
+    project: Project, look: Callable[[PackProxy, OtProxy], Any]
+) -> None:
     project.write("tools/geo.py", _PACK)
     project.write("secrets.yaml", f"KEY: {SECRET}\n", mode=0o600)
     project.write("prompts.yaml", f"packs: {{geo: Use {SECRET}.}}\n")
-    box = project.open(f"snippets: {{leak: {{description: 'With {SECRET}', body: '\"{SECRET}\"'}}}}")
+    box = project.open(
+        f"snippets: {{leak: {{description: 'With {SECRET}', body: '\"{SECRET}\"'}}}}"
+    )
     geo = box.pack("geo")
     assert geo is not None
 

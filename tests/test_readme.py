@@ -1,4 +1,5 @@
-"""The README and the pages in docs/ are true: what can run runs, what can be loaded loads, links lead somewhere."""
+"""The README and the pages in docs/ are true: what can run runs, what can be loaded loads, links
+lead somewhere."""
 
 from __future__ import annotations
 
@@ -35,13 +36,17 @@ def blocks(page: Path, language: str) -> Iterator[str]:
 def everywhere(language: str) -> list[Any]:
     """The blocks of all pages, as parameters that say where they are from."""
     found = [(page.stem, block) for page in PAGES for block in blocks(page, language)]
-    return [pytest.param(block, id=f"{name}-{number}") for number, (name, block) in enumerate(found)]
+    return [
+        pytest.param(block, id=f"{name}-{number}") for number, (name, block) in enumerate(found)
+    ]
 
 
 def test_first_lines_show_themselves_pasted_into_one_cell_or_into_several(kernel: Kernel) -> None:
     text = README.read_text(encoding="utf-8")
     block = re.search(
-        r"<!-- session.*?-->\n```python\n%load_ext onetool_ipy\n```\n\n```python\n(.*?)```", text, re.DOTALL
+        r"<!-- session.*?-->\n```python\n%load_ext onetool_ipy\n```\n\n```python\n(.*?)```",
+        text,
+        re.DOTALL,
     )
     assert block is not None
     lines = block[1].splitlines()
@@ -57,12 +62,18 @@ def test_first_lines_show_themselves_pasted_into_one_cell_or_into_several(kernel
     assert "timestamp" in outputs[2]
     assert outputs[-2:] == ["5", "5"]
     shown = [display.data["text/plain"] for display in pasted.displays]
-    assert ["tools in" in shown[0], "fs.read_file(path: str" in shown[1], "timestamp" in shown[2]] == [True] * 3
+    assert [
+        "tools in" in shown[0],
+        "fs.read_file(path: str" in shown[1],
+        "timestamp" in shown[2],
+    ] == [True] * 3
     assert shown[3:] == ["5"]
     assert pasted.result_text == "5"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page, "python"))], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(blocks(page, "python"))], ids=lambda page: page.stem
+)
 def test_the_python_of_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,18 +95,22 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
 
 @pytest.mark.parametrize("block", everywhere("yaml"))
 def test_yaml_is_a_configuration_without_a_problem(block: str, tmp_path: Path) -> None:
+    is_own = block.startswith("# ~/.onetool/")
+    home = tmp_path if is_own else tmp_path / "home"
     file = tmp_path / ".onetool" / "onetool.yaml"
     file.parent.mkdir()
     file.write_text(block, encoding="utf-8")
     names = dict.fromkeys(re.findall(r"\$\{(\w+)\}|key: (\w+)", block), "")
     secrets = {name: "a-value-of-yours" for pair in names for name in pair if name}
 
-    with open_toolbox(file, env=secrets) as box:
+    with open_toolbox(file, env={**secrets, "HOME": str(home)}) as box:
         assert not box.config.problems
 
 
 @pytest.mark.parametrize("block", everywhere("json"))
-def test_json_is_a_tool_that_can_be_stored(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_is_a_tool_that_can_be_stored(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ".onetool").mkdir()
     monkeypatch.chdir(tmp_path)
     with open_toolbox() as box:
@@ -112,9 +127,13 @@ def test_commands_are_as_the_command_line_takes_them(block: str) -> None:
 
 
 def test_the_makefile_has_every_target_that_is_named() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(
+        re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     for page in PAGES:
-        named = set(re.findall(r"(?:`|^ {4})make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
+        named = set(
+            re.findall(r"(?:`|^ {4})make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        )
         assert named <= targets, page.name
 
 
@@ -145,8 +164,13 @@ def test_readme_is_readable_and_its_pictures_are_small() -> None:
     for picture in pictures:
         assert picture.stat().st_size < MOST_BYTES, picture.name
     kept = {*(ROOT / "docs" / "screens").iterdir(), *(ROOT / "docs" / "benchmarks").glob("*.svg")}
-    pages = [(page, re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8"))) for page in PAGES]
-    assert kept == {(page.parent / target).resolve() for page, found in pages for target in found}, "shown by nobody"
+    pages = [
+        (page, re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8")))
+        for page in PAGES
+    ]
+    assert kept == {
+        (page.parent / target).resolve() for page, found in pages for target in found
+    }, "shown by nobody"
     assert all(picture.stat().st_size < MOST_BYTES for picture in kept)
 
 
@@ -174,13 +198,17 @@ def test_the_version_is_one_everywhere() -> None:
     from onetool_ipy.faces.rest.routes import ROUTES, openapi
 
     version = onetool_ipy.__version__
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    newest = re.search(
+        r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert newest is not None
     assert newest[1] == version
     assert f"Version {version} " in README.read_text(encoding="utf-8")
     lock = json.loads((ROOT / "labextension" / "package-lock.json").read_text(encoding="utf-8"))
     assert {lock["version"], lock["packages"][""]["version"]} == {version}
-    assert f"'{version}'" in (ROOT / "labextension" / "src" / "version.ts").read_text(encoding="utf-8")
+    assert f"'{version}'" in (ROOT / "labextension" / "src" / "panel" / "version.ts").read_text(
+        encoding="utf-8"
+    )
     assert openapi(ROUTES)["info"]["version"] == version
     with open_toolbox() as box:
         assert box.ot.version() == version

@@ -25,9 +25,29 @@ def test_it_names_everything() -> None:
         assert f"| `{name}" in text
     for route in ROUTES:
         assert f"`{route.verb} {route.path}`" in text
-    for command in ("tools list", "tools info", "tools invoke", "mcp", "init", "stubs", "health", "export"):
+    for command in (
+        "tools list",
+        "tools info",
+        "tools invoke",
+        "mcp",
+        "init",
+        "stubs",
+        "health",
+        "export",
+    ):
         assert f"`onetool-ipy {command}" in text
-    for word in ("list", "info", "search", "history", "stats", "results", "why", "browse", "check", "reload"):
+    for word in (
+        "list",
+        "info",
+        "search",
+        "history",
+        "stats",
+        "results",
+        "why",
+        "browse",
+        "check",
+        "reload",
+    ):
         assert f"%tool {word}" in text
     for name in ("ToolNotFound", "InvalidArgs", "InvalidConfig", "HandleExpired", "StoreError"):
         assert f"| `{name}` |" in text

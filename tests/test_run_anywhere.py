@@ -1,4 +1,5 @@
-"""One notebook, five ways to run it: the same values; recorded once, also where there is no network at all."""
+"""One notebook, five ways to run it: the same values; recorded once, also where there is no network
+at all."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from onetool_ipy.sdk import get_config
 
 def get(path: str, times: int = 1) -> dict:
     """Get JSON over the network, with a number that is another one each time."""
-    with urllib.request.urlopen(get_config()["base"] + path, timeout=5) as reply:
+    with urllib.request.urlopen(get_config()["base"] + path, timeout=60) as reply:
         return {"body": json.load(reply), "luck": random.random(), "times": times}
 '''
 CELLS = [
@@ -34,12 +35,22 @@ CELLS = [
     "%%tool -o d web.get --args\npath: /json\ntimes: 7",
     "%%snippet twice n\n{{ n }} * 2",
     "e = $twice n=21\nf = %tool nb.double n={e}\nt = %tool time.now",
-    "frame = ot.map('web.get', {'path': ['/json', '/json'], 'times': [3, 4]}, workers=1, fresh=True)",
+    (
+        "frame = ot.map('web.get', {'path': ['/json', '/json'], 'times': [3, 4]}, workers=1,"
+        " fresh=True)"
+    ),
     "with ot.replay('inner.jsonl'):\n    g = web.get('/json', times=9)",
-    "values = [a.data, b.data, c, d.data, e, f.data, t.data, frame['luck'].tolist(), frame['ok'].tolist(), g]",
+    (
+        "values = [a.data, b.data, c, d.data, e, f.data, t.data, frame['luck'].tolist(),"
+        " frame['ok'].tolist(), g]"
+    ),
     "open('values.json', 'w').write(json.dumps(values))",
 ]
-FAILS = ["%load_ext onetool_ipy", "%tool fs.read_file path=nowhere.txt", "open('reached', 'w').close()"]
+FAILS = [
+    "%load_ext onetool_ipy",
+    "%tool fs.read_file path=nowhere.txt",
+    "open('reached', 'w').close()",
+]
 BIN = Path(sys.executable).parent
 HANG_S = 120
 
@@ -59,7 +70,14 @@ LONELY = (
 
 def write_notebook(file: Path, cells: Sequence[str]) -> None:
     body = [
-        {"cell_type": "code", "id": f"c{i}", "source": cell, "metadata": {}, "outputs": [], "execution_count": None}
+        {
+            "cell_type": "code",
+            "id": f"c{i}",
+            "source": cell,
+            "metadata": {},
+            "outputs": [],
+            "execution_count": None,
+        }
         for i, cell in enumerate(cells)
     ]
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
@@ -67,22 +85,33 @@ def write_notebook(file: Path, cells: Sequence[str]) -> None:
     file.write_text(text, encoding="utf-8")
 
 
-def run(folder: Path, way: str, *, alone: bool = False, **env: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, way: str, *, alone: bool = False, **env: str
+) -> subprocess.CompletedProcess[str]:
     """Run the notebook in a folder; `alone` in a network of its own, where nobody is."""
     head = ["unshare", "-n", sys.executable, "-c", LONELY] if alone else [sys.executable]
     surroundings = {**os.environ, "CI": "", "PATH": f"{BIN}:{os.environ['PATH']}", **env}
     return subprocess.run(
-        [*head, *WAYS[way]], cwd=folder, env=surroundings, capture_output=True, text=True, check=False, timeout=HANG_S
+        [*head, *WAYS[way]],
+        cwd=folder,
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG_S,
     )
 
 
 def export(folder: Path) -> None:
-    subprocess.run([BIN / "onetool-ipy", "export", "nb.ipynb"], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        [BIN / "onetool-ipy", "export", "nb.ipynb"], cwd=folder, check=True, capture_output=True
+    )
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[object]]:
-    """A project whose notebook was run once in a kernel as JupyterLab does, with a server that is gone now."""
+    """A project whose notebook was run once in a kernel as JupyterLab does, with a server that is
+    gone now."""
     folder = tmp_path_factory.mktemp("anywhere")
     (folder / ".onetool" / "tools").mkdir(parents=True)
     (folder / ".onetool" / "tools" / "web.py").write_text(PACK, encoding="utf-8")
@@ -102,12 +131,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[objec
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("way", "alone"), [("ipython", False), ("papermill", False), ("nbclient", True), ("script", True)]
+    ("way", "alone"),
+    [("ipython", False), ("papermill", False), ("nbclient", True), ("script", True)],
 )
 def test_every_way_gives_the_values_that_the_kernel_gave(
     recorded: tuple[Path, list[object]], way: str, alone: bool
 ) -> None:
-    """The server is gone; two of the ways run where there is no network at all, if this machine lets us."""
+    """The server is gone; two of the ways run where there is no network at all, if this machine
+    lets us."""
     folder, values = recorded
     (folder / "values.json").unlink(missing_ok=True)
 
@@ -118,15 +149,23 @@ def test_every_way_gives_the_values_that_the_kernel_gave(
 
 
 def _may_be_alone() -> bool:
-    return subprocess.run(["unshare", "-n", "true"], check=False, capture_output=True).returncode == 0
+    return (
+        subprocess.run(["unshare", "-n", "true"], check=False, capture_output=True).returncode == 0
+    )
 
 
 @pytest.mark.slow
 def test_without_the_cassette_the_network_is_missed(recorded: tuple[Path, list[object]]) -> None:
     """The check of the checks above: the server is really gone."""
     folder, _ = recorded
-    script = (folder / "nb.py").read_text(encoding="utf-8").replace("ot.replay('calls.jsonl').begin_alone()", "None")
-    ran = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False)
+    script = (
+        (folder / "nb.py")
+        .read_text(encoding="utf-8")
+        .replace("ot.replay('calls.jsonl').begin_alone()", "None")
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 1
     assert "URLError" in ran.stderr
 

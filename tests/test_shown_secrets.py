@@ -1,6 +1,8 @@
-"""No secret is in what is shown of our values: every class with a text or HTML of its own holds one, and is looked at.
+"""No secret is in what is shown of our values: every class with a text or HTML of its own holds
+one, and is looked at.
 
-The classes are found in the package. A new one needs a case here, or a reason why it holds no foreign text.
+The classes are found in the package. A new one needs a case here, or a reason why it holds no
+foreign text.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import json
 import pkgutil
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from IPython.core.formatters import DisplayFormatter
 from IPython.lib.pretty import pretty
 
 import onetool_ipy
-from onetool_ipy import ToolResult, open_toolbox, tool
+from onetool_ipy import ToolResult, tool
 from onetool_ipy.core.question import ProposedCall, Question
 from onetool_ipy.core.result import Failure
 from onetool_ipy.core.shown import DISPLAYS
@@ -38,6 +40,7 @@ from onetool_ipy.render.pages import PageText
 from onetool_ipy.render.views import Listing, Record, Text
 from onetool_ipy.stores.cassettes import Cassette
 from onetool_ipy.toolbox import Toolbox
+from tests.harness.project import Project
 
 SECRET = "verysecretvalue123"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -120,7 +123,12 @@ def _answer() -> Answer:
     calls = [AnswerCall("1", "a.b", {"key": SECRET}, ToolResult(True, SECRET), SECRET)]
     calls += [AnswerCall("2", "a.b", {"key": "x" * 75 + SECRET}, failed, None)]
     return Answer(
-        prompt="", text=f"It is {SECRET}.", calls=AnswerCalls(calls), model="m", note=SECRET, stop_reason="cut"
+        prompt="",
+        text=f"It is {SECRET}.",
+        calls=AnswerCalls(calls),
+        model="m",
+        note=SECRET,
+        stop_reason="cut",
     )
 
 
@@ -146,29 +154,44 @@ def _lines() -> ResultLines:
 
 _CASES: dict[str, Callable[[Toolbox], Any]] = {
     "core.result.Failure": lambda box: box.call("fs.read_file", {"path": SECRET}).error,
-    "core.result.ToolResult": lambda box: [ToolResult(True, {"a": SECRET}), box.call("time.now", {SECRET: 1})],
-    "llm.ask.answer.Answer": lambda box: [_answer(), _plan(box), box.ask.program(f"print('{SECRET}')\n'{SECRET}'")],
+    "core.result.ToolResult": lambda box: [
+        ToolResult(True, {"a": SECRET}),
+        box.call("time.now", {SECRET: 1}),
+    ],
+    "llm.ask.answer.Answer": lambda box: [
+        _answer(),
+        _plan(box),
+        box.ask.program(f"print('{SECRET}')\n'{SECRET}'"),
+    ],
     "llm.ask.answer.AnswerCall": lambda _box: list(_answer().calls),
     "llm.ask.answer.PlannedCalls": lambda box: [_plan(box).plan, PlannedCalls([{"args": SECRET}])],
     "llm.ask.session.Session": lambda _box: Session(SECRET),
-    "mcp.resources.Watch": lambda _box: Watch("s", f"a://{SECRET}", read=lambda: None, follow=lambda _watch: None),
+    "mcp.resources.Watch": lambda _box: Watch(
+        "s", f"a://{SECRET}", read=lambda: None, follow=lambda _watch: None
+    ),
     "packs.ot.health.Health": lambda _box: _health(),
     "packs.ot.results.ResultLines": lambda _box: _lines(),
     "packs.ot.usage.UsagePlot": lambda _box: UsagePlot(_usage()),
     "packs.ot.usage.UsageStats": lambda _box: _usage(),
     "proxies.UnlistedOffers": lambda _box: UnlistedOffers(SECRET, lambda: Listing([{"a": SECRET}])),
     "render.difference.Difference": lambda box: [
-        box.ot.diff([{"id": 1, "key": "old"}], [{"id": 1, "key": SECRET}, {"id": 2, "key": SECRET}]),
+        box.ot.diff(
+            [{"id": 1, "key": "old"}], [{"id": 1, "key": SECRET}, {"id": 2, "key": SECRET}]
+        ),
         box.ot.diff({"a": "old"}, {"a": SECRET, SECRET: 1}),
         box.ot.diff("old", f"old\n{SECRET}"),
     ],
     "render.media.Audio": lambda _box: media.Audio(SECRET.encode(), f"audio/{SECRET}"),
     "render.media.Blocks": lambda _box: media.Blocks([SECRET, {"a": SECRET}]),
     "render.media.Image": lambda _box: media.Image(b"x", f"image/{SECRET}"),
-    "render.media.PromptMessages": lambda _box: media.PromptMessages([media.PromptMessage("user", SECRET)]),
+    "render.media.PromptMessages": lambda _box: media.PromptMessages(
+        [media.PromptMessage("user", SECRET)]
+    ),
     "render.media.Resource": lambda _box: media.Resource(f"a://{SECRET}", "text/plain", SECRET),
     "render.media.ResourceLink": lambda _box: media.ResourceLink(f"a://{SECRET}", SECRET, SECRET),
-    "render.origin.Origin": lambda _box: Origin(call_id="1", tool=SECRET, call=f"%tool {SECRET}", notebook=SECRET),
+    "render.origin.Origin": lambda _box: Origin(
+        call_id="1", tool=SECRET, call=f"%tool {SECRET}", notebook=SECRET
+    ),
     "render.pages.PageText": lambda _box: PageText(SECRET),
     "render.views.Listing": lambda _box: Listing([{"a": SECRET}, {SECRET: 1}]),
     "render.views.Record": lambda _box: Record({"a": SECRET, "rows": [{"b": SECRET}]}),
@@ -178,14 +201,8 @@ _CASES: dict[str, Callable[[Toolbox], Any]] = {
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[Toolbox]:
-    folder = tmp_path / ".onetool"
-    folder.mkdir()
-    (folder / "secrets.yaml").write_text(f"KEY: {SECRET}\n", encoding="utf-8")
-    (folder / "secrets.yaml").chmod(0o600)
-    env = {"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path / "home")}
-    with open_toolbox(tmp_path, env=env) as opened:
-        yield opened
+def box(project: Project) -> Toolbox:
+    return project.open(secrets={"KEY": SECRET}, clock=None)
 
 
 def _all_shown(value: Any) -> str:
@@ -215,7 +232,10 @@ def test_no_secret_is_in_what_is_shown(box: Toolbox, name: str) -> None:
 
 def test_a_question_that_is_put_has_no_secret(box: Toolbox) -> None:
     question = Question(
-        "a", SECRET, calls=(ProposedCall(SECRET, SECRET, (("a", SECRET),), (), SECRET),), program=SECRET
+        "a",
+        SECRET,
+        calls=(ProposedCall(SECRET, SECRET, (("a", SECRET),), (), SECRET),),
+        program=SECRET,
     )
     assert SECRET not in repr(question.masked(box.mask))
 
@@ -223,7 +243,9 @@ def test_a_question_that_is_put_has_no_secret(box: Toolbox) -> None:
 def test_an_error_of_a_program_has_no_secret(box: Toolbox) -> None:
     answer = box.ask.program(f"raise ValueError('{SECRET}')")
     assert answer.error is not None
-    assert SECRET not in "\n".join([str(answer.error), *answer.error.lines(), answer.note, repr(answer.error.details)])
+    assert SECRET not in "\n".join(
+        [str(answer.error), *answer.error.lines(), answer.note, repr(answer.error.details)]
+    )
 
 
 def test_the_value_itself_keeps_what_it_holds(box: Toolbox) -> None:

@@ -24,9 +24,14 @@ Marked = dict[str, tuple[str, ...]]
 
 
 @pytest.fixture(scope="module")
-def all_marked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Marked, Marked]:
-    """The tests of each scenario in the repository, whichever were chosen for this run; and the quick ones of them."""
-    collected = {(request.config.invocation_params.dir / arg).resolve() for arg in request.config.args}
+def all_marked(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Marked, Marked]:
+    """The tests of each scenario in the repository, whichever were chosen for this run; and the
+    quick ones of them."""
+    collected = {
+        (request.config.invocation_params.dir / arg).resolve() for arg in request.config.args
+    }
     if ROOT / "tests" in collected:
         return request.config.stash[MARKED], request.config.stash[QUICK]
     return _marked_in_all_tests(tmp_path_factory.mktemp("specs") / "marked.json")
@@ -48,10 +53,14 @@ def _marked_in_all_tests(listing: Path) -> tuple[Marked, Marked]:
     return everything, quick
 
 
-def test_every_scenario_with_a_test_has_one_that_make_test_runs(all_marked: tuple[Marked, Marked]) -> None:
+def test_every_scenario_with_a_test_has_one_that_make_test_runs(
+    all_marked: tuple[Marked, Marked],
+) -> None:
     everything, quick = all_marked
 
-    assert {scenario: everything[scenario] for scenario in everything if scenario not in quick} == {}
+    assert {
+        scenario: everything[scenario] for scenario in everything if scenario not in quick
+    } == {}
 
 
 def test_every_marker_names_a_listed_scenario(found: specs.Coverage) -> None:

@@ -1,4 +1,5 @@
-"""tasks.py in a small project of its own: real uv and pip, on packages from a folder, without a network."""
+"""tasks.py in a small project of its own: real uv and pip, on packages from a folder, without a
+network."""
 
 from __future__ import annotations
 
@@ -45,8 +46,12 @@ def _write_wheel(folder: Path, name: str, version: str, text: str = "") -> None:
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         wheel.writestr(f"{name}.py", text)
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         wheel.writestr(f"{info}/RECORD", "")
 
 
@@ -74,13 +79,23 @@ class Small:
 
     def lend_uv(self) -> None:
         """Use the uv that `make test` installed for this checkout."""
-        assert (ROOT / ".venv-uv").exists(), "There is no .venv-uv: run `make test`, which makes it."
+        assert (ROOT / ".venv-uv").exists(), (
+            "There is no .venv-uv: run `make test`, which makes it."
+        )
         (self.root / ".venv-uv").symlink_to(ROOT / ".venv-uv")
 
     def run(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a command of tasks.py without any index but the folder."""
-        kept = {name: value for name, value in OUTSIDE.items() if not name.startswith(("PIP_", "UV_", "PYTHON"))}
-        kept |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.links)}
+        kept = {
+            name: value
+            for name, value in OUTSIDE.items()
+            if not name.startswith(("PIP_", "UV_", "PYTHON"))
+        }
+        kept |= {
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.links),
+        }
         return subprocess.run(
             [sys.executable, "tasks.py", *words],
             cwd=self.root,
@@ -101,7 +116,9 @@ def small(tmp_path: Path) -> Small:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("latest", "folder", "version"), [("", ".venv", "1.0"), ("1", ".venv-latest", "2.0")])
+@pytest.mark.parametrize(
+    ("latest", "folder", "version"), [("", ".venv", "1.0"), ("1", ".venv-latest", "2.0")]
+)
 def test_the_pinned_version_is_installed_unless_the_newest_is_wanted(
     small: Small, latest: str, folder: str, version: str
 ) -> None:
@@ -121,7 +138,9 @@ def test_an_environment_is_made_again_only_when_its_files_change(small: Small) -
     small.run("install", "test")
 
     assert small.run("install", "test").stdout == ""
-    assert small.run("install", "lab").stdout == "", "the tests' environment has all that JupyterLab needs"
+    assert small.run("install", "lab").stdout == "", (
+        "the tests' environment has all that JupyterLab needs"
+    )
     (small.root / "constraints.txt").write_text("thing==2.0\n", encoding="utf-8")
     assert "Installed" in small.run("install", "test").stdout
     assert small.version_of_thing() == "2.0"
@@ -132,7 +151,10 @@ def test_pip_installs_where_uv_cannot_be_had(small: Small) -> None:
     outcome = small.run("install", "test")
 
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    assert "uv could not be installed, so pip installs everything, which takes minutes." in outcome.stdout
+    assert (
+        "uv could not be installed, so pip installs everything, which takes minutes."
+        in outcome.stdout
+    )
     assert small.version_of_thing() == "1.0"
 
 
@@ -146,7 +168,9 @@ def test_a_package_that_cannot_be_had_is_told_in_a_sentence(small: Small) -> Non
 
     assert outcome.returncode == 1
     assert "uv could not install onetool-ipy and its test tools, so pip does." in outcome.stdout
-    assert outcome.stderr.startswith("pip could not install onetool-ipy and its test tools into .venv. It said: ")
+    assert outcome.stderr.startswith(
+        "pip could not install onetool-ipy and its test tools into .venv. It said: "
+    )
     assert "Traceback" not in outcome.stderr
     assert not (small.root / ".venv" / ".test").exists(), "the next run tries again"
 
@@ -166,7 +190,10 @@ def test_a_cache_that_cannot_be_written_is_replaced(small: Small) -> None:
 def test_unknown_words_are_told(small: Small) -> None:
     assert small.run("tset").returncode == 2
     assert "There is no environment 'tests'." in small.run("install", "tests").stderr
-    assert "'chrome' is not one of: browser, node, ripgrep, strace." in small.run("need", "chrome").stderr
+    assert (
+        "'chrome' is not one of: browser, node, ripgrep, strace."
+        in small.run("need", "chrome").stderr
+    )
 
 
 CHILD = """

@@ -31,7 +31,12 @@ Typed = Callable[..., list[str]]
 FORM = {
     "type": "object",
     "properties": {
-        "size": {"type": "string", "title": "Size", "enum": ["s", "l"], "enumNames": ["Small", "Large"]},
+        "size": {
+            "type": "string",
+            "title": "Size",
+            "enum": ["s", "l"],
+            "enumNames": ["Small", "Large"],
+        },
         "count": {"type": "integer", "minimum": 1, "default": 2},
         "gift": {"type": "boolean"},
         "extras": {"type": "array", "items": {"type": "string", "enum": ["milk", "sugar"]}},
@@ -69,7 +74,9 @@ def test_a_form_is_filled_in_line_by_line(typed: Typed, capsys: pytest.CaptureFi
 
     reply = ask_in_terminal(_question(form=FORM))
 
-    assert reply == Reply("accept", {"size": "l", "count": 2, "gift": False, "extras": ["milk", "sugar"]})
+    assert reply == Reply(
+        "accept", {"size": "l", "count": 2, "gift": False, "extras": ["milk", "sugar"]}
+    )
     assert prompts[0].startswith("Server 'shop' asks:\n  Which size?\n  \\x1b[2JRun? all\n")
     assert "  2. Large" in prompts[1]
     assert "Size (one of these, required): " in prompts[1]
@@ -114,12 +121,20 @@ def test_an_address_is_shown_whole_and_only_yes_accepts(typed: Typed) -> None:
 
 
 def test_calls_say_what_their_tools_do_and_what_has_changed(typed: Typed) -> None:
-    call = ProposedCall("shop.wipe", args=(("all", "true"),), badges=("server shop", "destructive"), note="it changed")
+    call = ProposedCall(
+        "shop.wipe",
+        args=(("all", "true"),),
+        badges=("server shop", "destructive"),
+        note="it changed",
+    )
     prompts = typed("yes", "y", "all")
 
     refused, allowed = (ask_in_terminal(Question("the model", "", calls=(call,))) for _ in range(2))
 
-    assert "  1. shop.wipe all=true\n     (server shop, destructive)\n     (it changed)\n" in prompts[0]
+    assert (
+        "  1. shop.wipe all=true\n     (server shop, destructive)\n     (it changed)\n"
+        in prompts[0]
+    )
     assert (refused.action, refused.note) == ("cancel", "the reply 'y' was not understood")
     assert prompts[1] == "'yes' is not one of the answers. Run? all, none, or always: "
     assert allowed == Reply("accept", {"run": [1], "always": False})
@@ -145,7 +160,10 @@ def test_a_yes_or_a_no_shows_what_it_is_about_and_only_a_listed_word_is_a_yes(
     replies = [ask_in_terminal(question).action for _ in range(6)]
 
     assert replies == ["accept", "accept", *["decline"] * 4]
-    said = ["'sure\\x1b' is neither yes nor no, so it is a no.", "'true' is neither yes nor no, so it is a no."]
+    said = [
+        "'sure\\x1b' is neither yes nor no, so it is a no.",
+        "'true' is neither yes nor no, so it is a no.",
+    ]
     assert capsys.readouterr().out.splitlines() == said
     first, more, last = prompts[0].split("\n")
     assert first.startswith("  + a\\nAdd it? [y/N] yxxx")
@@ -163,7 +181,9 @@ def test_a_yes_or_a_no_shows_what_it_is_about_and_only_a_listed_word_is_a_yes(
         (["n"], Reply("decline")),
     ],
 )
-def test_server_that_wants_the_model_is_named_and_allowed_once(typed: Typed, lines: list[str], reply: Reply) -> None:
+def test_server_that_wants_the_model_is_named_and_allowed_once(
+    typed: Typed, lines: list[str], reply: Reply
+) -> None:
     """docs/mcp.md: "You see the whole text and say yes each time"."""
     call = ProposedCall("your model", "Its reply goes to the server.", (("user", '"Hi\\nServer"'),))
     prompts = typed(*lines)
@@ -179,16 +199,27 @@ def test_server_that_wants_the_model_is_named_and_allowed_once(typed: Typed, lin
 
 @pytest.mark.parametrize(
     ("lines", "run"),
-    [(["yes", "all"], [1, 2, 3]), (["yes", "1,3"], [1, 3]), (["yes", "none"], []), (["yes", "yes"], []), (["yes"], [])],
+    [
+        (["yes", "all"], [1, 2, 3]),
+        (["yes", "1,3"], [1, 3]),
+        (["yes", "none"], []),
+        (["yes", "yes"], []),
+        (["yes"], []),
+    ],
 )
-def test_reply_that_is_not_understood_is_asked_about_once_more(typed: Typed, lines: list[str], run: list[int]) -> None:
+def test_reply_that_is_not_understood_is_asked_about_once_more(
+    typed: Typed, lines: list[str], run: list[int]
+) -> None:
     calls = tuple(ProposedCall("nb.order", args=(("n", str(number)),)) for number in range(3))
     prompts = typed(*lines)
 
     reply = ask_in_terminal(Question("the model", "", calls=calls))
 
     assert reply.content.get("run", []) == run
-    assert prompts[1] == "'yes' is not one of the answers. Run? all, none, numbers such as 1,3, or always: "
+    assert (
+        prompts[1]
+        == "'yes' is not one of the answers. Run? all, none, numbers such as 1,3, or always: "
+    )
     assert len(prompts) == 2
 
 
@@ -201,15 +232,23 @@ def test_a_secret_is_typed_unseen(typed: Typed, monkeypatch: pytest.MonkeyPatch)
         return "s3cret"
 
     monkeypatch.setattr(getpass, "getpass", read)
-    form = {"type": "object", "properties": {"value": {"type": "string", "format": "password"}}, "required": ["value"]}
-    question = checked(Question("%tool", "It needs a key.", form=form, yes="Go on", takes_secret=True))
+    form = {
+        "type": "object",
+        "properties": {"value": {"type": "string", "format": "password"}},
+        "required": ["value"],
+    }
+    question = checked(
+        Question("%tool", "It needs a key.", form=form, yes="Go on", takes_secret=True)
+    )
 
     assert ask_in_terminal(question) == Reply("accept", {"value": "s3cret"})
     assert asked == ["It needs a key.\nvalue (text, not shown, required): "]
     assert shown == []
 
 
-@pytest.mark.parametrize("fields", [{"form": FORM}, {"form": FORM, "yes": "Go on"}, {"yes": "Add"}, {"trust": {}}])
+@pytest.mark.parametrize(
+    "fields", [{"form": FORM}, {"form": FORM, "yes": "Go on"}, {"yes": "Add"}, {"trust": {}}]
+)
 def test_without_a_terminal_nobody_can_be_asked(fields: Any) -> None:
     with pytest.raises(NobodyToAsk, match=r"[Nn]obody c"):
         ask_in_terminal(_question(**fields))
@@ -244,7 +283,9 @@ def test_values_that_do_not_fit_the_form_are_not_handed_on() -> None:
 def test_a_call_of_another_program_does_not_ask_the_person_at_the_kernel(source: Any) -> None:
     with open_toolbox() as box:
         host = box.host = Answering(Reply("accept"))
-        box.registry.register(_tool(lambda _args: box.put_question(Question("tool 'shop.order'", "Really?")).action))
+        box.registry.register(
+            _tool(lambda _args: box.put_question(Question("tool 'shop.order'", "Really?")).action)
+        )
 
         refused = box.call("shop.order", source=source)
         token = current.enter(current.Scope(box, ask=lambda _question: Reply("decline")))
@@ -279,9 +320,13 @@ def test_the_time_of_a_person_does_not_count_for_the_limit_of_the_tool() -> None
         box.host = Slow(Reply("decline"))
         box.registry.register(_tool(ask))
         box.registry.register(
-            _tool(lambda _args: box.call("shop.order", timeout=LIMIT_S).unwrap()).replace(name="shop.outer")
+            _tool(lambda _args: box.call("shop.order", timeout=LIMIT_S).unwrap()).replace(
+                name="shop.outer"
+            )
         )
-        box.registry.register(_tool(lambda _args: threading.Event().wait(60)).replace(name="shop.slow"))
+        box.registry.register(
+            _tool(lambda _args: threading.Event().wait(60)).replace(name="shop.slow")
+        )
 
         direct = box.call("shop.order", timeout=LIMIT_S)
         nested = box.call("shop.outer", timeout=LIMIT_S)

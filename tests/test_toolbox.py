@@ -15,12 +15,19 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy import InvalidConfig, Toolbox, ToolCall, ToolCallError, ToolSpec, UsageProblem, open_toolbox
+from onetool_ipy import (
+    InvalidConfig,
+    Toolbox,
+    ToolCall,
+    ToolCallError,
+    ToolSpec,
+    UsageProblem,
+    open_toolbox,
+)
 from onetool_ipy.proxies import PackProxy
-from tests.core.support import Project, project, short
+from tests.core.support import short
 from tests.harness.patience import HANG_S
-
-__all__ = ["project"]
+from tests.harness.project import Project
 
 GEO = '''
     pack = "geo"
@@ -109,7 +116,9 @@ def test_limits_and_allow_lists_are_passed_on(box: Toolbox) -> None:
 
     box.adopt(wait)
 
-    while not box.workers.abandoned():  # on a machine that stands still, the time may end before the tool begins
+    while (
+        not box.workers.abandoned()
+    ):  # on a machine that stands still, the time may end before the tool begins
         assert box.call("nb.wait", timeout=0.05).error.reason == "timeout"
     assert box.call("time.now", allow=["geo.*"]).error.reason == "not_allowed"
     gate.set()
@@ -141,7 +150,10 @@ def test_a_pack_has_its_tools_as_methods(box: Toolbox) -> None:
 
 
 def test_a_tool_of_a_pack_follows_its_file(project: Project) -> None:
-    project.write("tools/geo.py", 'def pair(a: int, b: int) -> list:\n    """Old words."""\n    return [a, b]\n')
+    project.write(
+        "tools/geo.py",
+        'def pair(a: int, b: int) -> list:\n    """Old words."""\n    return [a, b]\n',
+    )
     box = project.open()
     geo = box.pack("geo")
     assert geo is not None
@@ -149,7 +161,10 @@ def test_a_tool_of_a_pack_follows_its_file(project: Project) -> None:
     pair = geo.pair
     assert pair(1, 2) == [1, 2]
 
-    project.write("tools/geo.py", 'def pair(b: int, a: int) -> list:\n    """New words."""\n    return [a, b]\n')
+    project.write(
+        "tools/geo.py",
+        'def pair(b: int, a: int) -> list:\n    """New words."""\n    return [a, b]\n',
+    )
 
     assert pair(1, 2) == [2, 1]
     box.reload()
@@ -213,16 +228,27 @@ def test_an_argument_given_twice_is_a_misuse(box: Toolbox) -> None:
 def test_names_that_python_cannot_spell(box: Toolbox) -> None:
     parameters = {
         "type": "object",
-        "properties": {"page-size": {"type": "integer"}, "page_size": {"type": "integer"}, "class": {}, "self": {}},
+        "properties": {
+            "page-size": {"type": "integer"},
+            "page_size": {"type": "integer"},
+            "class": {},
+            "self": {},
+        },
         "required": ["page-size"],
     }
     for name in ("web.get-sum", "web.a/b", "web.x.y"):
-        box.registry.register(ToolSpec(name=name, description="x", parameters=parameters, run=lambda args: args))
+        box.registry.register(
+            ToolSpec(name=name, description="x", parameters=parameters, run=lambda args: args)
+        )
     web = box.pack("web")
 
     assert dir(web) == ["a_b", "get_sum", "x_y"]
     assert web["get-sum"](1) == web.get_sum(1) == {"page-size": 1}
-    assert web.get_sum(page_size=2, page_size_2=1, class_=3) == {"page_size": 2, "page-size": 1, "class": 3}
+    assert web.get_sum(page_size=2, page_size_2=1, class_=3) == {
+        "page_size": 2,
+        "page-size": 1,
+        "class": 3,
+    }
     assert web.get_sum(page_size_2=1, self=5) == {"page-size": 1, "self": 5}
     assert web["a/b"](1) == web.a_b(1)
     assert web["x.y"](1) == {"page-size": 1}
@@ -230,7 +256,8 @@ def test_names_that_python_cannot_spell(box: Toolbox) -> None:
 
 
 def test_a_result_is_stored_where_its_call_was_made(box: Toolbox, tmp_path: Path) -> None:
-    """With two toolboxes open, a result's lines are its own project's: so is its handle, and what is masked in it."""
+    """With two toolboxes open, a result's lines are its own project's: so is its handle, and what
+    is masked in it."""
     result = box.call("tools.echo", {"message": ["one", "two"]})
     with Project(tmp_path / "other").open() as other:
         assert result.lines(limit=1)["lines"] == ['"one"']
@@ -250,7 +277,11 @@ def test_a_tools_own_exception_comes_with_its_own_frames(box: Toolbox) -> None:
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert frames[-1].name == "_inner"
     assert frames[-2].name == "fails"
-    between = [f for f in frames if "/onetool_ipy/core/" in f.filename or "/onetool_ipy/sources/" in f.filename]
+    between = [
+        f
+        for f in frames
+        if "/onetool_ipy/core/" in f.filename or "/onetool_ipy/sources/" in f.filename
+    ]
     assert between == []
 
 
@@ -289,7 +320,9 @@ def test_a_proxy_follows_an_edited_file(box: Toolbox, project: Project) -> None:
     locate = box.pack("geo").locate
     assert locate("a", 2) == "aa"
 
-    project.write("tools/geo.py", GEO.replace("place: str, times: int = 1", "times: int, place: str"))
+    project.write(
+        "tools/geo.py", GEO.replace("place: str, times: int = 1", "times: int, place: str")
+    )
 
     assert locate(2, "b") == "bb"
 
@@ -323,7 +356,9 @@ def test_ot_is_there(box: Toolbox) -> None:
 # --- secrets
 
 
-def test_secrets_are_masked_in_failures_and_never_in_values(project: Project, caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_are_masked_in_failures_and_never_in_values(
+    project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
     project.write("secrets.yaml", "API_KEY: hunter22-secret\n", mode=0o600)
     project.write(
         "tools/leak.py",
@@ -340,7 +375,9 @@ def test_secrets_are_masked_in_failures_and_never_in_values(project: Project, ca
                 raise ValueError("then hunter22-secret", {"k": "hunter22-secret"}) from exc
         ''',
     )
-    project.write("tools/bad.py", 'raise RuntimeError("import hunter22-secret")\ndef x():\n    """X."""\n')
+    project.write(
+        "tools/bad.py", 'raise RuntimeError("import hunter22-secret")\ndef x():\n    """X."""\n'
+    )
     box = project.open()
 
     assert box.call("leak.tell").data == {"key": "hunter22-secret"}
@@ -363,7 +400,9 @@ def test_secrets_are_masked_in_failures_and_never_in_values(project: Project, ca
 # --- reload and close
 
 
-def test_reload_reads_everything_again_and_keeps_the_sessions_tools(box: Toolbox, project: Project) -> None:
+def test_reload_reads_everything_again_and_keeps_the_sessions_tools(
+    box: Toolbox, project: Project
+) -> None:
     def mine() -> int:
         """Mine."""
         return 1
@@ -381,7 +420,9 @@ def test_reload_reads_everything_again_and_keeps_the_sessions_tools(box: Toolbox
     assert list(box.parts.pack_names) == ["geo", "web"]
 
 
-def test_a_failed_reload_keeps_the_last_good_state_and_says_so(box: Toolbox, project: Project) -> None:
+def test_a_failed_reload_keeps_the_last_good_state_and_says_so(
+    box: Toolbox, project: Project
+) -> None:
     before = box.parts
     project.write("onetool.yaml", "timeout: {local_s: 3}\ntools: [")
 
@@ -415,7 +456,11 @@ def test_reload_while_calls_run_in_threads(box: Toolbox) -> None:
     def call() -> None:
         made = 0
         while not stop.is_set():
-            for name, args in (("geo.locate", {"place": "a"}), ("time.now", {}), ("geo.later", {"n": 1})):
+            for name, args in (
+                ("geo.locate", {"place": "a"}),
+                ("time.now", {}),
+                ("geo.later", {"n": 1}),
+            ):
                 result = box.call(name, args)
                 made += 1
                 if not result.ok:
@@ -466,7 +511,12 @@ def test_close_may_be_called_twice_and_what_is_closed_refuses_calls(box: Toolbox
     box.close()
 
     assert threading.active_count() <= before
-    for use in (lambda: box.call("time.now"), lambda: geo.locate("a"), box.reload, lambda: box.start("time.now")):
+    for use in (
+        lambda: box.call("time.now"),
+        lambda: geo.locate("a"),
+        box.reload,
+        lambda: box.start("time.now"),
+    ):
         with pytest.raises(UsageProblem, match="is closed"):
             use()
 
@@ -491,7 +541,10 @@ def test_two_toolboxes_at_once_do_not_meet(project: Project, tmp_path: Path) -> 
 
         assert one.call("nb.mine").data == 1
         assert two.call("nb.mine").error.code == "tool_not_found"
-        assert (one.config.settings.timeouts.local_s, two.config.settings.timeouts.local_s) == (1, 2)
+        assert (one.config.settings.timeouts.local_s, two.config.settings.timeouts.local_s) == (
+            1,
+            2,
+        )
         two.close()
         assert one.call("geo.x").error.code == "tool_not_found"
         assert one.call("time.now", timeout=HANG_S).ok

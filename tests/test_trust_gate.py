@@ -39,15 +39,25 @@ class Clone:
         self.onetool = self.folder / ".onetool"
         self.imported = root / "imported"
         self.started = root / "started"
-        self.env = {**os.environ, "HOME": str(self.home), "ONETOOL_STATE": str(self.home / "state"), "TOKEN": "t0ken-1"}
+        self.env = {
+            **os.environ,
+            "HOME": str(self.home),
+            "ONETOOL_STATE": str(self.home / "state"),
+            "TOKEN": "t0ken-1",
+        }
         del self.env["ONETOOL_TRUST"]
         (self.onetool / "tools").mkdir(parents=True)
-        (self.onetool / "tools" / "mine.py").write_text(_PACK.format(marker=str(self.imported)), encoding="utf-8")
+        (self.onetool / "tools" / "mine.py").write_text(
+            _PACK.format(marker=str(self.imported)), encoding="utf-8"
+        )
         self.write_config(self.server("first"))
 
     def server(self, argument: str) -> str:
         code = f"open({str(self.started)!r}, 'a').write('{argument} ')"
-        return f'servers: {{srv: {{command: "{sys.executable}", args: [-c, "{code}"], env: {{T: "${{TOKEN}}"}}}}}}\n'
+        return (
+            f'servers: {{srv: {{command: "{sys.executable}", args: [-c, "{code}"], env: {{T:'
+            ' "${TOKEN}"}}}\n'
+        )
 
     def write_config(self, text: str) -> None:
         more = 'snippets: {hello: {body: "1 + 1"}}\nmodels: {m: {provider: ollama, model: x}}\n'
@@ -70,7 +80,9 @@ def box(clone: Clone) -> Iterator[Toolbox]:
 
 @pytest.mark.parametrize("tool", ["mine.go", "srv.anything"])
 @pytest.mark.parametrize("source", ["python", "model", "rest", "mcp", "cli", "tool"])
-def test_a_call_is_refused_with_the_line_to_type(clone: Clone, box: Toolbox, tool: str, source: str) -> None:
+def test_a_call_is_refused_with_the_line_to_type(
+    clone: Clone, box: Toolbox, tool: str, source: str
+) -> None:
     result = box.call(tool, {}, source=source)
     assert result.error is not None
     assert result.error.code == "tool_not_found"
@@ -125,7 +137,9 @@ def test_after_the_yes_all_of_it_runs(clone: Clone, box: Toolbox) -> None:
     assert box.config.settings.models.default == "m"
 
 
-def test_a_yes_counts_in_every_process_at_once_and_so_does_its_end(clone: Clone, box: Toolbox) -> None:
+def test_a_yes_counts_in_every_process_at_once_and_so_does_its_end(
+    clone: Clone, box: Toolbox
+) -> None:
     with clone.open() as other:
         assert not other.call("mine.go").ok
         box.gate.grant()
@@ -213,19 +227,31 @@ def test_what_a_person_saves_into_a_new_folder_is_trusted(tmp_path: Path) -> Non
     with open_leniently(env=env, cwd=home / "new") as box:
         own = box.bundles.new_id()
         box.bundles.put_bundle(own, slug="shop", display_name="Shop")
-        record = {"displayName": "E", "description": "E", "type": "go", "goTool": {"func": "tools.echo"}}
+        record = {
+            "displayName": "E",
+            "description": "E",
+            "type": "go",
+            "goTool": {"func": "tools.echo"},
+        }
         box.bundles.put_tool(own, "echo", "1", {**record, "argSchema": {"type": "object"}})
         assert box.call("shop.echo", {"message": "hi"}).data == "hi"
         assert box.config.trust.how == "listed"
 
 
-def test_a_project_that_appears_under_an_open_toolbox_is_not_trusted(tmp_path: Path, clone: Clone) -> None:
+def test_a_project_that_appears_under_an_open_toolbox_is_not_trusted(
+    tmp_path: Path, clone: Clone
+) -> None:
     """A folder had no project when it was opened; somebody's archive is unpacked into it."""
     made_by_them = tmp_path / "theirs"
     with open_leniently(env=clone.env, cwd=_made(made_by_them)) as theirs:
         own = theirs.bundles.new_id()
         theirs.bundles.put_bundle(own, slug="shop", display_name="Shop")
-        record = {"displayName": "E", "description": "E", "type": "go", "goTool": {"func": "tools.echo"}}
+        record = {
+            "displayName": "E",
+            "description": "E",
+            "type": "go",
+            "goTool": {"func": "tools.echo"},
+        }
         theirs.bundles.put_tool(own, "echo", "1", {**record, "argSchema": {"type": "object"}})
     with open_leniently(env=clone.env, cwd=_made(tmp_path / "empty")) as box:
         assert box.call("time.now").ok
@@ -289,7 +315,9 @@ def test_a_list_starts_servers_whose_tools_are_unknown(
     assert not clone.imported.exists()
 
 
-def test_what_needs_the_schema_imports_the_packs_of_a_trusted_project(clone: Clone, box: Toolbox) -> None:
+def test_what_needs_the_schema_imports_the_packs_of_a_trusted_project(
+    clone: Clone, box: Toolbox
+) -> None:
     box.formats("openai")
     assert not clone.imported.exists()
     box.gate.grant()
@@ -308,7 +336,9 @@ def test_a_yes_is_to_what_was_shown(clone: Clone, box: Toolbox) -> None:
     assert box.config.trust.how == "listed"
 
 
-def test_a_server_that_was_switched_off_at_the_yes_is_not_covered_by_it(clone: Clone, box: Toolbox) -> None:
+def test_a_server_that_was_switched_off_at_the_yes_is_not_covered_by_it(
+    clone: Clone, box: Toolbox
+) -> None:
     on = clone.server("first")
     clone.write_config(on.replace("srv: {", "srv: {enabled: false, "))
     box.reload()
@@ -429,7 +459,9 @@ def test_a_project_that_does_nothing_says_so(clone: Clone, box: Toolbox) -> None
     shutil.rmtree(clone.onetool / "tools")
     (clone.onetool / "onetool.yaml").write_text("aliases: {now: time.now}\n", encoding="utf-8")
     box.reload()
-    assert box.gate.inventory().lines() == ["nothing that runs by itself or reaches out of the folder"]
+    assert box.gate.inventory().lines() == [
+        "nothing that runs by itself or reaches out of the folder"
+    ]
 
 
 def _add(clone: Clone, text: str) -> None:
@@ -439,12 +471,15 @@ def _add(clone: Clone, text: str) -> None:
 
 @pytest.mark.parametrize("question", ["of the project", "of the model"])
 def test_a_model_is_asked_only_after_the_yes(clone: Clone, box: Toolbox, question: str) -> None:
-    """It is refused with the line to type; a new one in a trusted project is asked for by itself."""
+    """It is refused with the line to type; a new one in a trusted project is asked for by
+    itself."""
     if question == "of the model":
         box.gate.grant()
         clone.write_config(clone.server("first"))
         file = clone.onetool / "onetool.yaml"
-        file.write_text(file.read_text().replace("model: x", "model: x, key: TOKEN"), encoding="utf-8")
+        file.write_text(
+            file.read_text().replace("model: x", "model: x, key: TOKEN"), encoding="utf-8"
+        )
         box.reload()
     for which in ("m", None):
         with pytest.raises(Untrusted) as refused:
@@ -459,11 +494,15 @@ def test_a_model_is_asked_only_after_the_yes(clone: Clone, box: Toolbox, questio
     assert box.model("m") is not None
 
 
-def test_a_person_is_asked_for_a_new_model_and_a_yes_covers_it_alone(clone: Clone, box: Toolbox) -> None:
+def test_a_person_is_asked_for_a_new_model_and_a_yes_covers_it_alone(
+    clone: Clone, box: Toolbox
+) -> None:
     box.gate.grant()
     _add(clone, "fs: {roots: [., /etc]}\n")
     file = clone.onetool / "onetool.yaml"
-    file.write_text(file.read_text().replace("models: {", "models: {n: {provider: ollama, model: y}, "))
+    file.write_text(
+        file.read_text().replace("models: {", "models: {n: {provider: ollama, model: y}, ")
+    )
     box.reload()
     needs: list[str] = []
 
@@ -496,7 +535,10 @@ def test_a_new_folder_and_a_new_host_do_not_count_until_the_yes(clone: Clone, bo
     assert box.gate.settled_line() == ""
     lines = box.gate.question_lines()
     assert lines[0] == f"This project has changed since you trusted it: {clone.folder}"
-    assert lines[2:4] == ["  folder ../outside: the fs tools may read it", f"    is {clone.home / 'outside'}"]
+    assert lines[2:4] == [
+        "  folder ../outside: the fs tools may read it",
+        f"    is {clone.home / 'outside'}",
+    ]
     assert lines[4:] == ["  host api.example: HTTP tools may reach it"]
     box.gate.grant()
     assert box.call("fs.read_file", read).data == "x"
@@ -543,9 +585,18 @@ def test_prompts_and_switches_count_after_the_yes(clone: Clone, box: Toolbox) ->
 def test_a_folder_with_an_odd_name_cannot_add_lines_to_the_question(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "x\nNothing of it runs.\x1b[2J"
     (folder / ".onetool" / "tools").mkdir(parents=True)
-    env = {**os.environ, "HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": ""}
+    env = {
+        **os.environ,
+        "HOME": str(tmp_path / "home"),
+        "ONETOOL_STATE": str(tmp_path / "state"),
+        "ONETOOL_TRUST": "",
+    }
     with open_leniently(env=env, cwd=folder) as box:
-        said = [*box.gate.question_lines(), *box.gate.covered_lines(), *box.gate.removal_lines(was_listed=True)]
+        said = [
+            *box.gate.question_lines(),
+            *box.gate.covered_lines(),
+            *box.gate.removal_lines(was_listed=True),
+        ]
         assert not [line for line in said if "\n" in line or "\x1b" in line]
 
 
@@ -566,7 +617,8 @@ def test_no_character_of_the_question_is_hidden(clone: Clone) -> None:
 
 @pytest.mark.parametrize("way", ["nested", "moved", "parent's other folder", "link"])
 def test_trust_is_of_one_folder(clone: Clone, way: str) -> None:
-    """The yes to a project covers neither one inside it, nor one elsewhere, nor the same one under another path."""
+    """The yes to a project covers neither one inside it, nor one elsewhere, nor the same one under
+    another path."""
     with clone.open() as box:
         box.gate.grant()
     place = {

@@ -1,10 +1,12 @@
-"""Run work off the caller's thread: event loops for async work, a daemon thread for each piece of sync work.
+"""Run work off the caller's thread: event loops for async work, a daemon thread for each piece of
+sync work.
 
-A `Background` is one event loop in one daemon thread. `Workers` start a daemon thread for each call under a time limit.
-Both start at first need. A `StepThread` takes steps without a limit, one after the other. A call past its limit, or
-stopped, is abandoned: async code is cancelled, and `Abandoned` is raised in a thread. Its late result is dropped, and
-it counts in `AbandonedCalls` while it runs; from `MAX_ABANDONED` on, calls under a limit are refused. A loop that an
-abandoned call blocks is left to that call, and the next call gets a new one. asyncio is imported at first need, since a
+A `Background` is one event loop in one daemon thread. `Workers` start a daemon thread for each call
+under a time limit. Both start at first need. A `StepThread` takes steps without a limit, one after
+the other. A call past its limit, or stopped, is abandoned: async code is cancelled, and `Abandoned`
+is raised in a thread. Its late result is dropped, and it counts in `AbandonedCalls` while it runs;
+from `MAX_ABANDONED` on, calls under a limit are refused. A loop that an abandoned call blocks is
+left to that call, and the next call gets a new one. asyncio is imported at first need, since a
 shell without it would pay 20 ms.
 """
 
@@ -25,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from onetool_ipy.base import forks
 from onetool_ipy.base.errors import CallCancelled, CallTimeout, TooLarge, Unavailable
 from onetool_ipy.base.interrupts import Abandoned, deferred
+from onetool_ipy.base.processes import new_event_loop
 
 if TYPE_CHECKING:
     import asyncio
@@ -40,19 +43,24 @@ MAX_ABANDONED = 8
 """How many abandoned calls may run before calls under a limit are refused."""
 
 GRACE_S = 0.3
-"""How long after its limit a call still waits for an async tool, so that the tool can end by its cancellation."""
+"""How long after its limit a call still waits for an async tool, so that the tool can end by its
+cancellation."""
 
 SIGNAL_CHECK_S = 0.2
 """How long the main thread waits at a time, so that it handles signals."""
 
 IMPORT_S = 30.0
-"""How long an abandoned call may finish an import. A library imported by half is of no use to the next call."""
+"""How long an abandoned call may finish an import. A library imported by half is of no use to the
+next call."""
 
-# These modules take locks of the whole process by hand, in functions that use these names. An exception between two
-# lines of such a function keeps the lock: whoever imports that module later, or logs to that handler, waits for ever.
+# These modules take locks of the whole process by hand, in functions that use these names. An
+# exception between two lines of such a function keeps the lock: whoever imports that module later,
+# or logs to that handler, waits for ever.
 _IMPORT_SYSTEM = frozenset(("_frozen_importlib", "importlib._bootstrap"))
 _LOCKING_MODULES = _IMPORT_SYSTEM | {"logging"}
-_LOCKING_NAMES = frozenset(("acquire", "release", "acquire_lock", "release_lock", "_acquireLock", "_releaseLock"))
+_LOCKING_NAMES = frozenset(
+    ("acquire", "release", "acquire_lock", "release_lock", "_acquireLock", "_releaseLock")
+)
 _LOOK_S = 0.002
 _ANSWER_S = 0.2
 _LEAST_S = 0.05
@@ -66,7 +74,8 @@ Work = Callable[[], Awaitable[Any]]
 class CarriedException(Exception):
     """Carries a BaseException that a tool raised to where its call ends.
 
-    Raised as it is, asyncio would take it for its own: SystemExit ends the event loop, GeneratorExit a coroutine.
+    Raised as it is, asyncio would take it for its own: SystemExit ends the event loop,
+    GeneratorExit a coroutine.
     """
 
     def __init__(self, inner: BaseException) -> None:
@@ -81,7 +90,8 @@ class DeadlineExceeded(CallTimeout):
         """Return the same failure with the name of the tool and its whole limit."""
         more = max(30, round(3 * (limit_s or 0)))
         failure = CallTimeout(
-            f"'{tool}' did not finish within {limit_s or 0:g} s.", hint=f"Raise the limit: --timeout {more}"
+            f"'{tool}' did not finish within {limit_s or 0:g} s.",
+            hint=f"Raise the limit: --timeout {more}",
         )
         failure.__cause__ = self.__cause__
         return failure
@@ -89,7 +99,9 @@ class DeadlineExceeded(CallTimeout):
 
 def timed_out(limit_s: float | None) -> DeadlineExceeded:
     """Return the failure of a call that ran past its limit."""
-    return DeadlineExceeded(f"It did not finish within {round(limit_s or 0, 3):g} s.", hint="Raise the limit.")
+    return DeadlineExceeded(
+        f"It did not finish within {round(limit_s or 0, 3):g} s.", hint="Raise the limit."
+    )
 
 
 def drain(items: Iterator[object]) -> list[Any]:
@@ -120,7 +132,8 @@ async def run_to_completion(begin: Callable[[], object], limit_s: float | None) 
 
 
 async def _await_value(value: Any) -> Any:
-    """Return what a tool's value is in the end: the items of a generator, the result of an awaitable, or itself."""
+    """Return what a tool's value is in the end: the items of a generator, the result of an
+    awaitable, or itself."""
     try:
         if isinstance(value, types.GeneratorType):
             return drain(value)
@@ -139,7 +152,8 @@ async def _await_value(value: Any) -> Any:
 
 
 def run_detached(work: Callable[[], object]) -> Any:
-    """Run `work` in a thread that Stop does not reach: an interrupt there is the tool's own, and ends it alone."""
+    """Run `work` in a thread that Stop does not reach: an interrupt there is the tool's own, and
+    ends it alone."""
     try:
         return work()
     except Exception:
@@ -165,8 +179,11 @@ def is_cancellation(exc: BaseException) -> bool:
     return asyncio is not None and isinstance(exc, asyncio.CancelledError)
 
 
-def do_together(work: Callable[[_Item], object], items: Sequence[_Item], *, threads: int = 16) -> None:
-    """Do short work that waits for the disk for each of the items, in several threads at the same time.
+def do_together(
+    work: Callable[[_Item], object], items: Sequence[_Item], *, threads: int = 16
+) -> None:
+    """Do short work that waits for the disk for each of the items, in several threads at the same
+    time.
 
     Raises what the first of them raises, after all have ended.
     """
@@ -182,12 +199,14 @@ def do_together(work: Callable[[_Item], object], items: Sequence[_Item], *, thre
 
 
 def outcome(future: Future[object], timeout_s: float | None) -> Any:
-    """Wait for a future as `future.result(timeout_s)` does. In the main thread Stop ends the wait at once."""
+    """Wait for a future as `future.result(timeout_s)` does. In the main thread Stop ends the wait
+    at once."""
     if threading.current_thread() is not threading.main_thread():
         return future.result(timeout_s)
-    # The main thread waits for a plain lock, a little at a time: a signal that comes just before a wait (on Windows:
-    # during a wait) is handled at its end only. Every method of a future takes the lock of a Condition. An interrupt
-    # between two lines of that would keep the lock for ever, and with it the thread that ends the work.
+    # The main thread waits for a plain lock, a little at a time: a signal that comes just before a
+    # wait (on Windows: during a wait) is handled at its end only. Every method of a future takes
+    # the lock of a Condition. An interrupt between two lines of that would keep the lock for ever,
+    # and with it the thread that ends the work.
     ended = threading.Lock()
     ended.acquire()
     with deferred:
@@ -248,13 +267,15 @@ class Background:
         return self._thread is threading.current_thread()
 
     def submit(self, work: Work, limit_s: float | None = None) -> Running:
-        """Begin async work on the loop, in a copy of the caller's context. Raises Unavailable if there is no room."""
+        """Begin async work on the loop, in a copy of the caller's context. Raises Unavailable if
+        there is no room."""
         running = Running()
         self._begin(running, work, limit_s)
         return running
 
     def run(self, work: Work, limit_s: float | None = None) -> Any:
-        """Run async work from sync code and wait for it; abandon it past its limit or on an interrupt."""
+        """Run async work from sync code and wait for it; abandon it past its limit or on an
+        interrupt."""
         from concurrent.futures import CancelledError
 
         running = Running()
@@ -278,7 +299,8 @@ class Background:
             raise
 
     async def wait(self, running: Running, limit_s: float | None = None) -> Any:
-        """Wait for work from async code, on any loop; abandon it past its limit or on cancellation."""
+        """Wait for work from async code, on any loop; abandon it past its limit or on
+        cancellation."""
         import asyncio
 
         outer = asyncio.wrap_future(running.future)
@@ -301,7 +323,8 @@ class Background:
         if not running.is_alive():
             return
         self._abandoned_calls.add(running.is_alive)
-        # The next call looks whether the loop has run this callback; if not, the abandoned call blocks the loop.
+        # The next call looks whether the loop has run this callback; if not, the abandoned call
+        # blocks the loop.
         loop, probe = self._loop, threading.Event()
         if loop is not None:
             with suppress(RuntimeError):
@@ -309,7 +332,8 @@ class Background:
                 self._probe = probe
 
     def close(self) -> None:
-        """Stop the loop and cancel what runs on it. May be called twice; a later call starts a new loop."""
+        """Stop the loop and cancel what runs on it. May be called twice; a later call starts a new
+        loop."""
         loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None:
             return
@@ -343,8 +367,10 @@ class Background:
                 asyncio.run_coroutine_threadsafe(wind_down(), blocked)
             self._probe = None
         if self._loop is None or self._thread is None or self._loop.is_closed():
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=_serve, args=(self._loop,), name="onetool-loop", daemon=True)
+            self._loop = new_event_loop()
+            self._thread = threading.Thread(
+                target=_serve, args=(self._loop,), name="onetool-loop", daemon=True
+            )
             self._thread.start()
         return self._loop, self._thread
 
@@ -369,7 +395,8 @@ class Running:
         self.future.cancel()
 
     def begin(self, work: Work, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-        """Begin the work in a task of its own. Raises CallCancelled if the loop was closed in this moment."""
+        """Begin the work in a task of its own. Raises CallCancelled if the loop was closed in this
+        moment."""
         import asyncio
 
         self._thread = thread
@@ -381,7 +408,8 @@ class Running:
             raise CallCancelled("The toolbox was closed.") from None
 
     def _is_unwanted(self) -> bool:
-        # A method, since the answer changes while the work runs: a type checker takes an attribute for unchanged.
+        # A method, since the answer changes while the work runs: a type checker takes an attribute
+        # for unchanged.
         return self._is_abandoned
 
     async def _follow(self, work: Work) -> Any:
@@ -414,17 +442,21 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
             loop.run_forever()
             break
         except (SystemExit, KeyboardInterrupt):
-            # asyncio hands these on from a task that a tool started itself. Other tools still need the loop.
+            # asyncio hands these on from a task that a tool started itself. Other tools still need
+            # the loop.
             continue
-    # Work that was submitted just before the end becomes a task in the first round and is cancelled in the second, so
-    # that whoever waits for it hears of the end.
+    # Work that was submitted just before the end becomes a task in the first round and is cancelled
+    # in the second, so that whoever waits for it hears of the end.
     for _ in range(2):
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
-        loop.run_until_complete(asyncio.wait(tasks, timeout=_CLOSE_S) if tasks else asyncio.sleep(0))
+        loop.run_until_complete(
+            asyncio.wait(tasks, timeout=_CLOSE_S) if tasks else asyncio.sleep(0)
+        )
     loop.run_until_complete(loop.shutdown_asyncgens())
-    # A task that swallowed its cancellation is dropped here. Without this mark asyncio would print it.
+    # A task that swallowed its cancellation is dropped here. Without this mark asyncio would print
+    # it.
     for task in asyncio.all_tasks(loop):
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio has no public name for it
     loop.close()
@@ -451,7 +483,8 @@ class WorkerThread(threading.Thread):
         self._changing = threading.Lock()
 
     def run(self) -> None:
-        # An exception that was thrown just as the work ended arrives a few lines later. Nobody waits for this thread.
+        # An exception that was thrown just as the work ended arrives a few lines later. Nobody
+        # waits for this thread.
         with suppress(Abandoned):
             self._run()
 
@@ -478,10 +511,12 @@ class WorkerThread(threading.Thread):
             self.future.set_result(value)
 
     def throw(self, import_s: float = IMPORT_S) -> None:
-        """Raise Abandoned in the thread, once, at its next line of Python, or after the import that it is in.
+        """Raise Abandoned in the thread, once, at its next line of Python, or after the import that
+        it is in.
 
-        A loop would keep a core for ever, and a question in a notebook would take the answer of the next one. Code
-        inside C, and code that swallows the exception, goes on. So does code that waits for the lock of a module.
+        A loop would keep a core for ever, and a question in a notebook would take the answer of the
+        next one. Code inside C, and code that swallows the exception, goes on. So does code that
+        waits for the lock of a module.
         """
         until = time.monotonic() + import_s
 
@@ -510,7 +545,9 @@ class WorkerThread(threading.Thread):
                 if frame.f_globals.get("__name__", "") in _IMPORT_SYSTEM:
                     return False
                 frame = frame.f_back
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Abandoned))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(ident), ctypes.py_object(Abandoned)
+            )
             return True
 
     def pause(self) -> None:
@@ -526,7 +563,9 @@ class WorkerThread(threading.Thread):
 
     def paused_s(self) -> float:
         """Return how long its clock has stood still."""
-        return self._paused_s + (0.0 if self._paused_at is None else time.monotonic() - self._paused_at)
+        return self._paused_s + (
+            0.0 if self._paused_at is None else time.monotonic() - self._paused_at
+        )
 
     def require_wanted(self) -> None:
         """Raise Abandoned if nobody waits for this work any more."""
@@ -556,7 +595,8 @@ def clock_stopped() -> Iterator[None]:
 
 
 def require_wanted() -> None:
-    """Raise Abandoned in a call that was abandoned. For code that waits for a person or an API, a little at a time."""
+    """Raise Abandoned in a call that was abandoned. For code that waits for a person or an API, a
+    little at a time."""
     worker = _current_worker()
     if worker is not None:
         worker.require_wanted()
@@ -584,7 +624,8 @@ class Workers:
         return worker
 
     def run(self, work: Callable[[], object], timeout_s: float | None) -> Any:
-        """Run `work` and wait for it; abandon it past the limit or on an interrupt. Raises Unavailable without room."""
+        """Run `work` and wait for it; abandon it past the limit or on an interrupt. Raises
+        Unavailable without room."""
         self.require_room()
         began, left_s = time.monotonic(), timeout_s
         worker = WorkerThread(work)
@@ -595,7 +636,8 @@ class Workers:
                 try:
                     return outcome(worker.future, left_s)
                 except TimeoutError:
-                    # The result may have come at the last moment, or the TimeoutError is the tool's own.
+                    # The result may have come at the last moment, or the TimeoutError is the tool's
+                    # own.
                     if timeout_s is None or worker.future.done():
                         return worker.future.result()
                     # While the call waits for a person, its clock stands still.
@@ -607,7 +649,8 @@ class Workers:
             raise
 
     def abandon(self, worker: WorkerThread) -> None:
-        """Drop the result of work that is not done and tell its thread to end. It counts as abandoned while it runs."""
+        """Drop the result of work that is not done and tell its thread to end. It counts as
+        abandoned while it runs."""
         with deferred:
             if worker.future.done():
                 return
@@ -618,7 +661,8 @@ class Workers:
 
 
 class StepThread:
-    """One daemon thread for steps of sync work that do not hear Stop. As a context manager, which lets the thread end.
+    """One daemon thread for steps of sync work that do not hear Stop. As a context manager, which
+    lets the thread end.
 
     Stop ends only the wait for a step: whoever took it has to end the step itself.
     """

@@ -1,11 +1,14 @@
-"""The exception tree; each class says its code, its reason and its HTTP status, and whether it is transient.
+"""The exception tree; each class says its code, its reason and its HTTP status, and whether it is
+transient.
 
-What a tool, a step or a source raises is a CallFailure, which the executor turns into data. A request for a bundle or
-one of its tools that is not granted is a RequestRefused (spec 002). The other classes are misuse of our API.
+What a tool, a step or a source raises is a CallFailure, which the executor turns into data. A
+request for a bundle or one of its tools that is not granted is a RequestRefused (spec 002). The
+other classes are misuse of our API.
 
-A tool's failure is data (`ToolResult.error`); misuse of our API raises. `transient` of a class says whether the same
-call may succeed a little later; `is_transient` answers that for any exception. In a notebook each of
-these shows as its few lines of text, by `_render_traceback_`, and never as a page of frames.
+A tool's failure is data (`ToolResult.error`); misuse of our API raises. `transient` of a class says
+whether the same call may succeed a little later; `is_transient` answers that for any exception. In
+a notebook each of these shows as its few lines of text, by `_render_traceback_`, and never as a
+page of frames.
 """
 
 from __future__ import annotations
@@ -28,11 +31,13 @@ TRUST_IT = "To trust it, run: %tool trust"
 """What to type where a project, or a server of it, is not trusted."""
 
 TRANSIENT_STATUSES = frozenset((408, 425, 429, 500, 502, 503, 504, 529))
-"""HTTP statuses of failures that may pass. 529 is what model providers answer when they are overloaded."""
+"""HTTP statuses of failures that may pass. 529 is what model providers answer when they are
+overloaded."""
 
 
 class OneToolError(Exception):
-    """Every exception of ours. `hint` says what to do next; `transient`, whether trying again may help."""
+    """Every exception of ours. `hint` says what to do next; `transient`, whether trying again may
+    help."""
 
     transient: bool = False
 
@@ -48,7 +53,8 @@ class OneToolError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle by class and attributes: the arguments of `__init__` differ from class to class."""
+        """Copy and pickle by class and attributes: the arguments of `__init__` differ from class to
+        class."""
         new = copyreg.__newobj__  # type: ignore[attr-defined]  # the stubs leave it out
         return new, (type(self), *self.args), self.__dict__
 
@@ -64,7 +70,8 @@ class OneToolError(Exception):
 
 
 class CallFailure(OneToolError):
-    """A call that failed for a reason we know. Raised inside a call, returned as `ToolResult.error`."""
+    """A call that failed for a reason we know. Raised inside a call, returned as
+    `ToolResult.error`."""
 
     code: ClassVar[Code] = "execution_error"
     reason: ClassVar[str | None] = None
@@ -88,36 +95,50 @@ class Disabled(ToolNotFound, reason="disabled", status=403):
 
     @classmethod
     def of(cls, tool: str, reason: str) -> Disabled:
-        """Return the failure of a call of a tool that is switched off, for a reason that says how to turn it on."""
+        """Return the failure of a call of a tool that is switched off, for a reason that says how
+        to turn it on."""
         return cls(f"The tool '{tool}' is switched off: {reason}")
 
 
 class Untrusted(ToolNotFound, reason="untrusted", status=403):
-    """Something of a project that the user does not trust. `server` or `model` names the one that it is about."""
+    """Something of a project that the user does not trust. `server` or `model` names the one that
+    it is about."""
 
     def __init__(
-        self, message: str, *, hint: str = "", details: object = None, server: str = "", model: str = ""
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        details: object = None,
+        server: str = "",
+        model: str = "",
     ) -> None:
         super().__init__(message, hint=hint, details=details)
         self.server, self.model = server, model
 
     @classmethod
     def of(cls, reason: str, *, server: str = "", model: str = "") -> Untrusted:
-        """Return the refusal with the line to type in its message: to a client or a model only the message travels."""
+        """Return the refusal with the line to type in its message: to a client or a model only the
+        message travels."""
         return cls(f"{reason} {TRUST_IT}", server=server, model=model)
 
     @property
     def part(self) -> str:
-        """The one part of the project that a yes would have to cover, as `config.trust` names it; else empty."""
-        return f"server {self.server}" if self.server else f"model {self.model}" if self.model else ""
+        """The one part of the project that a yes would have to cover, as `config.trust` names it;
+        else empty."""
+        return (
+            f"server {self.server}" if self.server else f"model {self.model}" if self.model else ""
+        )
 
 
 class InvalidArgs(CallFailure, code="invalid_args", reason="schema", status=400):
-    """Arguments that do not fit the schema; `details` lists every violation with its JSON pointer."""
+    """Arguments that do not fit the schema; `details` lists every violation with its JSON
+    pointer."""
 
 
 class ExecutionFailed(CallFailure):
-    """The tool did not give a result. `exchange` is what an HTTP tool sent and got, masked, for `%tool why`."""
+    """The tool did not give a result. `exchange` is what an HTTP tool sent and got, masked, for
+    `%tool why`."""
 
     exchange: Any = None
 
@@ -177,11 +198,13 @@ class ProgramSyntax(ProgramError, reason="program_syntax", status=400):
 
 
 class ProgramTypes(ProgramError, reason="program_types", status=400):
-    """A program that calls a tool, or reads a result, in a way that cannot be right. Nothing of it ran."""
+    """A program that calls a tool, or reads a result, in a way that cannot be right. Nothing of it
+    ran."""
 
 
 class ProgramFailed(ProgramError, reason="program_failed", status=422):
-    """A program that raised an exception. `details` has the line, its source and the words of the exception."""
+    """A program that raised an exception. `details` has the line, its source and the words of the
+    exception."""
 
 
 class ProgramLimit(ProgramError, reason="program_limit", status=429):
@@ -203,7 +226,8 @@ class ProgramUnsure(ProgramError, reason="program_unsure", status=409):
 class RequestRefused(OneToolError):
     """A request for a bundle or one of its tools that is not granted. It changed nothing.
 
-    `details` lists what is wrong with its body: `{pointer, message}` for each place, "" being all of it.
+    `details` lists what is wrong with its body: `{pointer, message}` for each place, "" being all
+    of it.
     """
 
     code: ClassVar[str] = "invalid_request"
@@ -236,7 +260,8 @@ class BodyTooLarge(RequestRefused, code="too_large", status=413):
 
 
 class NoSuchTool(OneToolError, AttributeError, KeyError):
-    """A pack has no tool of that name. It is an AttributeError and a KeyError, shown in our few lines."""
+    """A pack has no tool of that name. It is an AttributeError and a KeyError, shown in our few
+    lines."""
 
     def __str__(self) -> str:
         return self.message
@@ -247,7 +272,8 @@ class UsageProblem(OneToolError):
 
 
 class InvalidConfig(OneToolError, ValueError):
-    """A configuration that cannot be used. `problems` holds every fault found, not just the first."""
+    """A configuration that cannot be used. `problems` holds every fault found, not just the
+    first."""
 
     def __init__(self, message: str, *, hint: str = "", problems: Sequence[object] = ()) -> None:
         super().__init__(message, hint=hint)
@@ -273,7 +299,8 @@ def is_transient(exc: BaseException | None) -> bool:
     import socket
 
     kinds: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, socket.gaierror)
-    # An exception of httpx exists only where httpx is loaded. The import waits for a thread that is loading it.
+    # An exception of httpx exists only where httpx is loaded. The import waits for a thread that is
+    # loading it.
     if "httpx" in sys.modules:
         import httpx
 
@@ -283,7 +310,8 @@ def is_transient(exc: BaseException | None) -> bool:
 
 
 def words_of(value: object) -> str:
-    """Return the text of an exception or another value, or the name of its class if it has none. Never raises."""
+    """Return the text of an exception or another value, or the name of its class if it has none.
+    Never raises."""
     try:
         text = str(value).strip()
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
@@ -307,7 +335,8 @@ def chain(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _places_in_cells(frames: types.TracebackType | None) -> list[str]:
-    """Return the lines of cells that led to an error, the caller's first. A cell of one line gives none."""
+    """Return the lines of cells that led to an error, the caller's first. A cell of one line gives
+    none."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None:
         return []

@@ -1,8 +1,9 @@
 """What a thread may not begin once the process ends: a message to the pages of a kernel.
 
-A kernel that ends closes the socket of each thread that has sent, and then waits until no socket is open: for ever, if
-a thread opened one in between. Daemon threads run during all of that. So a message from any thread goes through
-`before_exit`; the end of the process waits for the message that is on its way, and those after it are dropped.
+A kernel that ends closes the socket of each thread that has sent, and then waits until no socket is
+open: for ever, if a thread opened one in between. Daemon threads run during all of that. So a
+message from any thread goes through `before_exit`; the end of the process waits for the message
+that is on its way, and those after it are dropped.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Gate:
         """Send a message, unless the process ends."""
         with deferred, self._lock:
             if self._is_open is None:
-                # Not before: what is registered last runs first, and the kernel must have registered its own end.
+                # Not before: what is registered last runs first, and the kernel must have
+                # registered its own end.
                 self._is_open = True
                 atexit.register(self._close)
             if self._is_open:

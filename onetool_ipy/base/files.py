@@ -1,12 +1,15 @@
-"""Read, write, append to and lock files; every error is a StoreError that names the path and the reason.
+"""Read, write, append to and lock files; every error is a StoreError that names the path and the
+reason.
 
-A file is written whole: temporary file, fsync, rename, fsync of the folder. Whatever is killed, a path holds its old
-content or its new. The name of a temporary file says which process writes it, so that what a dead one left can be
-removed. A read waits for no FIFO or device and stops at a size limit. Folders are made for their owner alone. Stop is
-deferred while a file is written or a lock is held.
+A file is written whole: temporary file, fsync, rename, fsync of the folder. Whatever is killed, a
+path holds its old content or its new. The name of a temporary file says which process writes it, so
+that what a dead one left can be removed. A read waits for no FIFO or device and stops at a size
+limit. Folders are made for their owner alone. Stop is deferred while a file is written or a lock is
+held.
 
-A `Stamp` tells whether a file may have changed, by its times, size and inode. A clock of a file system ticks in
-milliseconds or seconds: a stamp of its last tick is young, and its file has to be read again.
+A `Stamp` tells whether a file may have changed, by its times, size and inode. A clock of a file
+system ticks in milliseconds or seconds: a stamp of its last tick is young, and its file has to be
+read again.
 """
 
 from __future__ import annotations
@@ -18,13 +21,14 @@ import re
 import stat
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from onetool_ipy.base.errors import OneToolError, words_of
 from onetool_ipy.base.interrupts import deferred
+from onetool_ipy.base.processes import IS_WINDOWS, is_running, system_words
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -41,10 +45,22 @@ _DROP_EVERY = 8 * 1024 * 1024
 _TEMP_NAME = re.compile(r"\.onetool-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{16}\.tmp")
 
 # A read must not wait for the writer of a FIFO, and an append not for its reader.
-_COMMON_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_COMMON_FLAGS = (
+    getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+)
 _READ_FLAGS = os.O_RDONLY | _COMMON_FLAGS | getattr(os, "O_NOCTTY", 0)
 _APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _COMMON_FLAGS
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
+
+_SHARING_S = 2.0
+_ACCESS_DENIED, _IN_USE = 5, (32, 33)
+_CLAIMED_BYTE = 1 << 30
+_F_FULLFSYNC, _F_GETPATH = 51, 50
+_DEVICE = re.compile(
+    r" *(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?",
+    re.I | re.S,
+)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 _REASONS = {
@@ -69,7 +85,10 @@ _HINTS = {
     errno.EROFS: "Point $ONETOOL_STATE at a folder that can be written.",
 }
 
+_CLOSE_IT = "Close the program that uses it, then try again."
 _LEFT_ALONE = "Correct the file, or move it away; until then it is left as it is."
+
+Done = TypeVar("Done")
 
 Stamp = tuple[int, int, int, int]
 """Time of change of the content and of the entry, in ns; size; number."""
@@ -78,7 +97,9 @@ Stamp = tuple[int, int, int, int]
 class StoreError(OneToolError):
     """A file that could not be read or written; `path` says which, `reason` why."""
 
-    def __init__(self, path: Path | str, reason: str, *, doing: str = "write", hint: str = "") -> None:
+    def __init__(
+        self, path: Path | str, reason: str, *, doing: str = "write", hint: str = ""
+    ) -> None:
         super().__init__(f"Cannot {doing} '{path}': {reason}.", hint=hint)
         self.path = Path(path)
         self.reason = reason
@@ -86,10 +107,11 @@ class StoreError(OneToolError):
     @classmethod
     def of(cls, path: Path | str, exc: OSError | ValueError, *, doing: str = "write") -> StoreError:
         """Translate an OSError."""
-        number = exc.errno if isinstance(exc, OSError) else None
-        if number is None:
+        if not isinstance(exc, OSError) or (number := exc.errno) is None:
             return cls(path, words_of(exc), doing=doing)
-        reason = _REASONS.get(number) or os.strerror(number)
+        if isinstance(exc, PermissionError) and is_in_use(path, exc):
+            return cls(path, "another program has it open", doing=doing, hint=_CLOSE_IT)
+        reason = _REASONS.get(number) or system_words(exc)
         return cls(path, reason, doing=doing, hint=_HINTS.get(number, ""))
 
 
@@ -121,13 +143,16 @@ def stamp_from(status: os.stat_result) -> Stamp:
 
 
 def is_young(stamp: Stamp) -> bool:
-    """Whether the file may have changed without a change of its times. Whole seconds mean a coarse clock."""
+    """Whether the file may have changed without a change of its times. Whole seconds mean a coarse
+    clock."""
     is_coarse = stamp[0] % 1_000_000_000 == 0 and stamp[1] % 1_000_000_000 == 0
-    return time.time_ns() - stamp[1] < (_COARSE_TICK_NS if is_coarse else _TICK_NS)
+    # On Windows the second time is that of creation.
+    return time.time_ns() - max(stamp[:2]) < (_COARSE_TICK_NS if is_coarse else _TICK_NS)
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and its missing parents, each with mode 0700. An existing folder stays as it is."""
+    """Make a folder and its missing parents, each with mode 0700. An existing folder stays as it
+    is."""
     try:
         os.mkdir(folder, 0o700)
     except FileNotFoundError:
@@ -156,30 +181,196 @@ def names_in(folder: Path) -> list[str]:
         return []
 
 
-def is_running(pid: int) -> bool:
-    """Whether a process of this machine still runs, as far as the system tells; Windows does not."""
+def is_in_use(path: Path | str, exc: PermissionError) -> bool:
+    """Whether another program's open file is why this was denied; never outside Windows."""
     if sys.platform == "win32":
-        return True
+        import _winapi
+
+        if not _may_be_in_use(path, exc):
+            return False
+        # Windows denies access to protected files and to files in use alike. To open the file for
+        # ourselves alone tells them apart.
+        try:
+            _winapi.CloseHandle(_winapi.CreateFile(os.fspath(path), 0xC000_0000, 0, 0, 3, 0, 0))
+        except OSError as denied:
+            return denied.winerror in _IN_USE
+        return True  # it was in use until now
+    return False
+
+
+def _may_be_in_use(path: Path | str, exc: PermissionError) -> bool:
+    # The functions of the C library know no number of Windows.
+    winerror = getattr(exc, "winerror", None) or _ACCESS_DENIED
+    is_plain = IS_WINDOWS and os.path.isfile(path) and os.access(path, os.W_OK)
+    return winerror in _IN_USE or (winerror == _ACCESS_DENIED and is_plain)
+
+
+def patiently(step: Callable[[], Done], path: Path | str) -> Done:
+    """Do a step on a file, again and again for 2 s while another program has it open (Windows).
+
+    A second kernel, a virus scanner or OneDrive keeps a file open for moments, and Windows refuses
+    to replace or to remove it meanwhile.
+    """
+    until, nap_s = time.monotonic() + _SHARING_S, _FIRST_NAP_S
+    while True:
+        try:
+            return step()
+        except PermissionError as exc:
+            if not IS_WINDOWS or time.monotonic() > until or not _may_be_in_use(path, exc):
+                raise
+        time.sleep(nap_s)
+        nap_s = min(2 * nap_s, _LONGEST_NAP_S / 4)
+
+
+def remove(path: Path | str) -> None:
+    """Remove a file; on Windows patiently. Raises OSError."""
+    patiently(lambda: os.unlink(path), path)
+
+
+def claim(fd: int) -> bool:
+    """Lock a file that is open for reading and writing, for this process until it is closed;
+    False if another process holds it."""
     try:
-        os.kill(pid, 0)
-    except OSError as exc:
-        return exc.errno != errno.ESRCH
+        if sys.platform == "win32":
+            import msvcrt
+
+            # A lock keeps others from reading what it covers, so it covers a byte behind the end.
+            os.lseek(fd, _CLAIMED_BYTE, os.SEEK_SET)
+            try:
+                msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+            finally:
+                os.lseek(fd, 0, os.SEEK_SET)
+        else:
+            import fcntl
+
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # also on a disk without locks: then nobody takes over anything
+        return False
     return True
 
 
-def read(path: Path) -> Content | None:
-    """Return the content of a file, or None if there is none. Raises Unreadable for anything else."""
+def to_disk(fd: int) -> None:
+    """Bring a file's content to the disk itself. Raises OSError."""
+    # On macOS fsync ends at the cache of the drive.
+    if sys.platform == "darwin":
+        import fcntl
+
+        try:
+            fcntl.fcntl(fd, _F_FULLFSYNC)
+        except OSError:  # a network drive has none
+            os.fsync(fd)
+        return
+    os.fsync(fd)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies below it; both whole and without links.
+
+    Names are compared as the system does: on Windows without case, and `/` is a separator too.
+    """
+    path, folder = os.path.normcase(path), os.path.normcase(folder)
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def place_of(fd: int, path: str) -> str:
+    """Return where an open file lies, as the system says; else `path` without its links."""
     try:
-        fd = os.open(path, _READ_FLAGS)
+        if sys.platform == "win32":
+            return _final_path(fd)
+        if sys.platform == "darwin":
+            import fcntl
+
+            return os.fsdecode(fcntl.fcntl(fd, _F_GETPATH, bytes(1024)).rstrip(b"\0"))
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return os.path.realpath(path)
+
+
+def _final_path(fd: int) -> str:
+    """Return the path of an open file with long names and the case on the disk (Windows)."""
+    import ctypes
+    import msvcrt
+
+    c, crt = cast("Any", ctypes), cast("Any", msvcrt)
+    text = c.create_unicode_buffer(1 << 15)
+    handle = c.c_void_p(crt.get_osfhandle(fd))
+    if not c.windll.kernel32.GetFinalPathNameByHandleW(handle, text, len(text), 0):
+        raise OSError(errno.EINVAL, "no path")
+    if text.value.startswith("\\\\?\\UNC\\"):
+        return "\\\\" + str(text.value[8:])
+    return str(text.value).removeprefix("\\\\?\\")
+
+
+@contextmanager
+def scanned(folder: str, check: Callable[[str, os.stat_result], None]) -> Iterator[Any]:
+    """Give the entries of a folder, after `check` saw where the open folder lies and its status.
+
+    Windows opens no folders: there the path is checked. Raises OSError.
+    """
+    if sys.platform == "win32":
+        check(os.path.realpath(folder), os.stat(folder))
+        with os.scandir(folder) as entries:
+            yield entries
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        check(place_of(fd, folder), os.fstat(fd))
+        with os.scandir(fd) as entries:
+            yield entries
+    finally:
+        os.close(fd)
+
+
+def open_plain(path: str) -> int:
+    """Open a file to read, that is no link, and without waiting for a FIFO. Raises OSError."""
+    return patiently(lambda: os.open(path, _READ_FLAGS | _NO_FOLLOW), path)
+
+
+def windows_fault(path: str, drives: Iterable[str]) -> str:
+    r"""Return why a path must not be opened on Windows, or "".
+
+    Devices (`con`, `nul.txt`), the raw forms (`\\?\`, `\\.\`), streams (`a.txt:b`), and names that
+    Windows changes (a dot or blank at the end) have a meaning that no comparison of names sees. A
+    share that is not among `drives` is not even looked at: that would send the user's password.
+    """
+    import ntpath
+
+    path = path.replace("/", "\\")
+    if path.startswith(("\\\\?", "\\\\.", "\\??")):
+        return "is a raw path of Windows"
+    drive, rest = ntpath.splitdrive(path)
+    if drive.startswith("\\\\") and drive.casefold() not in map(str.casefold, drives):
+        return "is on another machine"
+    if drive and not rest.startswith("\\"):
+        return "is relative to the folder of a drive"
+    for name in filter(None, rest.split("\\")):
+        if ":" in name:
+            return "names a stream of a file"
+        if name not in (".", "..") and name[-1] in ". ":
+            return "has a name that ends with a dot or a blank"
+        if _DEVICE.fullmatch(name):
+            return "names a device of Windows"
+    return ""
+
+
+def read(path: Path) -> Content | None:
+    """Return the content of a file, or None if there is none. Raises Unreadable for anything
+    else."""
+    try:
+        fd = patiently(lambda: os.open(path, _READ_FLAGS), path)
         try:
             status = os.fstat(fd)
             if stat.S_ISDIR(status.st_mode):
                 raise Unreadable("is a directory, not a file.")
             if not stat.S_ISREG(status.st_mode):
                 raise Unreadable("is not a regular file.")
-            # The file may grow meanwhile.
+            # The file may grow meanwhile. Room for the largest file would take longer than to read
+            # a small one.
             with open(fd, "rb", closefd=False) as file:
-                size = max(status.st_size, len(data := file.read(MAX_BYTES + 1)))
+                data = file.read(min(status.st_size, MAX_BYTES) + 1)
+                if len(data) > status.st_size:
+                    data += file.read(MAX_BYTES + 1 - len(data))
+            size = max(status.st_size, len(data))
         finally:
             os.close(fd)
     except FileNotFoundError:
@@ -189,7 +380,11 @@ def read(path: Path) -> Content | None:
     except NotADirectoryError:
         return None
     except (OSError, ValueError) as exc:
+        if os.path.isdir(path):  # Windows opens no folder
+            raise Unreadable("is a directory, not a file.") from None
         reason = (getattr(exc, "strerror", None) or str(exc)).lower()
+        if isinstance(exc, PermissionError) and is_in_use(path, exc):
+            reason = "another program has it open"
         raise Unreadable(f"cannot be read: {reason}.") from exc
     if size > MAX_BYTES:
         raise Unreadable(f"is too large: {size:,} bytes; the limit is {MAX_BYTES:,}.")
@@ -197,10 +392,11 @@ def read(path: Path) -> Content | None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; empty if there is no file. Raises StoreError for one that cannot be read.
+    """Return the JSON object in a file; empty if there is no file. Raises StoreError for one that
+    cannot be read.
 
-    Whoever changes a part of a file reads it like this first, so nobody writes over what could not be read. A name that
-    stands twice is refused too: one of the two values would be lost.
+    Whoever changes a part of a file reads it like this first, so nobody writes over what could not
+    be read. A name that stands twice is refused too: one of the two values would be lost.
     """
     try:
         content = read(path)
@@ -221,14 +417,18 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the name '{next(name for name in names if names.count(name) > 1)}' stands in it twice")
+        raise ValueError(
+            f"the name '{next(name for name in names if names.count(name) > 1)}' stands in it twice"
+        )
     return data
 
 
 def read_own(path: Path, limit: int) -> bytes | None:
-    """Return the bytes of one of the user's own files, or None if it is missing, too large, a link or not theirs."""
+    """Return the bytes of one of the user's own files, or None if it is missing, too large, a link
+    or not theirs."""
     try:
-        with open(os.open(path, _READ_FLAGS | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+        flags = _READ_FLAGS | _NO_FOLLOW
+        with open(patiently(lambda: os.open(path, flags), path), "rb") as file:
             status = os.fstat(file.fileno())
             if status.st_size > limit or (hasattr(os, "geteuid") and status.st_uid != os.geteuid()):
                 return None
@@ -256,6 +456,11 @@ class AtomicFile:
         self._dropped = 0
         self._is_synced = False
 
+    @property
+    def temp(self) -> Path:
+        """The path that the pieces are written to, for a library that writes by itself."""
+        return self._temp
+
     def __enter__(self) -> AtomicFile:
         """Make the temp file, and its folder if that is missing."""
         try:
@@ -278,7 +483,7 @@ class AtomicFile:
             self._close()
             # After a commit there is no such file.
             with suppress(OSError, ValueError):
-                os.unlink(self._temp)
+                remove(self._temp)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Add a piece."""
@@ -289,29 +494,34 @@ class AtomicFile:
         except OSError as exc:
             raise StoreError.of(self.path, exc) from exc
         self.size += written
-        # The disk begins to write a large file at once, so that the sync at the end does not wait for all of it.
+        # The disk begins to write a large file at once, so that the sync at the end does not wait
+        # for all of it.
         if self.size - self._dropped >= _DROP_EVERY and hasattr(os, "posix_fadvise"):
             with suppress(OSError):
-                os.posix_fadvise(self._fd, self._dropped, self.size - self._dropped, os.POSIX_FADV_DONTNEED)
+                os.posix_fadvise(
+                    self._fd, self._dropped, self.size - self._dropped, os.POSIX_FADV_DONTNEED
+                )
             self._dropped = self.size
 
     def sync(self) -> None:
-        """Sync the content to disk; called after the last piece. Several files may do so at once, in threads."""
+        """Sync the content to disk; called after the last piece. Several files may do so at once,
+        in threads."""
         try:
-            os.fsync(self._fd)
+            to_disk(self._fd)
         except OSError as exc:
             raise StoreError.of(self.path, exc) from exc
         self._is_synced = True
 
     def commit(self, *, sync_folder: bool = True) -> None:
-        """Sync the content to disk, then rename it to the path in one step. The last of many files may sync for all."""
+        """Sync the content to disk, then rename it to the path in one step. The last of many files
+        may sync for all."""
         if not self._is_synced:
             self.sync()
         try:
             with deferred:
                 # Windows cannot rename an open file.
                 self._close()
-                os.replace(self._temp, self.path)
+                patiently(lambda: os.replace(self._temp, self.path), self.path)
                 if sync_folder:
                     _sync_folder(self.path.parent)
         except OSError as exc:
@@ -341,8 +551,8 @@ def _sync_folder(folder: Path) -> None:
 def write_whole(path: Path, data: bytes, *, nofollow: bool = False, mode: int = 0o600) -> None:
     """Replace the file's content, or leave it as it was and raise StoreError.
 
-    A symbolic link at the path is followed and stays a link; with `nofollow` it is refused. An existing file keeps its
-    permissions, a new one gets `mode`.
+    A symbolic link at the path is followed and stays a link; with `nofollow` it is refused. An
+    existing file keeps its permissions, a new one gets `mode`.
     """
     try:
         status = os.lstat(path)
@@ -366,7 +576,8 @@ def write_whole(path: Path, data: bytes, *, nofollow: bool = False, mode: int = 
 
 
 def remove_stale_temp_files(folder: Path) -> int:
-    """Remove the temp files that dead writers left in this folder and return how many. Never raises.
+    """Remove the temp files that dead writers left in this folder and return how many. Never
+    raises.
 
     A file of another machine cannot be asked about its writer: it is removed when it is a day old.
     """
@@ -391,10 +602,12 @@ def _host() -> str:
 
 
 def append(path: Path, data: bytes, *, sync: bool = False) -> None:
-    """Add one record with one write: other processes' records stand before or after it, never inside.
+    """Add one record with one write: other processes' records stand before or after it, never
+    inside.
 
-    A new file, and the folders above it, are for their owner alone. A disk that fills up in the middle of the record is
-    an error, and what got there is cut off again unless another process has already written behind it.
+    A new file, and the folders above it, are for their owner alone. A disk that fills up in the
+    middle of the record is an error, and what got there is cut off again unless another process has
+    already written behind it.
     """
     try:
         with deferred:
@@ -402,7 +615,7 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
             try:
                 append_to(fd, data)
                 if sync:
-                    os.fsync(fd)
+                    to_disk(fd)
             finally:
                 os.close(fd)
     except (OSError, ValueError) as exc:
@@ -410,10 +623,11 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
 
 
 def open_to_append(path: Path) -> int:
-    """Open a file for `append_to`; a new one, and the folders above it, are for their owner alone."""
+    """Open a file for `append_to`; a new one, and the folders above it, are for their owner
+    alone."""
     try:
         try:
-            return os.open(path, _APPEND_FLAGS, 0o600)
+            return patiently(lambda: os.open(path, _APPEND_FLAGS, 0o600), path)
         except FileNotFoundError:
             make_folder(path.parent)
             return os.open(path, _APPEND_FLAGS, 0o600)
@@ -441,11 +655,13 @@ def append_to(fd: int, data: bytes) -> None:
 def locked(path: Path, timeout_s: float = 10.0) -> Iterator[None]:
     """Hold the lock that stands for a path, in `<path>.lock` beside it: `with locked(path): ...`.
 
-    One holder among all threads and processes, and not re-entrant. The lock of a process that died is free.
+    One holder among all threads and processes, and not re-entrant. The lock of a process that died
+    is free.
     """
     lock, naps = _new_lock(path), _naps(path, timeout_s)
     while True:
-        # Stop is heard between two attempts. From the attempt that succeeds to the release it is deferred.
+        # Stop is heard between two attempts. From the attempt that succeeds to the release it is
+        # deferred.
         with deferred:
             if _acquire(lock, path):
                 try:
@@ -491,12 +707,15 @@ def _acquire(lock: BaseFileLock, path: Path) -> bool:
 
 
 def _naps(path: Path, timeout_s: float) -> Iterator[float]:
-    """Yield how long to wait before each further attempt at a lock. Raises StoreError when the time is over."""
+    """Yield how long to wait before each further attempt at a lock. Raises StoreError when the time
+    is over."""
     began, nap_s = time.monotonic(), _FIRST_NAP_S
     while (left_s := began + timeout_s - time.monotonic()) > 0:
         yield min(nap_s, left_s)
-        # Whoever has waited longest looks most often. Otherwise a process that takes the lock again and again starves
-        # the others.
+        # Whoever has waited longest looks most often. Otherwise a process that takes the lock again
+        # and again starves the others.
         nap_s = min(2 * nap_s, _LONGEST_NAP_S / max(1.0, time.monotonic() - began))
-    hint = f"Another process is holding '{path.name}.lock' beside it. Try again, or end that process."
+    hint = (
+        f"Another process is holding '{path.name}.lock' beside it. Try again, or end that process."
+    )
     raise StoreError(path, f"it was locked for {timeout_s:g} s", doing="lock", hint=hint)

@@ -1,8 +1,9 @@
 """What is renewed in a forked child: the one registry of the package.
 
-A fork copies memory and the thread that forks, nothing else. Locks that other threads held stay locked, loops have no
-thread, descriptors and ids are shared with the parent. An object with such state registers here, and its `after_fork`
-runs in the child before anything else does. No other code compares process ids to notice a fork.
+A fork copies memory and the thread that forks, nothing else. Locks that other threads held stay
+locked, loops have no thread, descriptors and ids are shared with the parent. An object with such
+state registers here, and its `after_fork` runs in the child before anything else does. No other
+code compares process ids to notice a fork.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Secrets: look one up by name, and mask every one of them in text that is shown, logged, stored or sent.
+"""Secrets: look one up by name, and mask every one of them in text that is shown, logged, stored or
+sent.
 
-A value is masked as it is and as URLs, JSON, Python's repr, HTML and base64 write it, also inside a longer base64 text.
-An encoding of an encoding is not looked for. Values from the environment count once their name was looked up, and
-values got at run time, such as tokens, once they were given to `hide`. No `repr` shows a value.
+A value is masked as it is and as URLs, JSON, Python's repr, HTML and base64 write it, also inside a
+longer base64 text. An encoding of an encoding is not looked for. Values from the environment count
+once their name was looked up, and values got at run time, such as tokens, once they were given to
+`hide`. No `repr` shows a value.
 """
 
 from __future__ import annotations
@@ -28,14 +30,15 @@ _PUBLIC = frozenset(
         *("TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER", "USERNAME", "USERPROFILE"),
     )
 )
-"""Names of the environment whose values are no secrets: masking them would hide half of every path."""
+"""Names of the environment whose values are no secrets: masking them would hide half of every
+path."""
 
 
 class Form(NamedTuple):
     """One spelling of a secret, or all those that differ in their escapes only.
 
-    Letters and digits are never escaped. So the longest run of them, the probe, is in every text that holds the form,
-    and a text without it costs one `in`.
+    Letters and digits are never escaped. So the longest run of them, the probe, is in every text
+    that holds the form, and a text without it costs one `in`.
     """
 
     probe: str
@@ -53,23 +56,28 @@ class Form(NamedTuple):
 
 
 def forms_of(value: str) -> Iterator[Form]:
-    """Yield every form of a value; for text of several lines, such as a key, also those of each long line."""
+    """Yield every form of a value; for text of several lines, such as a key, also those of each
+    long line."""
     whole = value.strip()
     lines = (line.strip() for line in whole.splitlines())
     for text in dict.fromkeys([whole, *(line for line in lines if len(line) >= _LONG_LINE)]):
-        # One choice for each character: as it is, and as URLs, JSON, Python and HTML escape it. A run of backslashes
-        # is taken whole: with a choice for each of them the ways to share them out would explode.
+        # One choice for each character: as it is, and as URLs, JSON, Python and HTML escape it. A
+        # run of backslashes is taken whole: with a choice for each of them the ways to share them
+        # out would explode.
         parts = []
         for run in re.findall(r"\\+|[^\\]", text):
             if run[0] == "\\":
                 count = len(run)
                 parts.append(rf"(?:\\{{{2 * count}}}|\\{{{count}}}|(?i:%5c){{{count}}})")
             else:
-                parts.append(run if run.isascii() and run.isalnum() else f"(?:{'|'.join(_spellings(run))})")
+                parts.append(
+                    run if run.isascii() and run.isalnum() else f"(?:{'|'.join(_spellings(run))})"
+                )
         yield Form(_probe(text), "".join(parts))
         data = text.encode("utf-8", "surrogatepass")
-        # Base64 writes three bytes as four characters. So the text depends on where in a group of three the secret
-        # begins, and its first and last character may hold bits of the neighbours: those may be any character.
+        # Base64 writes three bytes as four characters. So the text depends on where in a group of
+        # three the secret begins, and its first and last character may hold bits of the neighbours:
+        # those may be any character.
         for before in range(3):
             encoded = base64.b64encode(bytes(before) + data).decode("ascii")
             core = encoded[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]
@@ -85,7 +93,9 @@ def _probe(text: str) -> str:
 def _spellings(char: str) -> Iterator[str]:
     yield "(?i:" + "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass")) + ")"
     utf16 = char.encode("utf-16-be", "surrogatepass")
-    yield "(?i:" + "".join(rf"\\u{utf16[at : at + 2].hex()}" for at in range(0, len(utf16), 2)) + ")"
+    yield (
+        "(?i:" + "".join(rf"\\u{utf16[at : at + 2].hex()}" for at in range(0, len(utf16), 2)) + ")"
+    )
     yield rf"(?i:\\x{ord(char):02x})" if ord(char) < 256 else rf"(?i:\\u{ord(char):08x})"
     yield f"(?i:&#(?:0*{ord(char)}|x0*{ord(char):x});)"
     if char in _ENTITIES:
@@ -112,7 +122,8 @@ class Secrets:
             self._add(value)
 
     def get(self, name: str) -> str | None:
-        """Return the value from the secrets, else from the environment, which makes it a secret from then on."""
+        """Return the value from the secrets, else from the environment, which makes it a secret
+        from then on."""
         if name in self._values:
             return self._values[name]
         value = self._env.get(name)
@@ -136,9 +147,11 @@ class Secrets:
         return "".join((*pieces, text[end:])) if pieces else text
 
     def settled(self, text: str) -> int:
-        """Return how much of a growing text can be masked and shown: no secret that may continue begins in it.
+        """Return how much of a growing text can be masked and shown: no secret that may continue
+        begins in it.
 
-        A secret that has no blank ends before the next one. No spelling of a secret is longer than 12 times its length.
+        A secret that has no blank ends before the next one. No spelling of a secret is longer than
+        12 times its length.
         """
         if not self._forms:
             return len(text)
@@ -150,7 +163,8 @@ class Secrets:
         return next((start for start, stop in self._spans(text) if start < end < stop), end)
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Return where secrets are in the text, in order. Spans that overlap or touch are joined."""
+        """Return where secrets are in the text, in order. Spans that overlap or touch are
+        joined."""
         joined: list[tuple[int, int]] = []
         present = (form for forms in self._forms.values() for form in forms if form.probe in text)
         for start, stop in sorted(span for form in present for span in form.spans(text)):
@@ -161,7 +175,8 @@ class Secrets:
         return joined
 
     def mask_value(self, value: object) -> Any:
-        """Mask text in dicts (keys too), lists and tuples. A number that is a secret becomes `***`."""
+        """Mask text in dicts (keys too), lists and tuples. A number that is a secret becomes
+        `***`."""
         if not self._forms:
             return value
         if isinstance(value, str):
@@ -178,12 +193,15 @@ class Secrets:
         return value
 
     def hide(self, value: str) -> None:
-        """Mask a value obtained at run time, such as a token, from now on. The newest 64 are kept."""
+        """Mask a value obtained at run time, such as a token, from now on. The newest 64 are
+        kept."""
         if self._add(value):
             self._live.append(value)
             while len(self._live) > _MOST_LIVE:
                 oldest = self._live.pop(0)
-                self._forms = {other: forms for other, forms in self._forms.items() if other != oldest}
+                self._forms = {
+                    other: forms for other, forms in self._forms.items() if other != oldest
+                }
 
     def _add(self, value: str) -> bool:
         """Mask a value; False if it is masked already, or too short."""

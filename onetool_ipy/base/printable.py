@@ -1,11 +1,12 @@
 """Text from tools, servers, models and files -> text that a terminal shows but does not obey.
 
-Control characters and those that change the direction of text are written as escapes (`\\x1b`, `\\u202e`). Newline
-and tab stay, and so does the carriage return before a newline. Plain text passes through `printable` wherever it
-leaves the package.
+Control characters and those that change the direction of text are written as escapes (`\\x1b`,
+`\\u202e`). Newline and tab stay, and so does the carriage return before a newline. Plain text
+passes through `printable` wherever it leaves the package.
 
-What a person says yes to shows every character: `revealed` and `visible` also escape those that leave no ink (zero
-width, soft hyphen, fillers, blanks that are no space, variation selectors), which could make two texts look the same.
+What a person says yes to shows every character: `revealed` and `visible` also escape those that
+leave no ink (zero width, soft hyphen, fillers, blanks that are no space, variation selectors),
+which could make two texts look the same.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def revealed(text: str) -> str:
 
 
 def visible(text: str, limit: int | None = None) -> str:
-    """Return text on one line in which every character is visible: no line ends, colours, controls or long gaps."""
+    """Return text on one line in which every character is visible: no line ends, colours, controls
+    or long gaps."""
     most = sys.maxsize if limit is None else limit
     parts: list[str] = []
     length = end = 0
@@ -81,4 +83,10 @@ def _shown(char: str) -> str:
 
 def _escaped(char: str) -> str:
     code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )

@@ -1,10 +1,11 @@
 """`once`: a property that is computed at its first use.
 
-`once` is functools.cached_property as Python 3.12 has it. In 3.11 that one holds a lock for all objects of a class: a
-process that is forked while another thread computes one would wait for ever. Two threads may compute a value at the
-same time.
+`once` is functools.cached_property as Python 3.12 has it. In 3.11 that one holds a lock for all
+objects of a class: a process that is forked while another thread computes one would wait for ever.
+Two threads may compute a value at the same time.
 
-`collector_paused` is for building many records at once, `models_built_late` for importing many models of pydantic.
+`collector_paused` is for building many records at once, `models_built_late` for importing many
+models of pydantic.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class once(functools.cached_property[T]):  # noqa: N801 - it reads as the decora
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector. Building many objects that all stay is about a quarter faster without it."""
+    """Pause the garbage collector. Building many objects that all stay is about a quarter faster
+    without it."""
     if not gc.isenabled():
         yield
         return
@@ -54,7 +56,8 @@ def collector_paused() -> Iterator[None]:
 def models_built_late() -> Iterator[None]:
     """Let models of pydantic that are defined meanwhile build their validators at their first use.
 
-    That is most of the time that it takes to import the MCP SDK. A model inherits its settings from its base.
+    That is most of the time that it takes to import the MCP SDK. A model inherits its settings from
+    its base.
     """
     from pydantic import BaseModel
 

@@ -1,8 +1,10 @@
-"""Search by what a person types: one engine for help, completion, "did you mean", bundles and the screens.
+"""Search by what a person types: one engine for help, completion, "did you mean", bundles and the
+screens.
 
-Ranks exact > prefix > whole word > fuzzy over names, tags, argument names and descriptions, and forgives typos. Case
-and the kind of separator (`.`, `_`, `-`, a space) never count. An `Index` is made once from entries and never
-changes; its parts are made when a query first needs them. Pure; rapidfuzz is imported late.
+Ranks exact > prefix > whole word > fuzzy over names, tags, argument names and descriptions, and
+forgives typos. Case and the kind of separator (`.`, `_`, `-`, a space) never count. An `Index` is
+made once from entries and never changes; its parts are made when a query first needs them. Pure;
+rapidfuzz is imported late.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ _MAX_UNITS = 8
 _MAX_DESCRIPTION = 600
 _NEAR = 45.0
 """From this score on a hit is near enough to be proposed as what was meant."""
-_LITTLE_WORDS = "a an and are as at be by can do for from how i in is it me my of on or that the this to use with"
+_LITTLE_WORDS = (
+    "a an and are as at be by can do for from how i in is it me my of on or that the this to use"
+    " with"
+)
 _STOP = frozenset(_LITTLE_WORDS.split())
 
 _LAST = "\U0010ffff"
@@ -54,7 +59,8 @@ class Entry(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """An entry that was found. `score` is 0 to 100 and falls from hit to hit; `own` does not depend on other hits."""
+    """An entry that was found. `score` is 0 to 100 and falls from hit to hit; `own` does not depend
+    on other hits."""
 
     item: Entry
     score: float
@@ -80,14 +86,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def key_of(text: str) -> str:
-    """Return the text without what does not count: case, the kind of separator, odd forms of a letter."""
+    """Return the text without what does not count: case, the kind of separator, odd forms of a
+    letter."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return " ".join(text.casefold().translate(_SEPARATORS).split())
 
 
 def _lines(texts: Sequence[str]) -> list[str]:
-    """Return each text ready to be split into its words: all of them at once, which is faster than one by one."""
+    """Return each text ready to be split into its words: all of them at once, which is faster than
+    one by one."""
     plain = "\0".join([text if text.isascii() and "\0" not in text else "" for text in texts])
     lines = plain.lower().translate(_SEPARATORS).split("\0")
     return [line or key_of(text) for line, text in zip(lines, texts, strict=False)]
@@ -127,9 +135,12 @@ class Index:
         return list(hits.values())
 
     def _ranked(self, text: str, key: str, wanted: int) -> Iterator[tuple[Tier, int, float]]:
-        """Yield hits from best to worst. A tier is searched only if the tiers before it were not enough."""
+        """Yield hits from best to worst. A tier is searched only if the tiers before it were not
+        enough."""
         names, tails = self._sorted_names
-        for i in sorted(_between(names, key, f"{key}\0"), key=lambda i: self._entries[i].name != text):
+        for i in sorted(
+            _between(names, key, f"{key}\0"), key=lambda i: self._entries[i].name != text
+        ):
             yield "exact", i, 100.0
         for i in _between(tails, key, f"{key}\0"):
             yield "exact", i, 99.0
@@ -145,7 +156,10 @@ class Index:
     @once
     def _tails(self) -> list[str]:
         """The names without their pack; empty for a name that has none."""
-        packs = [pack if dot else "" for pack, dot, _ in (entry.name.partition(".") for entry in self._entries)]
+        packs = [
+            pack if dot else ""
+            for pack, dot, _ in (entry.name.partition(".") for entry in self._entries)
+        ]
         heads = {pack: f"{key_of(pack)} ".lstrip() for pack in set(packs)}
         pairs = zip(self._keys, packs, strict=True)
         return [key.removeprefix(heads[pack]) if pack else "" for key, pack in pairs]
@@ -157,8 +171,12 @@ class Index:
 
     @once
     def _sorted_joined(self) -> tuple[_Sorted, ...]:
-        """Both without the blanks between their words, since whoever types a name in one go may leave them out."""
-        return tuple(_sorted([text.replace(" ", "") for text in texts]) for texts in (self._keys, self._tails))
+        """Both without the blanks between their words, since whoever types a name in one go may
+        leave them out."""
+        return tuple(
+            _sorted([text.replace(" ", "") for text in texts])
+            for texts in (self._keys, self._tails)
+        )
 
     @once
     def _tails_by_length(self) -> _Sorted:
@@ -167,11 +185,20 @@ class Index:
 
     @once
     def _fields(self) -> list[tuple[float, dict[str, list[int]]]]:
-        """The entries by word, for each place that a word can be in, with what it counts there; the best comes last."""
+        """The entries by word, for each place that a word can be in, with what it counts there; the
+        best comes last."""
         descriptions = _lines([entry.description[:_MAX_DESCRIPTION] for entry in self._entries])
         names = _lines([_with_humps(entry.name) for entry in self._entries])
-        arguments, tags = (entry.arguments for entry in self._entries), (entry.tags for entry in self._entries)
-        fields = (_postings(descriptions), _label_postings(arguments), _label_postings(tags), _postings(names))
+        arguments, tags = (
+            (entry.arguments for entry in self._entries),
+            (entry.tags for entry in self._entries),
+        )
+        fields = (
+            _postings(descriptions),
+            _label_postings(arguments),
+            _label_postings(tags),
+            _postings(names),
+        )
         return list(zip(_WEIGHTS, fields, strict=True))
 
     @once
@@ -192,24 +219,36 @@ class Index:
         lines: dict[int, str] = {}
         for i in sorted(rarest):
             line = self._entries[i].description[:_MAX_QUERY].strip().partition("\n")[0]
-            # A line that says only this is not much longer, nor shorter unless it has a ligature that becomes letters.
+            # A line that says only this is not much longer, nor shorter unless it has a ligature
+            # that becomes letters.
             if len(line) < 2 * len(key) + 20 and (len(line) >= len(key) or not line.isascii()):
                 lines[i] = line
         pairs = zip(lines, _lines([*lines.values()]), strict=False)
-        return [i for i, line in pairs if line.lstrip().startswith(words[0]) and line.split() == words]
+        return [
+            i for i, line in pairs if line.lstrip().startswith(words[0]) and line.split() == words
+        ]
 
     def _starting(self, text: str, key: str) -> Iterator[int]:
         """Yield the names that start with the query, first those where a word ends there."""
         for names in self._sorted_names:
             yield from _between(names, f"{key} ", f"{key} {_LAST}")
-        yield from sorted({i for names in self._sorted_names for i in _between(names, key, key + _LAST)})
+        yield from sorted(
+            {i for names in self._sorted_names for i in _between(names, key, key + _LAST)}
+        )
         # Several words are looked for as words.
         if len(text.split()) == 1:
             joined = key.replace(" ", "")
-            yield from sorted({i for names in self._sorted_joined for i in _between(names, joined, joined + _LAST)})
+            yield from sorted(
+                {
+                    i
+                    for names in self._sorted_joined
+                    for i in _between(names, joined, joined + _LAST)
+                }
+            )
 
     def _whole_words(self, text: str) -> Iterator[tuple[int, float]]:
-        """Yield the entries that have every term as a whole word, with a score. `a.b` has to be in a name as it is."""
+        """Yield the entries that have every term as a whole word, with a score. `a.b` has to be in
+        a name as it is."""
         terms = list(dict.fromkeys(term for term in map(key_of, text.split()[:_MAX_UNITS]) if term))
         weighed: list[Mapping[int, float]] = []
         for term in terms:
@@ -218,7 +257,9 @@ class Index:
                 weights = {i: 1.0 for i in weights if f" {term} " in f" {self._keys[i]} "}
             weighed.append(weights)
         common = set(weighed[0]).intersection(*weighed[1:])
-        return _best_first({i: sum(weights[i] for weights in weighed) / len(weighed) for i in common})
+        return _best_first(
+            {i: sum(weights[i] for weights in weighed) / len(weighed) for i in common}
+        )
 
     def _fuzzy(self, key: str, wanted: int) -> _Weights:
         """Return the entries with names or words like those of the query."""
@@ -238,14 +279,24 @@ class Index:
             for i, count in counts.items()
             if count >= least
         }
-        # A swap of neighbours is one edit. Among equal distances the one that shares more letters is nearer.
+        # A swap of neighbours is one edit. Among equal distances the one that shares more letters
+        # is nearer.
         edits = _allowed_edits(len(key))
-        by_length = ((self._keys, range(len(self._keys)), 79), (*self._tails_by_length, 76)) if edits else ()
+        by_length = (
+            ((self._keys, range(len(self._keys)), 79), (*self._tails_by_length, 76))
+            if edits
+            else ()
+        )
         for names, numbers, top in by_length:
             start, end = (bisect_left(names, len(key) + n, key=len) for n in (-edits, edits + 1))
-            near = process.extract(key, names[start:end], scorer=OSA.distance, score_cutoff=edits, limit=50)
+            near = process.extract(
+                key, names[start:end], scorer=OSA.distance, score_cutoff=edits, limit=50
+            )
             for name, distance, place in near:
-                i, apart = numbers[start + place], distance + 0.25 * Indel.normalized_distance(key, name)
+                i, apart = (
+                    numbers[start + place],
+                    distance + 0.25 * Indel.normalized_distance(key, name),
+                )
                 scores[i] = max(scores.get(i, 0.0), top * (1 - apart / max(len(key), len(name))))
         return scores
 
@@ -264,7 +315,8 @@ class Index:
         return weights
 
     def _like(self, unit: str) -> Iterator[tuple[str, float]]:
-        """Yield words like this one, best first: itself, mistyped, longer ones that begin so or hold it."""
+        """Yield words like this one, best first: itself, mistyped, longer ones that begin so or
+        hold it."""
         from rapidfuzz import process
         from rapidfuzz.distance import OSA
 
@@ -273,7 +325,9 @@ class Index:
         if any(unit in postings for _, postings in self._fields):
             yield unit, 1.0
         elif edits:
-            near = process.extract(unit, self._known_words, scorer=OSA.distance, score_cutoff=edits, limit=_MAX_WORDS)
+            near = process.extract(
+                unit, self._known_words, scorer=OSA.distance, score_cutoff=edits, limit=_MAX_WORDS
+            )
             yield from ((word, 0.85 - 0.15 * distance) for word, distance, _ in near)
         # Scripts without blanks have their words inside.
         if n >= 2:
@@ -312,7 +366,8 @@ def _with_humps(label: str) -> str:
 
 
 def _postings(lines: list[str]) -> dict[str, list[int]]:
-    """Return the entries by word. An entry with a word twice is listed twice: a check would cost a third."""
+    """Return the entries by word. An entry with a word twice is listed twice: a check would cost a
+    third."""
     postings: dict[str, list[int]] = defaultdict(list)
     for i, line in enumerate(lines):
         for word in line.split():
@@ -327,7 +382,9 @@ def _label_postings(labels: Iterable[Iterable[str]]) -> dict[str, list[int]]:
         for text in texts:
             by_label[text].append(i)
     postings: dict[str, list[int]] = defaultdict(list)
-    for line, numbers in zip(_lines([_with_humps(label) for label in by_label]), by_label.values(), strict=True):
+    for line, numbers in zip(
+        _lines([_with_humps(label) for label in by_label]), by_label.values(), strict=True
+    ):
         for word in line.split():
             postings[word] += numbers
     return dict(postings)

@@ -1,6 +1,8 @@
-"""Read parts of a syntax tree that a stranger wrote: constants, names, source text. Nothing is evaluated.
+"""Read parts of a syntax tree that a stranger wrote: constants, names, source text. Nothing is
+evaluated.
 
-Every function has bounds and never raises: a part that is too deep, too large or no constant gives the fallback.
+Every function has bounds and never raises: a part that is too deep, too large or no constant gives
+the fallback.
 """
 
 from __future__ import annotations
@@ -14,7 +16,17 @@ _MAX_NODES = 5_000
 _MAX_DEPTH = 50
 _MAX_BITS = 1_000
 _MAX_SOURCE_NODES = 200
-_CONSTANTS = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp, ast.UAdd, ast.USub)
+_CONSTANTS = (
+    ast.Constant,
+    ast.List,
+    ast.Tuple,
+    ast.Set,
+    ast.Dict,
+    ast.UnaryOp,
+    ast.BinOp,
+    ast.UAdd,
+    ast.USub,
+)
 _CONSTANT_NODES = (*_CONSTANTS, ast.Add, ast.Sub, ast.Load)
 
 
@@ -36,13 +48,18 @@ def _is_within(node: ast.AST, *, nodes: int = _MAX_NODES, depth: int = _MAX_DEPT
 
 
 def constant(node: ast.expr | None, *, otherwise: object = None, nodes: int = _MAX_NODES) -> Any:
-    """Return the value of a constant, or of a list, tuple, set or dict of constants; `otherwise` for anything else."""
+    """Return the value of a constant, or of a list, tuple, set or dict of constants; `otherwise`
+    for anything else."""
     if node is None or not _is_within(node, nodes=nodes):
         return otherwise
     for part in ast.walk(node):
         if not isinstance(part, _CONSTANT_NODES):
             return otherwise
-        if isinstance(part, ast.Constant) and isinstance(part.value, int) and part.value.bit_length() > _MAX_BITS:
+        if (
+            isinstance(part, ast.Constant)
+            and isinstance(part.value, int)
+            and part.value.bit_length() > _MAX_BITS
+        ):
             return otherwise
     try:
         return ast.literal_eval(node)
@@ -70,6 +87,9 @@ def source(node: ast.expr | None) -> str:
 
 
 def printable(text: str, limit: int) -> str:
-    """Return text of a file for a message: on one line, cut, with escapes for characters that do not print."""
+    """Return text of a file for a message: on one line, cut, with escapes for characters that do
+    not print."""
     excerpt = values.cut(text, limit)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in excerpt)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in excerpt
+    )

@@ -49,7 +49,9 @@ def is_dataframe(value: object) -> bool:
 
 def is_frame(value: object) -> bool:
     """Whether a value is a DataFrame or a Series of pandas."""
-    return is_dataframe(value) or isinstance(value, getattr(sys.modules.get("pandas"), "Series", ()))
+    return is_dataframe(value) or isinstance(
+        value, getattr(sys.modules.get("pandas"), "Series", ())
+    )
 
 
 def is_foreign(value: object) -> bool:
@@ -70,7 +72,8 @@ def is_missing(cell: object) -> bool:
 
 
 def is_sparse(rows: Iterable[Collection[object]]) -> bool:
-    """Whether a table of rows, given by the names of their columns, would be large and nearly empty.
+    """Whether a table of rows, given by the names of their columns, would be large and nearly
+    empty.
 
     Rows that each have names of their own make a table of n x n cells, which takes far more memory
     than the rows do.
@@ -104,11 +107,13 @@ def tabular(value: Any) -> Any:
 
 
 def read(value: Any) -> Any:
-    """Return a foreign table as a DataFrame or Series of pandas. Raises NotATable, which says why."""
+    """Return a foreign table as a DataFrame or Series of pandas. Raises NotATable, which says
+    why."""
     sizes = getattr(value, "sizes", None)
     if isinstance(sizes, Mapping) and math.prod(sizes.values()) > _MAX_ROWS:
         raise NotATable(
-            f"As a table this {type(value).__name__} would have {math.prod(sizes.values()):,} rows.",
+            f"As a table this {type(value).__name__} would have {math.prod(sizes.values()):,}"
+            " rows.",
             hint="Take a part of .data, or call its own to_dataframe().",
         )
     kind, problems, has_arrow = type(value), [], True
@@ -134,7 +139,11 @@ def read(value: Any) -> Any:
             return frame
         problems.append(f"{name}: it gave a {type(frame).__name__}")
     about = f" ({'; '.join(problems)[:300]})" if problems else ""
-    hint = "Its own object is in .data." if has_arrow else "Install pyarrow: %pip install 'onetool-ipy[parquet]'"
+    hint = (
+        "Its own object is in .data."
+        if has_arrow
+        else "Install pyarrow: %pip install 'onetool-ipy[parquet]'"
+    )
     raise NotATable(f"This {kind.__name__} could not be read as a table{about}.", hint=hint)
 
 
@@ -142,7 +151,11 @@ def as_code(value: object, name: str) -> str:
     """Return the expression that makes a DataFrame of a foreign table called `name`."""
     if _has_method(type(value), "to_dataframe"):
         return f"{name}.to_dataframe().reset_index()"
-    return f"{name}.to_pandas()" if _has_method(type(value), "to_pandas") else f"pd.DataFrame.from_arrow({name})"
+    return (
+        f"{name}.to_pandas()"
+        if _has_method(type(value), "to_pandas")
+        else f"pd.DataFrame.from_arrow({name})"
+    )
 
 
 def flat(frame: Any) -> Any:
@@ -179,14 +192,19 @@ def _read_stream(value: Any) -> Any:
         size += batch.nbytes
         if is_stream and (size > _MAX_BYTES or len(batches) > _MAX_BATCHES):
             raise NotATable(
-                f"This {type(value).__name__} has over {size >> 20:,} MB, so it was not read to its end.",
+                f"This {type(value).__name__} has over {size >> 20:,} MB, so it was not read to its"
+                " end.",
                 hint="Return a part of it.",
             )
     table = pa.Table.from_batches(batches, reader.schema)
     frame = table.to_pandas(date_as_object=False)
     # pandas makes floats of whole numbers beside missing ones, which changes large numbers.
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_integer(column.type) and column.null_count and table.column_names.count(name) == 1:
+        if (
+            pa.types.is_integer(column.type)
+            and column.null_count
+            and table.column_names.count(name) == 1
+        ):
             sign = "" if pa.types.is_signed_integer(column.type) else "U"
             exact = pd.array(column.to_pylist(), dtype=f"{sign}Int{column.type.bit_width}")
             frame[name] = pd.Series(exact, index=frame.index)

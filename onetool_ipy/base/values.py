@@ -57,10 +57,11 @@ _BRIEF = _LEAVES - {str}
 
 
 def short_repr(value: object, limit: int) -> str:
-    """Return `repr(value)` if it has at most `limit` characters, else its beginning, at the cost of what is shown.
+    """Return `repr(value)` if it has at most `limit` characters, else its beginning, at the cost of
+    what is shown.
 
-    A list that holds the same list twice, and so on for forty levels, has a `repr` of a terabyte. The `repr` of what is
-    inside may raise.
+    A list that holds the same list twice, and so on for forty levels, has a `repr` of a terabyte.
+    The `repr` of what is inside may raise.
     """
     pieces: list[str] = []
     size = 0
@@ -83,7 +84,8 @@ def short_repr(value: object, limit: int) -> str:
 
 
 def _pieces(value: Any) -> Iterator[str | tuple[Any]]:
-    """Its text, and each thing inside as a tuple of one. At least one character stands before each of them."""
+    """Its text, and each thing inside as a tuple of one. At least one character stands before each
+    of them."""
     if type(value) is dict:
         lead = "{"
         for key, inner in value.items():
@@ -162,12 +164,13 @@ def cut(text: str, limit: int) -> str:
 
 
 def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int, Copier | None]:
-    """Copy arguments with their lists, dicts and tuples, sharing the leaves, so that a tool cannot change its caller's.
+    """Copy arguments with their lists, dicts and tuples, sharing the leaves, so that a tool cannot
+    change its caller's.
 
     Also tells whether a native walker may go through them: no cycle, at most 100 levels, and no
     subclass of a container that could hide either. What cannot be copied so is shared as it is. The
-    number says how long they are as JSON, roughly and without their keys; -1 if they hold what JSON has
-    no type for. The copier, where one was needed, knows which copy is of which container.
+    number says how long they are as JSON, roughly and without their keys; -1 if they hold what JSON
+    has no type for. The copier, where one was needed, knows which copy is of which container.
     """
     fresh = dict(args)
     size = 0
@@ -185,7 +188,8 @@ def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int, Copi
 
 
 def encodable(text: str) -> str:
-    """The text with half a character (a lone surrogate), which no file and no table can hold, as `\\udXXX`."""
+    """The text with half a character (a lone surrogate), which no file and no table can hold, as
+    `\\udXXX`."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -194,7 +198,8 @@ def encodable(text: str) -> str:
 
 
 def map_text(value: object, change: Callable[[str], str]) -> Any:
-    """Apply a function to every text inside lists, tuples and dicts; what holds no changed text stays itself."""
+    """Apply a function to every text inside lists, tuples and dicts; what holds no changed text
+    stays itself."""
     if type(value) is str:
         return change(value)
     try:
@@ -209,10 +214,14 @@ def _map(value: Any, change: Callable[[str], str]) -> Any:
         return change(value)
     if kind is dict:
         pairs = {
-            change(k) if type(k) is str else _map(k, change): change(v) if type(v) is str else _map(v, change)
+            change(k) if type(k) is str else _map(k, change): change(v)
+            if type(v) is str
+            else _map(v, change)
             for k, v in value.items()
         }
-        same = all(a is c and b is d for (a, b), (c, d) in zip(pairs.items(), value.items(), strict=False))
+        same = all(
+            a is c and b is d for (a, b), (c, d) in zip(pairs.items(), value.items(), strict=False)
+        )
         return value if same and len(pairs) == len(value) else pairs
     if kind is list or kind is tuple:
         items = [change(v) if type(v) is str else _map(v, change) for v in value]
@@ -227,7 +236,8 @@ class _Unending(Exception):
 
 
 class Copier:
-    """Copies containers; what stands in two places is copied once, so that the copy has the shape of the original.
+    """Copies containers; what stands in two places is copied once, so that the copy has the shape
+    of the original.
 
     `copies` has each copy by the `id` of its original; `others` are the objects that were shared
     and not copied. `size` is the length with everything written out, however often it is there, so
@@ -296,7 +306,10 @@ class Copier:
             if kind is str:
                 self.size += len(item)
             elif (
-                kind is list and depth < MAX_ARGS_DEPTH and id(item) not in memo and _BRIEF.issuperset(map(type, item))
+                kind is list
+                and depth < MAX_ARGS_DEPTH
+                and id(item) not in memo
+                and _BRIEF.issuperset(map(type, item))
             ):
                 # A list of numbers alone, as the rows of most tables are, needs no call of its own.
                 fresh[key] = memo[id(item)] = item[:]
@@ -377,7 +390,8 @@ def _scalar(value: object) -> tuple[Any] | None:
         return (value.total_seconds(),)
     # A module that is not loaded has no objects.
     classes = [
-        getattr(sys.modules.get(module), name, ()) for module, name in (("decimal", "Decimal"), ("uuid", "UUID"))
+        getattr(sys.modules.get(module), name, ())
+        for module, name in (("decimal", "Decimal"), ("uuid", "UUID"))
     ]
     if isinstance(value, (pathlib.PurePath, complex, *classes)):
         return (str(value),)
@@ -387,7 +401,8 @@ def _scalar(value: object) -> tuple[Any] | None:
 
 
 def _inner(value: Any) -> tuple[Any] | None:
-    """The plainer object inside a dataclass or one of numpy, pandas or pydantic, without importing any of them."""
+    """The plainer object inside a dataclass or one of numpy, pandas or pydantic, without importing
+    any of them."""
     from dataclasses import fields, is_dataclass
 
     if isinstance(value, type):
@@ -401,7 +416,12 @@ def _inner(value: Any) -> tuple[Any] | None:
         if tables.is_dataframe(value):
             if value.columns.map(_key).is_unique:
                 return (value.to_dict(orient="records"),)
-            return ({"columns": value.columns.tolist(), "rows": list(value.itertuples(index=False, name=None))},)
+            return (
+                {
+                    "columns": value.columns.tolist(),
+                    "rows": list(value.itertuples(index=False, name=None)),
+                },
+            )
         if isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
             return (value.tolist(),)
     if type(value) is getattr(sys.modules.get("sqlite3"), "Row", None):

@@ -1,1 +1,2 @@
-"""Bundles: tools kept as files, called over HTTP or as local functions, imported from OpenAPI or curl."""
+"""Bundles: tools kept as files, called over HTTP or as local functions, imported from OpenAPI or
+curl."""

@@ -1,8 +1,8 @@
 """The built-in bundles: the five tools of 004 under fixed ids. Only their switches can be changed.
 
-Their descriptions and schemas come from the real tools when a record is made. The switches are one small file,
-`builtins.json`, in the store. Every call of a built-in tool reads them, so that costs one `stat` of the file and loads
-no library.
+Their descriptions and schemas come from the real tools when a record is made. The switches are one
+small file, `builtins.json`, in the store. Every call of a built-in tool reads them, so that costs
+one `stat` of the file and loads no library.
 """
 
 from __future__ import annotations
@@ -47,8 +47,12 @@ def _id(number: int) -> str:
 
 BUILTINS: tuple[BuiltIn, ...] = (
     BuiltIn(_id(0x100), "time", "Current time.", (BuiltInTool(_id(0x101), "now", "time.now"),)),
-    BuiltIn(_id(0x200), "tools", "Echo, for testing.", (BuiltInTool(_id(0x201), "echo", "tools.echo"),)),
-    BuiltIn(_id(0x300), "shell", "Working directory.", (BuiltInTool(_id(0x301), "pwd", "shell.pwd"),)),
+    BuiltIn(
+        _id(0x200), "tools", "Echo, for testing.", (BuiltInTool(_id(0x201), "echo", "tools.echo"),)
+    ),
+    BuiltIn(
+        _id(0x300), "shell", "Working directory.", (BuiltInTool(_id(0x301), "pwd", "shell.pwd"),)
+    ),
     BuiltIn(
         _id(0x400),
         "fs",
@@ -69,7 +73,8 @@ class _Read(NamedTuple):
 
 
 class BuiltInSwitches:
-    """Which built-in bundles and tools are off, by id. The next call in every process sees a change.
+    """Which built-in bundles and tools are off, by id. The next call in every process sees a
+    change.
 
     A damaged file turns nothing off, is a problem, and is never written.
     """
@@ -124,14 +129,18 @@ class BuiltInSwitches:
             return _Read(None, is_young=False, off=frozenset())
         young = is_young(stamp)
         try:
-            with open(os.open(self._name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            with open(
+                os.open(self._name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb"
+            ) as file:
                 data = json.loads(file.read(_MAX_BYTES))
             number, off = data["format"], frozenset(data["disabled"])
             is_newer = number > _FORMAT
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
             return self._unread(stamp, f"is damaged: {type(exc).__name__}: {exc}.", is_newer=False)
         if number != _FORMAT:
-            return self._unread(stamp, f"has format {number!r}; this version knows {_FORMAT}.", is_newer=is_newer)
+            return self._unread(
+                stamp, f"has format {number!r}; this version knows {_FORMAT}.", is_newer=is_newer
+            )
         return _Read(stamp, young, off)
 
     def _unread(self, stamp: Stamp, message: str, *, is_newer: bool) -> _Read:

@@ -1,11 +1,13 @@
 """The built-in and the stored tools as one list of rows, the search over it, and pages of it.
 
-Rows and index are made once for what the files hold and are kept until that changes, so that a keystroke costs one
-search. Ranks are those of `ot.help` (exact > prefix > whole word > fuzzy); equal ones are ordered by the last change.
+Rows and index are made once for what the files hold and are kept until that changes, so that a
+keystroke costs one search. Ranks are those of `ot.help` (exact > prefix > whole word > fuzzy);
+equal ones are ordered by the last change.
 
-A page token is a keyset: it holds the sort key of the last row that was shown, with a hash of the store and the query
-that it belongs to. The next page is what comes behind that key, so a row that is deleted or switched off meanwhile
-moves no other one. A token that was cut or issued for another list is refused. It holds no secret.
+A page token is a keyset: it holds the sort key of the last row that was shown, with a hash of the
+store and the query that it belongs to. The next page is what comes behind that key, so a row that
+is deleted or switched off meanwhile moves no other one. A token that was cut or issued for another
+list is refused. It holds no secret.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ from typing import Any, NamedTuple, TypeVar
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.search import Entry, Index
-from onetool_ipy.bundles.builtins import BUILTINS, SINCE, VERSION, BuiltIn, BuiltInSwitches, BuiltInTool
+from onetool_ipy.bundles.builtins import (
+    BUILTINS,
+    SINCE,
+    VERSION,
+    BuiltIn,
+    BuiltInSwitches,
+    BuiltInTool,
+)
 from onetool_ipy.bundles.model import NO_ARGUMENTS, Bundle, GoTool, Tool
 from onetool_ipy.bundles.store import BundleSnapshot, BundleStore
 from onetool_ipy.core.tool import ToolSpec
@@ -48,7 +57,12 @@ def require_size(size: object) -> int:
 
 
 def page_of(
-    rows: Sequence[Row], *, size: object, token: object, query: Sequence[object], key: Callable[[Row], Key]
+    rows: Sequence[Row],
+    *,
+    size: object,
+    token: object,
+    query: Sequence[object],
+    key: Callable[[Row], Key],
 ) -> tuple[list[Row], str | None]:
     """Return one page of the rows, and the token of the next page. `query` says which list it is.
 
@@ -71,7 +85,8 @@ def _token(key: Key, query: Sequence[object]) -> str:
 
 
 def _last_key(token: object, query: Sequence[object]) -> Key:
-    """The key in a token; raises InvalidRequest for a token of another list, or of an earlier version."""
+    """The key in a token; raises InvalidRequest for a token of another list, or of an earlier
+    version."""
     text = token.partition(".")[0] if isinstance(token, str) else ""
     try:
         key = json.loads(base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True))
@@ -84,7 +99,9 @@ def _last_key(token: object, query: Sequence[object]) -> Key:
 
 def _foreign(token: object) -> InvalidRequest:
     hint = "Ask for the first page again, without a token."
-    return InvalidRequest(f"pageToken: {values.safe_repr(token, 60)} does not belong to this list.", hint=hint)
+    return InvalidRequest(
+        f"pageToken: {values.safe_repr(token, 60)} does not belong to this list.", hint=hint
+    )
 
 
 def bundle_key(bundle: Bundle) -> Key:
@@ -121,7 +138,8 @@ class CatalogRow(NamedTuple):
 
 
 class SearchHit(NamedTuple):
-    """A row that a search found, and what hits are sorted by: the best first, equal ones the newest first."""
+    """A row that a search found, and what hits are sorted by: the best first, equal ones the newest
+    first."""
 
     key: Key
     row: CatalogRow
@@ -146,8 +164,12 @@ class _State:
         entries = []
         for name, rows in by_name.items():
             tools = [row.tool for row in rows]
-            words = dict.fromkeys(text for tool in tools for text in (tool.display_name, tool.description) if text)
-            arguments = dict.fromkeys(arg for tool in tools for arg in tool.arg_schema.get("properties") or {})
+            words = dict.fromkeys(
+                text for tool in tools for text in (tool.display_name, tool.description) if text
+            )
+            arguments = dict.fromkeys(
+                arg for tool in tools for arg in tool.arg_schema.get("properties") or {}
+            )
             tags = dict.fromkeys(tag for tool in tools for tag in tool.tags)
             entries.append(Entry(name, ". ".join(words), tuple(arguments), tuple(tags), rows))
         return Index(entries)
@@ -156,7 +178,9 @@ class _State:
 class BundleCatalog:
     """Every live bundle and tool. `find` returns the real tool behind a built-in."""
 
-    def __init__(self, store: BundleStore, switches: BuiltInSwitches, find: Callable[[str], ToolSpec | None]) -> None:
+    def __init__(
+        self, store: BundleStore, switches: BuiltInSwitches, find: Callable[[str], ToolSpec | None]
+    ) -> None:
         self._store = store
         self._switches = switches
         self._find = find
@@ -179,15 +203,24 @@ class BundleCatalog:
         return self._now().by_place.get((bundle_id, *pair))
 
     def search(self, text: str) -> list[SearchHit]:
-        """The rows that match, best first, equal ones by their last change; without any text the newest first."""
+        """The rows that match, best first, equal ones by their last change; without any text the
+        newest first."""
         state = self._now()
         if not text.strip():
             hits = [((0, 0.0), row) for row in state.rows]
         else:
-            # The score of an entry by itself: one that depends on other hits changes when those are deleted.
-            found = state.index.search(text, limit=None)
-            hits = [((_TIERS[hit.tier], -hit.own), row) for hit in found for row in hit.item.value]
-        pairs = [SearchHit([*rank, -_micros(row.tool.modified_at), *row.key[1:]], row) for rank, row in hits]
+            # The score of an entry by itself: one that depends on other hits changes when those are
+            # deleted.
+            hits_of_index = state.index.search(text, limit=None)
+            hits = [
+                ((_TIERS[hit.tier], -hit.own), row)
+                for hit in hits_of_index
+                for row in hit.item.value
+            ]
+        pairs = [
+            SearchHit([*rank, -_micros(row.tool.modified_at), *row.key[1:]], row)
+            for rank, row in hits
+        ]
         return sorted(pairs, key=lambda hit: hit.key)
 
     def _now(self) -> _State:
@@ -222,8 +255,15 @@ class BundleCatalog:
             # The calls by the slug are those of the older bundle.
             lead = bundle.bundle_id if stored.duplicate_of else bundle.slug
             for record in stored.tools.values():
-                plain_name, is_chosen = f"{lead}.{record.slug}", stored.chosen(record.slug) is record
-                rows.append(CatalogRow(bundle, record, f"{plain_name}@{record.version}", plain_name, is_chosen))
+                plain_name, is_chosen = (
+                    f"{lead}.{record.slug}",
+                    stored.chosen(record.slug) is record,
+                )
+                rows.append(
+                    CatalogRow(
+                        bundle, record, f"{plain_name}@{record.version}", plain_name, is_chosen
+                    )
+                )
         rows.sort(key=lambda row: row.key)
         by_place = {(row.bundle.bundle_id, *row.tool.pair): row for row in rows}
         return _State(snapshot=snapshot, off=off, bundles=bundles, rows=rows, by_place=by_place)

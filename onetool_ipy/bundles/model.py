@@ -1,8 +1,10 @@
-"""Bundles and their tools as records: the same model on disk and on the wire, JSON in camelCase (contract 15).
+"""Bundles and their tools as records: the same model on disk and on the wire, JSON in camelCase
+(contract 15).
 
-Owns which fields there are and what each may hold. A record is frozen; its fields are attributes and wire names
-(`tool.is_enabled`, `tool["isEnabled"]`). Invalid data raises one InvalidRequest that names every field. Whether a
-schema compiles, a slug is free or a function exists is not checked here.
+Owns which fields there are and what each may hold. A record is frozen; its fields are attributes
+and wire names (`tool.is_enabled`, `tool["isEnabled"]`). Invalid data raises one InvalidRequest that
+names every field. Whether a schema compiles, a slug is free or a function exists is not checked
+here.
 """
 
 from __future__ import annotations
@@ -29,16 +31,29 @@ from pydantic.alias_generators import to_camel
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import BodyTooLarge, InvalidRequest, OneToolError
 from onetool_ipy.base.values import Json
-from onetool_ipy.bundles.http.definition import ActiveEnvironment, Auth, BaseUrl, HttpDefinition, ToolLimits
-from onetool_ipy.bundles.validation import fault, of_validation, require_id, require_slug, require_version, whole
+from onetool_ipy.bundles.http.definition import (
+    ActiveEnvironment,
+    Auth,
+    BaseUrl,
+    HttpDefinition,
+    ToolLimits,
+)
+from onetool_ipy.bundles.validation import (
+    fault,
+    of_validation,
+    require_id,
+    require_slug,
+    require_version,
+    whole,
+)
 from onetool_ipy.core import names
 
 ToolType = Literal["go", "python", "http"]
 """`go` is the word of 002 for a local function; `python` means the same."""
 
 SchemaOrigin = Literal["author", "document"]
-"""Who wrote an outputSchema: the tool's author, whose schema is binding, or an imported document, whose schema is a
-hint.
+"""Who wrote an outputSchema: the tool's author, whose schema is binding, or an imported document,
+whose schema is a hint.
 """
 
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -50,7 +65,17 @@ _MAX_TAGS = 64
 _MAX_BYTES = 1024 * 1024
 """The largest record of a tool that may be stored, as JSON."""
 _READ_ONLY = frozenset(
-    ("toolID", "bundleID", "isBuiltIn", "available", "reason", "createdAt", "modifiedAt", "callCount", "lastCalledAt")
+    (
+        "toolID",
+        "bundleID",
+        "isBuiltIn",
+        "available",
+        "reason",
+        "createdAt",
+        "modifiedAt",
+        "callCount",
+        "lastCalledAt",
+    )
 )
 _FIRST = ("toolID", "bundleID", "slug", "version")
 """The first fields of a record, for people who read the files."""
@@ -83,9 +108,13 @@ def _validator(check: Any) -> AfterValidator:
         try:
             return check(value)
         except OneToolError as exc:
-            message = exc.message.partition(": ")[2] if isinstance(exc, InvalidRequest) else exc.message
+            message = (
+                exc.message.partition(": ")[2] if isinstance(exc, InvalidRequest) else exc.message
+            )
             raise ValueError(
-                " ".join([message.rstrip("."), *([f"({exc.hint.rstrip('.')})"] if exc.hint else [])])
+                " ".join(
+                    [message.rstrip("."), *([f"({exc.hint.rstrip('.')})"] if exc.hint else [])]
+                )
             ) from None
 
     return AfterValidator(run)
@@ -93,7 +122,9 @@ def _validator(check: Any) -> AfterValidator:
 
 Moment = Annotated[
     datetime.datetime,
-    BeforeValidator(lambda value: datetime.datetime.fromisoformat(value) if isinstance(value, str) else value),
+    BeforeValidator(
+        lambda value: datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
+    ),
     AfterValidator(_utc),
 ]
 Id = Annotated[str, _validator(require_id)]
@@ -102,7 +133,9 @@ Version = Annotated[str, _validator(require_version)]
 Name = Annotated[str, Field(max_length=_MAX_NAME)]
 Text = Annotated[str, Field(max_length=_MAX_TEXT)]
 Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f,]+$")]
-Tags = Annotated[list[Tag], Field(max_length=_MAX_TAGS), AfterValidator(lambda tags: list(dict.fromkeys(tags)))]
+Tags = Annotated[
+    list[Tag], Field(max_length=_MAX_TAGS), AfterValidator(lambda tags: list(dict.fromkeys(tags)))
+]
 Schema = dict[str, Any]
 
 
@@ -110,7 +143,9 @@ class WireModel(BaseModel):
     """Base of all records: frozen, camelCase outside, unknown keys refused."""
 
     model_config = ConfigDict(
-        alias_generator=lambda field: {"bundle_id": "bundleID", "tool_id": "toolID"}.get(field) or to_camel(field),
+        alias_generator=lambda field: (
+            {"bundle_id": "bundleID", "tool_id": "toolID"}.get(field) or to_camel(field)
+        ),
         populate_by_name=True,
         defer_build=True,
         extra="forbid",
@@ -123,7 +158,11 @@ class WireModel(BaseModel):
     def to_dict(self) -> Json:
         """The record as JSON. Optional fields are left out if they are empty."""
         dumped = self.model_dump(mode="json", by_alias=True)
-        return {key: value for key, value in dumped.items() if value is not None or key not in self._optional}
+        return {
+            key: value
+            for key, value in dumped.items()
+            if value is not None or key not in self._optional
+        }
 
     def keys(self) -> list[str]:
         return list(self.to_dict())
@@ -145,12 +184,15 @@ def _auth_has_place(record: Kind) -> Kind:
 
 
 class Bundle(WireModel):
-    """A bundle: a name, one switch, a base URL and auth for all tools in it, and the variables of its environment.
+    """A bundle: a name, one switch, a base URL and auth for all tools in it, and the variables of
+    its environment.
 
     The auth goes to the origin of the base URL only.
     """
 
-    _optional: ClassVar[frozenset[str]] = frozenset(("softDeletedAt", "baseUrl", "auth", "environment"))
+    _optional: ClassVar[frozenset[str]] = frozenset(
+        ("softDeletedAt", "baseUrl", "auth", "environment")
+    )
     _was_created: bool = PrivateAttr(default=False)
 
     bundle_id: Id
@@ -196,7 +238,9 @@ class _ToolFields(WireModel):
     description: Text = ""
     tags: Tags = Field(default_factory=list)
     type: ToolType
-    arg_schema: Annotated[Schema, AfterValidator(_arguments)] = Field(default_factory=lambda: dict(NO_ARGUMENTS))
+    arg_schema: Annotated[Schema, AfterValidator(_arguments)] = Field(
+        default_factory=lambda: dict(NO_ARGUMENTS)
+    )
     output_schema: Schema | bool | None = None
     output_schema_from: SchemaOrigin | None = None
     read_only: bool | None = None
@@ -207,7 +251,8 @@ class _ToolFields(WireModel):
 
     @property
     def is_output_strict(self) -> bool:
-        """Whether a value that does not fit outputSchema is a failure; with the schema of a document it is noted."""
+        """Whether a value that does not fit outputSchema is a failure; with the schema of a
+        document it is noted."""
         return self.output_schema_from != "document"
 
     @model_validator(mode="after")
@@ -221,14 +266,16 @@ class _ToolFields(WireModel):
         return self
 
     def within(self, bundle: Bundle) -> Self:
-        """The tool with the base URL, the auth and the environment of its bundle, as it is called."""
+        """The tool with the base URL, the auth and the environment of its bundle, as it is
+        called."""
         if self.http is None or bundle.base_url is None:
             return self
         http = self.http.within(bundle.base_url, bundle.auth, bundle.environment, bundle.slug)
         return self if http is self.http else self.model_copy(update={"http": http})
 
     def below(self, base_url: str | None) -> Self:
-        """The tool as a bundle with this base URL stores it: each address below the base URL is its path."""
+        """The tool as a bundle with this base URL stores it: each address below the base URL is its
+        path."""
         if self.http is None or base_url is None:
             return self
         http = self.http.below(base_url)
@@ -257,14 +304,23 @@ class _ToolFields(WireModel):
         return copied
 
     def shared(self) -> Json:
-        """`to_dict` that shares the record's own schemas: to be read or written, never returned to a caller."""
+        """`to_dict` that shares the record's own schemas: to be read or written, never returned to
+        a caller."""
         apart = {"arg_schema", "output_schema", "http", "limits"}
         dumped = self.model_dump(mode="json", by_alias=True, exclude=apart)
-        limits = self.limits and self.limits.model_dump(mode="json", by_alias=True, exclude_none=True)
+        limits = self.limits and self.limits.model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
         dumped |= {"http": self.http and self.http.wire(), "limits": limits}
         dumped |= {"argSchema": self.arg_schema, "outputSchema": self.output_schema}
-        ordered = {str(field.alias): dumped[str(field.alias)] for field in type(self).model_fields.values()}
-        return {key: value for key, value in ordered.items() if value is not None or key not in self._optional}
+        ordered = {
+            str(field.alias): dumped[str(field.alias)] for field in type(self).model_fields.values()
+        }
+        return {
+            key: value
+            for key, value in ordered.items()
+            if value is not None or key not in self._optional
+        }
 
 
 class Tool(_ToolFields):
@@ -273,7 +329,9 @@ class Tool(_ToolFields):
     _optional: ClassVar[frozenset[str]] = frozenset(
         ("outputSchema", "outputSchemaFrom", "readOnly", "http", "goTool", "limits", "reason")
     )
-    _computed: ClassVar[frozenset[str]] = frozenset(("available", "reason", "callCount", "lastCalledAt"))
+    _computed: ClassVar[frozenset[str]] = frozenset(
+        ("available", "reason", "callCount", "lastCalledAt")
+    )
 
     tool_id: Id
     bundle_id: Id
@@ -288,7 +346,10 @@ class Tool(_ToolFields):
     last_called_at: Moment | None = None
 
     def __repr__(self) -> str:
-        return f"<tool {self.slug}@{self.version} ({self.type}, {_state(self)}) of the bundle {self.bundle_id}>"
+        return (
+            f"<tool {self.slug}@{self.version} ({self.type}, {_state(self)}) of the bundle"
+            f" {self.bundle_id}>"
+        )
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -310,10 +371,13 @@ class Tool(_ToolFields):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether a call changes nothing: as the record says, else if it sends only GET and HEAD."""
+        """Whether a call changes nothing: as the record says, else if it sends only GET and
+        HEAD."""
         if self.read_only is not None:
             return self.read_only
-        return self.http is not None and all(step.request.method in _READING for _, step in self.http.plan())
+        return self.http is not None and all(
+            step.request.method in _READING for _, step in self.http.plan()
+        )
 
 
 class BundleBody(WireModel):
@@ -348,7 +412,11 @@ class Page(WireModel):
 
     def to_dict(self) -> Json:
         listed = {"items": [item.to_dict() for item in self.items]}
-        return listed if self.next_page_token is None else {**listed, "nextPageToken": self.next_page_token}
+        return (
+            listed
+            if self.next_page_token is None
+            else {**listed, "nextPageToken": self.next_page_token}
+        )
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # a page is its rows, not its fields
         return iter(self.items)
@@ -365,14 +433,17 @@ class Page(WireModel):
 
 
 def _state(record: Bundle | Tool) -> str:
-    return ", ".join(["on" if record.is_enabled else "off", *(["built-in"] if record.is_built_in else [])])
+    return ", ".join(
+        ["on" if record.is_enabled else "off", *(["built-in"] if record.is_built_in else [])]
+    )
 
 
 def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> Kind:
     """Make a record of foreign data, or raise InvalidRequest naming every field that is wrong.
 
-    With `own`, the slug and version that a tool is PUT under, fields that only the store sets are ignored, so that a
-    record that was read can be sent back. Raises BodyTooLarge for a tool that is too large to be stored.
+    With `own`, the slug and version that a tool is PUT under, fields that only the store sets are
+    ignored, so that a record that was read can be sent back. Raises BodyTooLarge for a tool that is
+    too large to be stored.
     """
     if isinstance(data, WireModel):
         data = data.to_dict()
@@ -382,7 +453,10 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
         raise whole("Only JSON can be kept, at most 200 levels deep: no NaN, no other types.")
     if own is not None:
         fresh = {key: value for key, value in data.items() if key not in _READ_ONLY}
-        for field, label, check in (("slug", own[0], require_slug), ("version", own[1], require_version)):
+        for field, label, check in (
+            ("slug", own[0], require_slug),
+            ("version", own[1], require_version),
+        ):
             if field in fresh and check(fresh.pop(field)) != label:
                 message = f"it is another one than '{label}', which it is PUT under."
                 raise InvalidRequest(f"{field}: {message}", details=[fault(f"/{field}", message)])
@@ -396,7 +470,8 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
 
 
 def _own_copy(data: Mapping[str, Any], *, most: float = math.inf) -> Any:
-    """A deep copy of JSON of at most so many bytes. Refuses lone surrogates, which no JSON file can hold."""
+    """A deep copy of JSON of at most so many bytes. Refuses lone surrogates, which no JSON file can
+    hold."""
     loads: Callable[[bytes], Any] = orjson.loads
     try:
         text = orjson.dumps(data)
@@ -405,7 +480,9 @@ def _own_copy(data: Mapping[str, Any], *, most: float = math.inf) -> Any:
             text, loads = json.dumps(data, ensure_ascii=False).encode("utf-8"), json.loads
         except UnicodeEncodeError as exc:
             excerpt = ascii(exc.object[max(0, exc.start - 20) : exc.end])
-            raise whole(f"The text {excerpt} ends in half a character (a lone surrogate).") from None
+            raise whole(
+                f"The text {excerpt} ends in half a character (a lone surrogate)."
+            ) from None
     if len(text) > most:
         message = f"The tool has {len(text):,} bytes; at most {most:,} are kept."
         raise BodyTooLarge(message, details=[fault("", message)])

@@ -1,9 +1,10 @@
 """Bundles: every operation of spec 002 as a method. REST, magics and the panel are thin over it.
 
-Owns the rules of 002: what may be put where, what is refused inside a disabled bundle, what a built-in allows. A
-refusal is a RequestRefused with a code and a status, and changes nothing. A tool is stored only if it could be called:
-its schemas compile, its placeholders have a meaning, its names are free. `invoke` is a call like any other: it goes
-through the executor by the name of the version, and returns a ToolResult.
+Owns the rules of 002: what may be put where, what is refused inside a disabled bundle, what a
+built-in allows. A refusal is a RequestRefused with a code and a status, and changes nothing. A tool
+is stored only if it could be called: its schemas compile, its placeholders have a meaning, its
+names are free. `invoke` is a call like any other: it goes through the executor by the name of the
+version, and returns a ToolResult.
 """
 
 from __future__ import annotations
@@ -17,13 +18,30 @@ from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, Invalid
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.builtins import BUILTINS
-from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, SearchHit, bundle_key, page_of
+from onetool_ipy.bundles.catalog import (
+    DEFAULT_SIZE,
+    BundleCatalog,
+    CatalogRow,
+    Key,
+    SearchHit,
+    bundle_key,
+    page_of,
+)
 from onetool_ipy.bundles.http.address import below, is_relative
 from onetool_ipy.bundles.http.auth import auth_of
 from onetool_ipy.bundles.http.definition import Auth, HttpDefinition, NoAuth
 from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck
-from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, read
+from onetool_ipy.bundles.model import (
+    Bundle,
+    BundleBody,
+    Page,
+    Switch,
+    Tool,
+    ToolBody,
+    WireModel,
+    read,
+)
 from onetool_ipy.bundles.source import BundleContext, Runners
 from onetool_ipy.bundles.store import BundleSnapshot, StoredBundle
 from onetool_ipy.bundles.validation import (
@@ -58,8 +76,12 @@ def _wrong_parts(http: HttpDefinition, arguments: Set[str]) -> Iterator[tuple[st
     for number, (name, step) in enumerate(http.plan()):
         place = "/request" if http.request is not None else f"/steps/{number}/request"
         request = step.request
-        bare = request.model_copy(update={"url_template": _ANYWHERE, "query": {}, "headers": {}, "body": None})
-        content_type = {key: value for key, value in request.headers.items() if key.lower() == "content-type"}
+        bare = request.model_copy(
+            update={"url_template": _ANYWHERE, "query": {}, "headers": {}, "body": None}
+        )
+        content_type = {
+            key: value for key, value in request.headers.items() if key.lower() == "content-type"
+        }
         parts: dict[str, Json] = {
             "urlTemplate": {"url_template": request.url_template},
             "query": {"query": request.query},
@@ -78,10 +100,18 @@ def _wrong_parts(http: HttpDefinition, arguments: Set[str]) -> Iterator[tuple[st
         steps |= {name}
 
 
-def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: Collection[str]) -> None:
-    """Raise InvalidRequest, which names every wrong field, for a tool that could not be called as it is written."""
-    both = sorted({param.name for param in params(body.arg_schema)} & set(secrets)) if secrets else []
-    wrong = [_at("/argSchema", "argSchema", f"'{name}' is also the name of a secret.", _SHARED) for name in both]
+def _require_callable(
+    body: ToolBody, name: str, *, runners: Runners, secrets: Collection[str]
+) -> None:
+    """Raise InvalidRequest, which names every wrong field, for a tool that could not be called as
+    it is written."""
+    both = (
+        sorted({param.name for param in params(body.arg_schema)} & set(secrets)) if secrets else []
+    )
+    wrong = [
+        _at("/argSchema", "argSchema", f"'{name}' is also the name of a secret.", _SHARED)
+        for name in both
+    ]
     try:
         runners.new(body, name)
         if body.http is None:
@@ -93,7 +123,8 @@ def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: C
 
 
 def _reasons(body: ToolBody, error: InvalidTool) -> list[InvalidRequest]:
-    """Every reason why a tool cannot work: its schemas, else the parts of its request, else the error found."""
+    """Every reason why a tool cannot work: its schemas, else the parts of its request, else the
+    error found."""
     faults = []
     for field, schema in (("argSchema", body.arg_schema), ("outputSchema", body.output_schema)):
         try:
@@ -104,7 +135,10 @@ def _reasons(body: ToolBody, error: InvalidTool) -> list[InvalidRequest]:
         return faults
     parts = [("", error)]
     if body.http is not None:
-        parts = list(_wrong_parts(body.http, {param.name for param in params(body.arg_schema)})) or parts
+        parts = (
+            list(_wrong_parts(body.http, {param.name for param in params(body.arg_schema)}))
+            or parts
+        )
     place = "/http" if body.http is not None else "/goTool"
     return [_at(place + part, body.type, exc.message, exc.hint) for part, exc in parts]
 
@@ -116,14 +150,17 @@ def _at(pointer: str, field: str, message: str, hint: str) -> InvalidRequest:
 class CallTool(Protocol):
     """Run a call through the executor."""
 
-    def __call__(self, tool: str, args: Any, *, source: CallSource, timeout: float | None) -> Any: ...
+    def __call__(
+        self, tool: str, args: Any, *, source: CallSource, timeout: float | None
+    ) -> Any: ...
 
 
 class ServiceDependencies(NamedTuple):
     """What the service needs from its toolbox.
 
-    `find` looks a tool up, `refresh` makes the registry read its sources again. `taken` names what already has a name
-    (`pack 'x'`), or is empty. `counts` gives how often each tool was called, and when last.
+    `find` looks a tool up, `refresh` makes the registry read its sources again. `taken` names what
+    already has a name (`pack 'x'`), or is empty. `counts` gives how often each tool was called, and
+    when last.
     """
 
     find: Callable[[str], ToolSpec | None]
@@ -137,7 +174,8 @@ class ServiceDependencies(NamedTuple):
 
 
 def _common_auth(stored: StoredBundle) -> Auth | None:
-    """The auth that all requests to the host of a bundle have that have any; None if there are several, or none.
+    """The auth that all requests to the host of a bundle have that have any; None if there are
+    several, or none.
 
     One that is filled by an argument is a tool's own.
     """
@@ -146,7 +184,11 @@ def _common_auth(stored: StoredBundle) -> Auth | None:
         arguments = {param.name for param in params(tool.arg_schema)}
         for _, step in tool.http.plan() if tool.http is not None else ():
             auth = step.request.auth
-            if auth is None or isinstance(auth, NoAuth) or not step.request.is_at(stored.bundle.base_url or ""):
+            if (
+                auth is None
+                or isinstance(auth, NoAuth)
+                or not step.request.is_at(stored.bundle.base_url or "")
+            ):
                 continue
             prepared = auth_of(auth, arguments, frozenset())
             if prepared is None or any(ref.kind != "secret" for ref in prepared.refs()):
@@ -162,7 +204,10 @@ def _refuse_built_in(bundle_id: str) -> None:
 
 def _refuse_off(bundle: Bundle) -> None:
     if not bundle.is_enabled:
-        raise Forbidden(f"The bundle '{bundle.slug}' is off.", hint=f"Turn it on with: %tool bundle on {bundle.slug}")
+        raise Forbidden(
+            f"The bundle '{bundle.slug}' is off.",
+            hint=f"Turn it on with: %tool bundle on {bundle.slug}",
+        )
 
 
 def _no_tool(pair: tuple[str, str]) -> NotFound:
@@ -200,8 +245,15 @@ class Bundles:
     ) -> Bundle:
         """Create a bundle, or replace what it says; `was_created` of the result says which."""
         bundle_id = require_id(id)
-        fields = {"slug": slug, "displayName": display_name, "description": description, "isEnabled": enabled}
-        body = read(BundleBody, {**fields, "baseUrl": base_url, "auth": auth, "environment": environment})
+        fields = {
+            "slug": slug,
+            "displayName": display_name,
+            "description": description,
+            "isEnabled": enabled,
+        }
+        body = read(
+            BundleBody, {**fields, "baseUrl": base_url, "auth": auth, "environment": environment}
+        )
         try:
             auth_of(body.auth, frozenset(), frozenset())
         except InvalidTool as exc:
@@ -210,48 +262,63 @@ class Bundles:
         _refuse_built_in(bundle_id)
         taken = self._needs.taken(body.slug)
         if taken:
-            raise Conflict(f"The name '{body.slug}' is the name of the {taken}.", hint="Choose another name.")
+            raise Conflict(
+                f"The name '{body.slug}' is the name of the {taken}.", hint="Choose another name."
+            )
         with self._store.writing() as snapshot:
             self._reap(snapshot)
             before = snapshot.bundles.get(bundle_id)
             if before is None:
                 self._store.require_sound(bundle_id)
             elif before.bundle.soft_deleted_at is not None:
-                raise Conflict(f"The bundle '{bundle_id}' was deleted.", hint="Make a new one under a new id.")
+                raise Conflict(
+                    f"The bundle '{bundle_id}' was deleted.", hint="Make a new one under a new id."
+                )
             other = snapshot.of_slug(body.slug)
             if other is not None and other.bundle.bundle_id != bundle_id:
-                raise Conflict(f"The name '{body.slug}' is that of the bundle '{other.bundle.bundle_id}'.")
+                raise Conflict(
+                    f"The name '{body.slug}' is that of the bundle '{other.bundle.bundle_id}'."
+                )
             if before is not None and body.base_url is None:
                 # The base URL is not taken away from tools that need it.
                 http_tools = [(tool.slug, tool.http) for tool in before.tools.values() if tool.http]
                 steps = [(slug, step) for slug, http in http_tools for _, step in http.plan()]
                 relative = [slug for slug, step in steps if is_relative(step.request.url_template)]
                 if relative:
-                    message = f"The URL of '{min(relative)}' is relative to the base URL of the bundle."
-                    raise InvalidRequest(f"baseUrl: {message}", details=[fault("/baseUrl", message)])
+                    message = f"The URL of '{min(relative)}' is relative to the base URL."
+                    details = [fault("/baseUrl", message)]
+                    raise InvalidRequest(f"baseUrl: {message}", details=details)
             now = self._needs.clock().astimezone(datetime.UTC)
             created = now if before is None else before.bundle.created_at
             contents: Json = {name: getattr(body, name) for name in BundleBody.model_fields}
-            bundle = Bundle(**contents, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
+            bundle = Bundle(
+                **contents, bundle_id=bundle_id, created_at=created, modified_at=max(now, created)
+            )
             if before is not None:
                 self._store_tools_for(bundle, before)
             self._store.save_bundle(bundle, before)
-            if before is not None and (stored := self._store.snapshot().bundles.get(bundle_id)) is not None:
+            if (
+                before is not None
+                and (stored := self._store.snapshot().bundles.get(bundle_id)) is not None
+            ):
                 self._store_below(stored, bundle.base_url)
         self._needs.refresh()
         return bundle.created() if before is None else bundle
 
     def share_auth(self, id: str) -> Bundle:  # noqa: A002 - as the others
-        """Make the auth that tools of a bundle have in common the bundle's own, so that an environment can change it.
+        """Make the auth that tools of a bundle have in common the bundle's own, so that an
+        environment can change it.
 
-        No request changes by it. A bundle that has an auth, or whose tools have several, stays as it is. Each file that
-        is written leaves all requests as they were, whatever is killed.
+        No request changes by it. A bundle that has an auth, or whose tools have several, stays as
+        it is. Each file that is written leaves all requests as they were, whatever is killed.
         """
         bundle_id = require_id(id)
         with self._store.writing() as snapshot:
             stored = self._stored(snapshot, bundle_id)
             bundle = stored.bundle
-            auth = None if bundle.base_url is None or bundle.auth is not None else _common_auth(stored)
+            auth = (
+                None if bundle.base_url is None or bundle.auth is not None else _common_auth(stored)
+            )
             if auth is None:
                 return bundle
             unsigned = [tool.unsigned_for(bundle) for tool in stored.tools.values()]
@@ -285,9 +352,17 @@ class Bundles:
             stored = self._stored(snapshot, bundle_id)
             if not self._store.is_bare(stored):
                 count = len(stored.tools)
-                content = f"holds {count} tool{'' if count == 1 else 's'}" if count else "holds files that are no tools"
-                raise Conflict(f"The bundle '{stored.bundle.slug}' {content}.", hint="Delete them first.")
-            gone = stored.bundle.model_copy(update={"soft_deleted_at": self._needs.clock().astimezone(datetime.UTC)})
+                content = (
+                    f"holds {count} tool{'' if count == 1 else 's'}"
+                    if count
+                    else "holds files that are no tools"
+                )
+                raise Conflict(
+                    f"The bundle '{stored.bundle.slug}' {content}.", hint="Delete them first."
+                )
+            gone = stored.bundle.model_copy(
+                update={"soft_deleted_at": self._needs.clock().astimezone(datetime.UTC)}
+            )
             self._store.save_bundle(gone, stored)
         self._needs.refresh()
         return gone
@@ -307,7 +382,9 @@ class Bundles:
 
     def all_bundles(self) -> list[Bundle]:
         """Every bundle, also disabled ones: built-in ones first, then the oldest first."""
-        return sorted(self._catalog.bundles(), key=lambda bundle: (bundle.created_at, bundle.bundle_id))
+        return sorted(
+            self._catalog.bundles(), key=lambda bundle: (bundle.created_at, bundle.bundle_id)
+        )
 
     def list_bundles(
         self,
@@ -322,13 +399,15 @@ class Bundles:
         rows = [
             bundle
             for bundle in self.all_bundles()
-            if (chosen is None or bundle.bundle_id in chosen) and (bundle.is_enabled or include_disabled)
+            if (chosen is None or bundle.bundle_id in chosen)
+            and (bundle.is_enabled or include_disabled)
         ]
         query = ["bundles", sorted(chosen) if chosen is not None else None, bool(include_disabled)]
         return self._page(rows, page_size, page_token, query, key=bundle_key)
 
     def reap(self) -> list[str]:
-        """Remove bundles deleted two days ago that are still empty; returns their ids. Other writes do it too."""
+        """Remove bundles deleted two days ago that are still empty; returns their ids. Other writes
+        do it too."""
         if not any(map(self._is_due, self._store.snapshot().bundles.values())):
             return []
         with self._store.writing() as snapshot:
@@ -341,7 +420,9 @@ class Bundles:
         return self.put_tools(bundle_id, [(slug, version, record)])[0]
 
     @collector_paused()
-    def put_tools(self, bundle_id: str, tools: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[Tool]:
+    def put_tools(
+        self, bundle_id: str, tools: Sequence[tuple[str, str, Mapping[str, Any]]]
+    ) -> list[Tool]:
         """Create several tools of a bundle at once. If one of them is refused, none is created."""
         own = require_id(bundle_id)
         _refuse_built_in(own)
@@ -354,7 +435,8 @@ class Bundles:
             for pair, _ in bodies:
                 if pair in taken:
                     raise Conflict(
-                        f"The bundle '{stored.bundle.slug}' has version '{pair[1]}' of '{pair[0]}' already.",
+                        f"The bundle '{stored.bundle.slug}' has version '{pair[1]}' of '{pair[0]}'"
+                        " already.",
                         hint="Give it another version, or delete that one first.",
                     )
                 taken.add(pair)
@@ -436,12 +518,20 @@ class Bundles:
         ]
         lists = (sorted(one) if one is not None else None for one in (words, chosen))
         query = ["tools", *lists, bool(include_disabled)]
-        return self._page(rows, page_size, page_token, query, self._complete, key=lambda row: row.key)
+        return self._page(
+            rows, page_size, page_token, query, self._complete, key=lambda row: row.key
+        )
 
     def search(
-        self, q: str, *, include_disabled: bool = False, page_size: int = DEFAULT_SIZE, page_token: str | None = None
+        self,
+        q: str,
+        *,
+        include_disabled: bool = False,
+        page_size: int = DEFAULT_SIZE,
+        page_token: str | None = None,
     ) -> Page:
-        """The tools that match a text, best first; equal ones by their last change, the newest first."""
+        """The tools that match a text, best first; equal ones by their last change, the newest
+        first."""
         if not isinstance(q, str):
             raise InvalidRequest(f"q: {values.safe_repr(q, 80)} is not text.")
         hits = [hit for hit in self._catalog.search(q) if hit.row.is_on or include_disabled]
@@ -464,9 +554,12 @@ class Bundles:
         source: CallSource = "python",
         timeout: float | None = None,
     ) -> ToolResult:
-        """Call one version of a tool. A failure is data in the result, also if there is no such tool."""
+        """Call one version of a tool. A failure is data in the result, also if there is no such
+        tool."""
         name = self._call_name(bundle_id, slug, version)
-        result: ToolResult = self._needs.call(name, {} if args is None else args, source=source, timeout=timeout)
+        result: ToolResult = self._needs.call(
+            name, {} if args is None else args, source=source, timeout=timeout
+        )
         return result
 
     async def ainvoke(
@@ -481,20 +574,29 @@ class Bundles:
     ) -> ToolResult:
         """`invoke` without blocking the event loop."""
         name = self._call_name(bundle_id, slug, version)
-        result: ToolResult = await self._needs.acall(name, {} if args is None else args, source=source, timeout=timeout)
+        result: ToolResult = await self._needs.acall(
+            name, {} if args is None else args, source=source, timeout=timeout
+        )
         return result
 
     def draft(
-        self, record: Mapping[str, Any] | WireModel, *, name: str = "draft", bundle: Bundle | None = None
+        self,
+        record: Mapping[str, Any] | WireModel,
+        *,
+        name: str = "draft",
+        bundle: Bundle | None = None,
     ) -> HttpRunner:
-        """Make an HTTP tool of a bundle callable without storing it; refused as `put_tool` would refuse it."""
+        """Make an HTTP tool of a bundle callable without storing it; refused as `put_tool` would
+        refuse it."""
         body = self._checked("draft", "1", _unlabelled(record), bundle)[1]
         runner = self._runners.new(body if bundle is None else body.within(bundle), name)
         if not isinstance(runner, HttpRunner):
             raise InvalidRequest("type: only HTTP tools can be tried out without being stored.")
         return runner
 
-    def preview(self, bundle_id: str, slug: str, version: str, args: Mapping[str, object]) -> list[Json]:
+    def preview(
+        self, bundle_id: str, slug: str, version: str, args: Mapping[str, object]
+    ) -> list[Json]:
         """Return the requests that a call would send, masked. Nothing is sent."""
         row = self._row(*_place(bundle_id, slug, version))
         runner = self._runners.of(row.tool.within(row.bundle), row.name)
@@ -502,7 +604,9 @@ class Bundles:
             raise InvalidRequest(f"'{row.name}' is a local function; it sends nothing.")
         return runner.preview(args)
 
-    def _checked(self, slug: str, version: str, record: Any, bundle: Bundle | None) -> tuple[tuple[str, str], ToolBody]:
+    def _checked(
+        self, slug: str, version: str, record: Any, bundle: Bundle | None
+    ) -> tuple[tuple[str, str], ToolBody]:
         """Check a PUT of a tool into a bundle; returns slug and version, and the body."""
         try:
             pair = (require_slug(slug), require_version(version))
@@ -515,7 +619,9 @@ class Bundles:
             )
             raise with_others(exc, checks) from None
         whole = body if bundle is None else body.within(bundle)
-        _require_callable(whole, f"{pair[0]}@{pair[1]}", runners=self._runners, secrets=self._needs.secret_names())
+        _require_callable(
+            whole, f"{pair[0]}@{pair[1]}", runners=self._runners, secrets=self._needs.secret_names()
+        )
         return pair, body
 
     def _page(
@@ -528,30 +634,41 @@ class Bundles:
         *,
         key: Callable[[Row], Key],
     ) -> Page:
-        items, more = page_of(rows, size=size, token=token, query=[str(self._store.root), *query], key=key)
+        items, more = page_of(
+            rows, size=size, token=token, query=[str(self._store.root), *query], key=key
+        )
         return Page(items=complete(items), next_page_token=more)
 
     def _store_tools_for(self, bundle: Bundle, before: StoredBundle) -> None:
-        """Before a bundle gets another base URL: store its tools so that they follow it, or stay where they are.
+        """Before a bundle gets another base URL: store its tools so that they follow it, or stay
+        where they are.
 
-        They follow. But a base URL that only becomes longer, with the same environment, says more exactly where the
-        tools are: their addresses stay whole until it is stored.
+        They follow. But a base URL that only becomes longer, with the same environment, says more
+        exactly where the tools are: their addresses stay whole until it is stored.
         """
         old, new = before.bundle.base_url, bundle.base_url
         is_same = before.bundle.environment == bundle.environment
-        if old is not None and new is not None and old != new and is_same and below(new, old) is not None:
+        if (
+            old is not None
+            and new is not None
+            and old != new
+            and is_same
+            and below(new, old) is not None
+        ):
             self._store.save_tools(before, [tool.whole(old) for tool in before.tools.values()])
         elif old is not None:
             self._store_below(before, old)
 
     def _store_below(self, stored: StoredBundle, base_url: str | None) -> None:
-        """Store whole addresses below a base URL as paths, so that they follow it. Earlier versions kept them whole."""
+        """Store whole addresses below a base URL as paths, so that they follow it. Earlier versions
+        kept them whole."""
         pairs = [(tool, tool.below(base_url)) for tool in stored.tools.values()]
         if changed := [after for before, after in pairs if after is not before]:
             self._store.save_tools(stored, changed)
 
     def _stored(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
-        """Return the stored bundle of that id; raises NotFound if there is none or it was deleted."""
+        """Return the stored bundle of that id; raises NotFound if there is none or it was
+        deleted."""
         stored = snapshot.bundles.get(bundle_id)
         if stored is None or stored.bundle.soft_deleted_at is not None:
             self._refuse_unknown(bundle_id)
@@ -560,11 +677,18 @@ class Bundles:
     def _refuse_unknown(self, bundle_id: str) -> NoReturn:
         """Say why there is no bundle of that id: its file may be damaged."""
         self._store.require_sound(bundle_id)
-        raise NotFound(f"There is no bundle '{bundle_id}'.", hint="See all with box.bundles.list_bundles().")
+        raise NotFound(
+            f"There is no bundle '{bundle_id}'.", hint="See all with box.bundles.list_bundles()."
+        )
 
     def _reap(self, snapshot: BundleSnapshot) -> list[str]:
-        """Remove bundles that were deleted two days ago and are still empty. Needs the store's lock."""
-        gone = [own for own, stored in snapshot.bundles.items() if self._is_due(stored) and self._store.is_bare(stored)]
+        """Remove bundles that were deleted two days ago and are still empty. Needs the store's
+        lock."""
+        gone = [
+            own
+            for own, stored in snapshot.bundles.items()
+            if self._is_due(stored) and self._store.is_bare(stored)
+        ]
         for bundle_id in gone:
             self._store.remove_bundle(snapshot.bundles[bundle_id])
         return gone
@@ -577,7 +701,11 @@ class Bundles:
         """Make the record that a PUT of a tool stores."""
         now = self._needs.clock().astimezone(datetime.UTC)
         fields: Json = {name: getattr(body, name) for name in ToolBody.model_fields}
-        fields |= {"display_name": body.display_name or pair[0], "tool_id": new_id(), "bundle_id": bundle_id}
+        fields |= {
+            "display_name": body.display_name or pair[0],
+            "tool_id": new_id(),
+            "bundle_id": bundle_id,
+        }
         is_hint = body.output_schema is not None and not body.is_output_strict
         fields["output_schema_from"] = "document" if is_hint else None
         return Tool(**fields, slug=pair[0], version=pair[1], created_at=now, modified_at=now)
@@ -623,7 +751,8 @@ class Bundles:
         return row
 
     def _call_name(self, bundle_id: str, slug: str, version: str) -> str:
-        """The name of this version in the registry; a name that no tool has if there is no such version."""
+        """The name of this version in the registry; a name that no tool has if there is no such
+        version."""
         own, pair = _place(bundle_id, slug, version)
         row = self._catalog.row(own, pair)
         return row.name if row is not None else f"{own}.{pair[0]}@{pair[1]}"

@@ -1,16 +1,20 @@
-"""The source of the tools of bundles: `<bundle>.<tool>`, and every version as `<bundle>.<tool>@<version>`.
+"""The source of the tools of bundles: `<bundle>.<tool>`, and every version as
+`<bundle>.<tool>@<version>`.
 
-The plain name stands for the enabled version that changed last. Single versions can be called by name but are not
-listed. If any process switches or changes a tool, the next call sees it: each call asks the store, through `live`, what
-the name stands for now. A project without bundles costs one stat of a missing folder.
+The plain name stands for the enabled version that changed last. Single versions can be called by
+name but are not listed. If any process switches or changes a tool, the next call sees it: each call
+asks the store, through `live`, what the name stands for now. A project without bundles costs one
+stat of a missing folder.
 
-A runner is the callable form of a stored tool, an HTTP request or a local function. It counts the calls of the last
-minute and holds OAuth2 tokens, so it is kept as long as the parts of its record that it was made from stay the same.
-`BundleContext` is what this source and the service of one project share: the store, the switches of the built-in
-bundles, and the runners. Importing this module loads no pydantic.
+A runner is the callable form of a stored tool, an HTTP request or a local function. It counts the
+calls of the last minute and holds OAuth2 tokens, so it is kept as long as the parts of its record
+that it was made from stay the same. `BundleContext` is what this source and the service of one
+project share: the store, the switches of the built-in bundles, and the runners. Importing this
+module loads no pydantic.
 
-Also here: `Switched`, which gives the built-in tools the switches of their bundles. A switch changes the registry when
-it is switched, and at a refresh where another process switched it; a call of a built-in reads no file of a bundle.
+Also here: `Switched`, which gives the built-in tools the switches of their bundles. A switch
+changes the registry when it is switched, and at a refresh where another process switched it; a call
+of a built-in reads no file of a bundle.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from onetool_ipy.bundles.environments import FILE, EnvironmentFile
 from onetool_ipy.bundles.store import EMPTY, BundleSnapshot, BundleStore, StoredBundle
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import HttpHooks, Problem, Source, ToolSpec
+from onetool_ipy.core.tool import GuardFacts, HttpHooks, Problem, Source, ToolSpec
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck, RateLimit
@@ -38,19 +42,25 @@ if TYPE_CHECKING:
     from onetool_ipy.net.client import HttpClient, Rules
 
 _FOLDER = "bundles"
-_DECISIVE = attrgetter("http", "go_tool", "limits", "arg_schema", "output_schema", "is_output_strict")
+_DECISIVE = attrgetter(
+    "http", "go_tool", "limits", "arg_schema", "output_schema", "is_output_strict"
+)
 """The parts of a record that a runner is made from."""
 
-_INCIDENTAL = frozenset(("toolID", "bundleID", "displayName", "tags", "isEnabled", "createdAt", "modifiedAt"))
+_INCIDENTAL = frozenset(
+    ("toolID", "bundleID", "displayName", "tags", "isEnabled", "createdAt", "modifiedAt")
+)
 _SLACK_S = 1.0
-"""The executor's limit exceeds an HTTP tool's own deadline by this, so that the tool reports its own timeout."""
+"""The executor's limit exceeds an HTTP tool's own deadline by this, so that the tool reports its
+own timeout."""
 
 
 class RunnerDependencies(NamedTuple):
-    """What runners need from their toolbox. The client and its rules are made when a runner is first needed.
+    """What runners need from their toolbox. The client and its rules are made when a runner is
+    first needed.
 
-    `secret` reads the secrets file only. `call` runs a tool of the registry and returns its value or raises its error.
-    `hide` adds a token that was fetched to what `mask` hides.
+    `secret` reads the secrets file only. `call` runs a tool of the registry and returns its value
+    or raises its error. `hide` adds a token that was fetched to what `mask` hides.
     """
 
     http_client: Callable[[], HttpClient]
@@ -66,7 +76,13 @@ class FunctionRunner:
     """A local function under the limits and the outputSchema of its record."""
 
     def __init__(
-        self, func: str, name: str, needs: RunnerDependencies, *, output: OutputCheck, rate: RateLimit
+        self,
+        func: str,
+        name: str,
+        needs: RunnerDependencies,
+        *,
+        output: OutputCheck,
+        rate: RateLimit,
     ) -> None:
         self._func = func
         self._name = name
@@ -74,8 +90,11 @@ class FunctionRunner:
         self._output = output
         self._rate = rate
 
-    def run(self, args: Mapping[str, Any], note: Callable[[dict[str, Any]], None] | None = None) -> Any:
-        """Call the function; raises its own error. `note` receives what does not fit an imported outputSchema."""
+    def run(
+        self, args: Mapping[str, Any], note: Callable[[dict[str, Any]], None] | None = None
+    ) -> Any:
+        """Call the function; raises its own error. `note` receives what does not fit an imported
+        outputSchema."""
         self._rate.take(self._name)
         value = self._needs.call(self._func, args)
         mismatch = self._output.check(values.to_json(value), self._name, self._needs.mask)
@@ -93,7 +112,8 @@ class Runners:
         self._made: dict[str, tuple[Tool, HttpRunner | FunctionRunner]] = {}
 
     def of(self, tool: Tool, name: str) -> HttpRunner | FunctionRunner:
-        """Return the runner of a stored tool. Raises InvalidTool if the record was edited and cannot work."""
+        """Return the runner of a stored tool. Raises InvalidTool if the record was edited and
+        cannot work."""
         cached = self._made.get(tool.tool_id)
         if cached is not None and (cached[0] is tool or _DECISIVE(cached[0]) == _DECISIVE(tool)):
             return cached[1]
@@ -109,7 +129,9 @@ class Runners:
         if tool.go_tool is not None:
             limit = tool.limits.max_calls_per_minute if tool.limits else None
             output = OutputCheck(tool.output_schema, is_strict=tool.is_output_strict)
-            return FunctionRunner(tool.go_tool.func, name, needs, output=output, rate=RateLimit(limit, needs.clock))
+            return FunctionRunner(
+                tool.go_tool.func, name, needs, output=output, rate=RateLimit(limit, needs.clock)
+            )
         assert tool.http is not None
         active, (slug, base_url) = tool.http.environment, tool.http.place
         fence = None
@@ -133,9 +155,12 @@ class Runners:
 
 
 class BundleContext:
-    """The store, the environments, the switches of the built-in bundles and the runners of one `.onetool` folder."""
+    """The store, the environments, the switches of the built-in bundles and the runners of one
+    `.onetool` folder."""
 
-    def __init__(self, home: Path, needs: RunnerDependencies, *, is_found: bool, on_made: Callable[[], None]) -> None:
+    def __init__(
+        self, home: Path, needs: RunnerDependencies, *, is_found: bool, on_made: Callable[[], None]
+    ) -> None:
         self.store = BundleStore(home / _FOLDER, is_found=is_found, on_made=on_made)
         self.switches = BuiltInSwitches(home / _FOLDER)
         self.environments = EnvironmentFile(home / FILE)
@@ -146,7 +171,11 @@ class BundleTools:
     """The source of the stored bundles. `find` looks up the local functions that records name."""
 
     def __init__(
-        self, context: BundleContext, *, find: Callable[[str], ToolSpec | None], http_timeout_s: float
+        self,
+        context: BundleContext,
+        *,
+        find: Callable[[str], ToolSpec | None],
+        http_timeout_s: float,
     ) -> None:
         self._store = context.store
         self._environments = context.environments
@@ -189,7 +218,10 @@ class BundleTools:
         if held is not None:
             tool = held.tools.get((slug, version)) if version else held.chosen(slug)
         if held is None or tool is None:
-            raise ToolNotFound(f"The tool '{_name(bundle, slug, version)}' was deleted.", hint="See all: %tool list")
+            raise ToolNotFound(
+                f"The tool '{_name(bundle, slug, version)}' was deleted.",
+                hint="See all: %tool list",
+            )
         return self._spec(held, tool, version)
 
     def _spec(self, held: StoredBundle, tool: Tool, version: str) -> ToolSpec:
@@ -210,11 +242,19 @@ class BundleTools:
             http=None
             if tool.http is None
             else HttpHooks(
-                partial(self._request, tool, name), partial(self._preview, tool, name), tool.http.text_names()
+                partial(self._request, tool, name),
+                partial(self._preview, tool, name),
+                tool.http.text_names(),
+                tool.http.origins(),
+                tool.http.has_credentials(tool.arg_schema.get("properties", ())),
+            ),
+            guard=GuardFacts(
+                behind=None if tool.go_tool is None else partial(self._find, tool.go_tool.func)
             ),
             is_async=tool.http is not None,
             tags=tuple(tool.tags),
-            read_only=tool.http is not None and tool.is_read_only,  # a record does not tell this of a function
+            read_only=tool.http is not None
+            and tool.is_read_only,  # a record does not tell this of a function
             origin="bundle",
             timeout_s=self._limit_s(tool),
             output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,
@@ -228,7 +268,8 @@ class BundleTools:
         return spec
 
     def _identity(self, tool: Tool) -> Any:
-        """Return what decides how a call behaves: the record without incidental fields, and the local function.
+        """Return what decides how a call behaves: the record without incidental fields, and the
+        local function.
 
         That may be a tool of a bundle again, and so on. One that leads back to itself ends there.
         """
@@ -236,7 +277,10 @@ class BundleTools:
         name, end = "", ""
         while name not in steps:
             record = {key: value for key, value in tool.stored().items() if key not in _INCIDENTAL}
-            steps[name] = [record, tool.http and tool.http.environment and tool.http.environment.variables]
+            steps[name] = [
+                record,
+                tool.http and tool.http.environment and tool.http.environment.variables,
+            ]
             inner = None if tool.go_tool is None else self._find(tool.go_tool.func)
             if inner is None or inner.origin != "bundle":
                 end = "" if inner is None else inner.fingerprint
@@ -282,7 +326,10 @@ class BundleTools:
         if tool.go_tool is not None:
             if self._find(tool.go_tool.func) is not None:
                 return None
-            return f"the function '{tool.go_tool.func}' is not there.", "The tool comes back with it."
+            return (
+                f"the function '{tool.go_tool.func}' is not there.",
+                "The tool comes back with it.",
+            )
         try:
             runner: Any = self._runners.of(held.completed(tool), f"{held.bundle.slug}.{tool.slug}")
             missing = runner.missing_secrets()
@@ -291,8 +338,17 @@ class BundleTools:
         if not missing:
             return None
         if environment := held.bundle.environment:
-            message = f"'{missing[0]}' is neither a variable of the environment '{environment.name}' nor a secret."
-            return message, f"Set it: %tool bundle env {held.bundle.slug} {environment.name} --set {missing[0]}=VALUE"
+            message = (
+                f"'{missing[0]}' is neither a variable of the environment '{environment.name}' nor"
+                " a secret."
+            )
+            return (
+                message,
+                (
+                    f"Set it: %tool bundle env {held.bundle.slug} {environment.name} --set"
+                    f" {missing[0]}=VALUE"
+                ),
+            )
         return f"the secret '{missing[0]}' is missing.", "Add it to secrets.yaml, then reload."
 
 
@@ -303,21 +359,32 @@ def _note() -> Callable[[dict[str, Any]], None] | None:
 
 
 def _shorten(exc: InvalidOutput) -> None:
-    """Replace a large value in the error's details by a handle, as for any value that leaves the kernel."""
+    """Replace a large value in the error's details by a handle, as for any value that leaves the
+    kernel."""
     here = current.scope()
     call = None if here is None else here.call
-    if here is None or call is None or call.source not in current.LIMITED or not isinstance(exc.details, dict):
+    if (
+        here is None
+        or call is None
+        or call.source not in current.LIMITED
+        or not isinstance(exc.details, dict)
+    ):
         return
     with suppress(OneToolError):
-        whole = ToolResult(True, data=exc.details["value"], meta={"tool": call.name, "call_id": call.id})
+        whole = ToolResult(
+            True, data=exc.details["value"], meta={"tool": call.name, "call_id": call.id}
+        )
         exc.details["value"] = here.toolbox.outgoing(whole)
 
 
 def http_hosts(store: BundleStore) -> tuple[int, list[str]]:
-    """Return the number of HTTP tools in the bundles, and the hosts that they would reach, sorted."""
+    """Return the number of HTTP tools in the bundles, and the hosts that they would reach,
+    sorted."""
     from urllib.parse import urlsplit
 
-    listed = (held.completed(tool) for held in store.snapshot().live() for tool in held.tools.values())
+    listed = (
+        held.completed(tool) for held in store.snapshot().live() for tool in held.tools.values()
+    )
     tools = [tool for tool in listed if tool.http is not None]
     steps = [step for tool in tools if tool.http is not None for _, step in tool.http.plan()]
     return len(tools), sorted({urlsplit(step.request.url_template).netloc for step in steps})

@@ -1,16 +1,19 @@
-"""Bundles on disk: JSON files that people can review and merge; written whole, under one lock per store.
+"""Bundles on disk: JSON files that people can review and merge; written whole, under one lock per
+store.
 
     bundles/<slug>/bundle.json, bundles/<slug>/<tool slug>@<version>.json, bundles/builtins.json
 
-The ids inside say what a file is; its name is for people, and any other name works too. A name that some file system
-cannot hold, or not tell from another, has a short hash behind it. A file that a person wrote needs no ids: then it is
-the tool and the version of its name, in the bundle of its folder, with or without a `bundle.json`.
+The ids inside say what a file is; its name is for people, and any other name works too. A name that
+some file system cannot hold, or not tell from another, has a short hash behind it. A file that a
+person wrote needs no ids: then it is the tool and the version of its name, in the bundle of its
+folder, with or without a `bundle.json`.
 
-The files are read into a `BundleSnapshot`, a value that is replaced as a whole. The stamps of the folders and files say
-whether the snapshot is still true; they are compared at each listing, so that writes of another process are seen at
-once, and only changed files are read again. A file that is damaged, misplaced or of another format costs only itself:
-it becomes a Problem and is never written to. Of two records that claim one slug, or one version of a tool, the older
-one is served, so that nothing stops working when branches are merged.
+The files are read into a `BundleSnapshot`, a value that is replaced as a whole. The stamps of the
+folders and files say whether the snapshot is still true; they are compared at each listing, so that
+writes of another process are seen at once, and only changed files are read again. A file that is
+damaged, misplaced or of another format costs only itself: it becomes a Problem and is never written
+to. Of two records that claim one slug, or one version of a tool, the older one is served, so that
+nothing stops working when branches are merged.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from onetool_ipy.base.files import (
     locked,
     make_folder,
     names_in,
+    remove,
     remove_stale_temp_files,
     stamp_from,
     stamp_of,
@@ -67,7 +71,9 @@ _MAX_OPEN = 200
 """How many files are open at most while many are written."""
 _NEVER: Stamp = (0, 0, 0, 0)
 """A stamp that no file has."""
-_RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
+_RESERVED = frozenset(
+    ("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10)))
+)
 _MAX_NAME_BYTES = 150
 
 
@@ -84,8 +90,8 @@ class RecordFile(NamedTuple):
 class StoredBundle:
     """A bundle with its tools by slug and version, and where they are.
 
-    `paths` are the files of its tools by tool id, also of those that are not served. `duplicate_of` is the id of an
-    older bundle that has the same slug, or empty.
+    `paths` are the files of its tools by tool id, also of those that are not served. `duplicate_of`
+    is the id of an older bundle that has the same slug, or empty.
     """
 
     folder: str
@@ -99,7 +105,9 @@ class StoredBundle:
     def slugs(self) -> dict[str, list[Tool]]:
         """The tools of each slug, the one changed last first."""
         slugs: dict[str, list[Tool]] = {}
-        for tool in sorted(self.tools.values(), key=lambda tool: (tool.modified_at, tool.tool_id), reverse=True):
+        for tool in sorted(
+            self.tools.values(), key=lambda tool: (tool.modified_at, tool.tool_id), reverse=True
+        ):
             slugs.setdefault(tool.slug, []).append(tool)
         return {slug: slugs[slug] for slug, _ in self.tools}
 
@@ -116,13 +124,17 @@ class StoredBundle:
         return self.slugs.get(slug, [])
 
     def chosen(self, slug: str) -> Tool | None:
-        """The version that a slug alone stands for: the enabled one changed last, else the one changed last."""
+        """The version that a slug alone stands for: the enabled one changed last, else the one
+        changed last."""
         versions = self.versions(slug)
-        return next((tool for tool in versions if tool.is_enabled), versions[0] if versions else None)
+        return next(
+            (tool for tool in versions if tool.is_enabled), versions[0] if versions else None
+        )
 
 
 class BundleSnapshot(NamedTuple):
-    """Bundles by id, the oldest first, also deleted ones; ids of live ones by slug; faults of files."""
+    """Bundles by id, the oldest first, also deleted ones; ids of live ones by slug; faults of
+    files."""
 
     bundles: dict[str, StoredBundle]
     slugs: dict[str, str]
@@ -142,7 +154,8 @@ EMPTY = BundleSnapshot({}, {}, ())
 
 
 class _State(NamedTuple):
-    """What was read: the stamp of every folder and file, the files, and the snapshot made of them."""
+    """What was read: the stamp of every folder and file, the files, and the snapshot made of
+    them."""
 
     stamps: dict[str, Stamp | None]
     files: dict[str, RecordFile]
@@ -151,7 +164,8 @@ class _State(NamedTuple):
 
 
 def stored_slugs(root: Path) -> list[str]:
-    """The slugs of the enabled bundles, sorted, for the names in a notebook. Skips files that it cannot read."""
+    """The slugs of the enabled bundles, sorted, for the names in a notebook. Skips files that it
+    cannot read."""
     try:
         folders = sorted(os.listdir(root))[:_MAX_BUNDLES_NAMED]
     except OSError:
@@ -160,7 +174,10 @@ def stored_slugs(root: Path) -> list[str]:
     for folder in folders:
         try:
             # Opening a FIFO would wait for a writer.
-            with open(os.open(root / folder / BUNDLE_FILE, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            with open(
+                os.open(root / folder / BUNDLE_FILE, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)),
+                "rb",
+            ) as file:
                 record = json.loads(file.read(_MAX_BYTES_NAMED))
             if record["isEnabled"] and not record.get("softDeletedAt"):
                 slugs.append(str(record["slug"]))
@@ -174,13 +191,17 @@ def stored_slugs(root: Path) -> list[str]:
 
 
 class BundleStore:
-    """The bundles of one project. Threads and processes may share it; the first write creates the folder.
+    """The bundles of one project. Threads and processes may share it; the first write creates the
+    folder.
 
-    `is_found` says that the project's `.onetool` was there, and ours, when the configuration was read. One that appears
-    later must be owned by this user. `on_made` is called when the first write creates a `.onetool`.
+    `is_found` says that the project's `.onetool` was there, and ours, when the configuration was
+    read. One that appears later must be owned by this user. `on_made` is called when the first
+    write creates a `.onetool`.
     """
 
-    def __init__(self, root: Path, *, is_found: bool = True, on_made: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, root: Path, *, is_found: bool = True, on_made: Callable[[], None] = lambda: None
+    ) -> None:
         self.root = root
         self._is_found = is_found
         self._on_made = on_made
@@ -194,10 +215,19 @@ class BundleStore:
             stamps, faults = self._scan()
             if stamps == before.stamps:
                 return before.snapshot
-            # A young file may change without a change of its stamp, so the next look reads it again.
-            sure = {path: _NEVER if stamp and is_young(stamp) else stamp for path, stamp in stamps.items()}
-            files = {path: self._file(path, stamp) for path, stamp in stamps.items() if path.endswith(".json")}
-            # Another process may rename a file between the listing and the reading: then it is under neither name.
+            # A young file may change without a change of its stamp, so the next look reads it
+            # again.
+            sure = {
+                path: _NEVER if stamp and is_young(stamp) else stamp
+                for path, stamp in stamps.items()
+            }
+            files = {
+                path: self._file(path, stamp)
+                for path, stamp in stamps.items()
+                if path.endswith(".json")
+            }
+            # Another process may rename a file between the listing and the reading: then it is
+            # under neither name.
             if all(map(os.path.lexists, files)):
                 break
         is_same = faults == before.faults and files == before.files
@@ -206,7 +236,8 @@ class BundleStore:
         return snapshot
 
     def snapshot_for(self, bundle: str, slug: str) -> BundleSnapshot:
-        """Return a snapshot that is true for one slug of a bundle: a few system calls, however many tools there are."""
+        """Return a snapshot that is true for one slug of a bundle: a few system calls, however many
+        tools there are."""
         state = self._state
         stored = state.snapshot.of_slug(bundle)
         if stored is not None and stored.versions(slug):
@@ -232,7 +263,8 @@ class BundleStore:
             yield self.snapshot()
 
     def save_bundle(self, bundle: Bundle, before: StoredBundle | None) -> None:
-        """Write a bundle into the folder of its slug, which moves with a new slug. Needs the lock."""
+        """Write a bundle into the folder of its slug, which moves with a new slug. Needs the
+        lock."""
         old = None if before is None else Path(before.folder)
         names = {_folded(name) for name in os.listdir(self.root) if old is None or name != old.name}
         own = self.root / free_name(bundle.slug, bundle.bundle_id, names)
@@ -263,7 +295,8 @@ class BundleStore:
         _unlink(Path(stored.paths[tool.tool_id]))
 
     def require_sound(self, bundle_id: str) -> None:
-        """Raise Conflict if the file of that bundle exists and cannot be read: its content would be lost."""
+        """Raise Conflict if the file of that bundle exists and cannot be read: its content would be
+        lost."""
         # A damaged file, and the tools beside it, may still name the bundle that they belong to.
         pattern = re.compile(rb'"bundleID":\s*"%s"' % re.escape(bundle_id.encode()))
         files = self._state.files
@@ -291,7 +324,8 @@ class BundleStore:
             raise StoreError.of(folder, exc, doing="delete") from exc
 
     def _file(self, path: str, stamp: Stamp | None) -> RecordFile:
-        """Read a file, unless it is certainly the same; parse its text, unless it is as it was read or written."""
+        """Read a file, unless it is certainly the same; parse its text, unless it is as it was read
+        or written."""
         before = self._state.files.get(path)
         if before is not None and stamp is not None and stamp == self._state.stamps.get(path):
             return before
@@ -311,19 +345,26 @@ class BundleStore:
             try:
                 text = orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
             except TypeError:  # a number of more than 64 bits
-                text = json.dumps(whole, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
+                text = (
+                    json.dumps(whole, ensure_ascii=False, indent=2, allow_nan=False).encode()
+                    + b"\n"
+                )
             texts.append((path, text))
         try:
             for start in range(0, len(texts), _MAX_OPEN):
-                _write_some(texts[start : start + _MAX_OPEN], is_last=start + _MAX_OPEN >= len(texts))
+                _write_some(
+                    texts[start : start + _MAX_OPEN], is_last=start + _MAX_OPEN >= len(texts)
+                )
         except BaseException:  # also an interrupt
             for path in records:
                 if str(path) not in self._state.files:
                     with suppress(OSError):
-                        os.unlink(path)
+                        remove(path)
             raise
         # The next snapshot reads the texts, and parses none of those that are as they were written.
-        self._written |= {str(path): RecordFile(text=text, record=records[path][0]) for path, text in texts}
+        self._written |= {
+            str(path): RecordFile(text=text, record=records[path][0]) for path, text in texts
+        }
 
     def _require_own(self) -> None:
         """Refuse a `.onetool` that another user made."""
@@ -337,7 +378,8 @@ class BundleStore:
             raise StoreError(self.root.parent, "another user owns it", doing="use")
 
     def _scan(self) -> tuple[dict[str, Stamp | None], tuple[Problem, ...]]:
-        """Return the stamp of every folder and record file, None for one that was just deleted; and other faults."""
+        """Return the stamp of every folder and record file, None for one that was just deleted; and
+        other faults."""
         root = str(self.root)
         stamps: dict[str, Stamp | None] = {root: stamp_of(root)}
         faults: list[Problem] = []
@@ -370,7 +412,8 @@ class BundleStore:
 
 
 def free_name(name: str, own_id: str, taken: Collection[str], suffix: str = "") -> str:
-    """A name that every file system can hold and tell from those taken: as it is, or with a short hash behind it.
+    """A name that every file system can hold and tell from those taken: as it is, or with a short
+    hash behind it.
 
     The names that are taken are given as `_folded` makes them.
     """
@@ -435,7 +478,9 @@ def _parse(path: str, text: bytes | str) -> RecordFile:
     number = data.pop("format", None)
     if number != FORMAT:
         is_newer = isinstance(number, int) and number > FORMAT
-        return faulty(f"has format {number!r}; this version reads {FORMAT}.", _UPDATE if is_newer else _FIX)
+        return faulty(
+            f"has format {number!r}; this version reads {FORMAT}.", _UPDATE if is_newer else _FIX
+        )
     try:
         record = read(Bundle, data) if os.path.basename(path) == BUNDLE_FILE else read(Tool, data)
     except InvalidRequest as exc:
@@ -446,13 +491,15 @@ def _parse(path: str, text: bytes | str) -> RecordFile:
 
 
 def _is_hand_written(path: str, data: Mapping[str, object]) -> bool:
-    """Whether a file is a tool without ids, as the documentation shows it, named `TOOL@VERSION.json`."""
+    """Whether a file is a tool without ids, as the documentation shows it, named
+    `TOOL@VERSION.json`."""
     name = os.path.basename(path).removesuffix(".json")
     return "@" in name and name != "@" and not {"toolID", "bundleID", "createdAt"} & data.keys()
 
 
 def _own_fields(path: str) -> Json:
-    """What a file without ids is: the names that its path says, ids made of them, and the time when it was saved."""
+    """What a file without ids is: the names that its path says, ids made of them, and the time when
+    it was saved."""
     slug, _, version = os.path.basename(path).removesuffix(".json").rpartition("@")
     folder = os.path.basename(os.path.dirname(path))
     try:
@@ -482,11 +529,17 @@ def _snapshot(files: Mapping[str, RecordFile], faults: tuple[Problem, ...]) -> B
     folders: dict[str, dict[str, RecordFile]] = {}
     for path, file in files.items():
         folders.setdefault(os.path.dirname(path), {})[path] = file
-    read = [stored for folder, inside in folders.items() if (stored := _bundle(folder, inside, problems)) is not None]
+    read = [
+        stored
+        for folder, inside in folders.items()
+        if (stored := _bundle(folder, inside, problems)) is not None
+    ]
     bundles: dict[str, StoredBundle] = {}
     slugs: dict[str, str] = {}
     duplicates: dict[str, str] = {}
-    for stored in sorted(read, key=lambda one: (one.bundle.created_at, one.bundle.bundle_id, one.folder)):
+    for stored in sorted(
+        read, key=lambda one: (one.bundle.created_at, one.bundle.bundle_id, one.folder)
+    ):
         bundle = stored.bundle
         if bundle.bundle_id in bundles:
             first = os.path.basename(bundles[bundle.bundle_id].folder)
@@ -497,7 +550,9 @@ def _snapshot(files: Mapping[str, RecordFile], faults: tuple[Problem, ...]) -> B
             older = slugs.setdefault(bundle.slug, bundle.bundle_id)
             if older != bundle.bundle_id:
                 duplicates[bundle.bundle_id] = older
-                message = f"the name '{bundle.slug}' is that of the bundle '{older}', which is older."
+                message = (
+                    f"the name '{bundle.slug}' is that of the bundle '{older}', which is older."
+                )
                 hint = "Its tools are not offered. Give it another name."
                 problems.append(Problem(f"bundle {bundle.bundle_id}", message, hint))
         bundles[bundle.bundle_id] = stored
@@ -505,8 +560,11 @@ def _snapshot(files: Mapping[str, RecordFile], faults: tuple[Problem, ...]) -> B
     return BundleSnapshot(bundles, slugs, tuple(problems))
 
 
-def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem]) -> StoredBundle | None:
-    """Put the files of one folder together; None, with a problem, if it has no bundle that can be read."""
+def _bundle(
+    folder: str, files: Mapping[str, RecordFile], problems: list[Problem]
+) -> StoredBundle | None:
+    """Put the files of one folder together; None, with a problem, if it has no bundle that can be
+    read."""
     from onetool_ipy.bundles.model import Bundle, Tool
 
     bundle = next((file.record for file in files.values() if isinstance(file.record, Bundle)), None)
@@ -514,7 +572,9 @@ def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem
     if bundle is None and os.path.join(folder, BUNDLE_FILE) not in files:
         bundle = _bundle_of_folder(folder, made_id, files)
         if bundle is None:
-            problems.append(Problem(folder, "has tools and no 'bundle.json'; they are not offered.", _FIX))
+            problems.append(
+                Problem(folder, "has tools and no 'bundle.json'; they are not offered.", _FIX)
+            )
     if bundle is None:
         return None
 
@@ -532,15 +592,22 @@ def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem
     ]
     for path, tool in sorted(records, key=lambda pair: age(*pair)):
         if tool.bundle_id != bundle.bundle_id or tool.tool_id in paths:
-            message = f"holds the tool '{tool.tool_id}' of the bundle '{tool.bundle_id}', which is not its own."
+            message = (
+                f"holds the tool '{tool.tool_id}' of the bundle '{tool.bundle_id}', which is not"
+                " its own."
+            )
             problems.append(Problem(path, message, _COPY))
             continue
         paths[tool.tool_id] = path
         first = tools.setdefault(tool.pair, tool)
         if first is not tool:
             name = os.path.basename(paths[first.tool_id])
-            message = f"version '{tool.version}' of '{tool.slug}' is in '{name}' too, which is older."
-            problems.append(Problem(path, message, "It is not offered. Delete it, or give it another version."))
+            message = (
+                f"version '{tool.version}' of '{tool.slug}' is in '{name}' too, which is older."
+            )
+            problems.append(
+                Problem(path, message, "It is not offered. Delete it, or give it another version.")
+            )
     return StoredBundle(folder=folder, bundle=bundle, tools=tools, paths=paths)
 
 
@@ -554,7 +621,9 @@ def _bundle_of_folder(folder: str, made_id: str, files: Mapping[str, RecordFile]
     if not own or len(own) < len(tools) or not _is_slug(name):
         return None
     first = min(tool.created_at for tool in own)
-    return Bundle(bundle_id=made_id, slug=name, display_name=name, created_at=first, modified_at=first)
+    return Bundle(
+        bundle_id=made_id, slug=name, display_name=name, created_at=first, modified_at=first
+    )
 
 
 def _is_slug(name: str) -> bool:
@@ -573,7 +642,8 @@ def _within(tool: Tool, bundle: Bundle) -> Tool:
 
 
 def _write_some(texts: Collection[tuple[Path, bytes]], *, is_last: bool) -> None:
-    """Write files of one folder. All are synced at the same time: one after the other, each waits for the disk."""
+    """Write files of one folder. All are synced at the same time: one after the other, each waits
+    for the disk."""
     with ExitStack() as stack:
         files = []
         for path, text in texts:
@@ -589,7 +659,7 @@ def _write_some(texts: Collection[tuple[Path, bytes]], *, is_last: bool) -> None
 
 def _unlink(path: Path) -> None:
     try:
-        os.unlink(path)
+        remove(path)
     except FileNotFoundError:
         return
     except OSError as exc:

@@ -1,8 +1,10 @@
-"""Checks of a request, and what is wrong with it: one message for a person, a JSON pointer per fault for a form. Pure.
+"""Checks of a request, and what is wrong with it: one message for a person, a JSON pointer per
+fault for a form. Pure.
 
-A fault is `{pointer, message}`, like the violations of arguments. The pointer leads into the body that was sent and is
-empty for the whole body. `slug` and `version`, which may be part of a body, have their pointers also if they come from
-the path. They are compared in Unicode's NFC form, case-sensitive; a version is an opaque label without any order.
+A fault is `{pointer, message}`, like the violations of arguments. The pointer leads into the body
+that was sent and is empty for the whole body. `slug` and `version`, which may be part of a body,
+have their pointers also if they come from the path. They are compared in Unicode's NFC form,
+case-sensitive; a version is an opaque label without any order.
 """
 
 from __future__ import annotations
@@ -50,7 +52,10 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-
 def fault(pointer: str, *words: str) -> Fault:
     """Make a fault: its pointer, and its message in whole sentences."""
     sentences = [text if text.endswith((".", "?", "!")) else f"{text}." for text in words if text]
-    return {"pointer": pointer, "message": " ".join(text[:1].upper() + text[1:] for text in sentences)}
+    return {
+        "pointer": pointer,
+        "message": " ".join(text[:1].upper() + text[1:] for text in sentences),
+    }
 
 
 def whole(message: str) -> InvalidRequest:
@@ -73,7 +78,9 @@ def of_validation(exc: ValidationError, kind: type[BaseModel], data: Any) -> Inv
             texts.append(f"{place}: {words}" if place else words)
     more = f" (and {len(errors) - _MAX_NAMED} more)" if len(errors) > _MAX_NAMED else ""
     message = "; ".join(dict.fromkeys(texts)) + more
-    details = [fault(_pointer(error, data), _words_of(error, fields)) for error in errors[:_MAX_LISTED]]
+    details = [
+        fault(_pointer(error, data), _words_of(error, fields)) for error in errors[:_MAX_LISTED]
+    ]
     return InvalidRequest(message if message.endswith("?") else message + ".", details=details)
 
 
@@ -102,7 +109,9 @@ def with_others(first: InvalidRequest, checks: Iterable[Callable[[], object]]) -
 def beneath(exc: InvalidRequest, place: str) -> InvalidRequest:
     """The same refusal, with pointers into a larger body that holds this one at `place`."""
     details = [{**each, "pointer": place + each["pointer"]} for each in exc.details]
-    return InvalidRequest(exc.message, hint=exc.hint, details=details or [fault(place, exc.message, exc.hint)])
+    return InvalidRequest(
+        exc.message, hint=exc.hint, details=details or [fault(place, exc.message, exc.hint)]
+    )
 
 
 def _words_of(error: Mapping[str, Any], fields: list[str]) -> str:
@@ -111,12 +120,18 @@ def _words_of(error: Mapping[str, Any], fields: list[str]) -> str:
         return "no such field" + (f", did you mean '{near[0]}'?" if near else "")
     if error["type"] in _WORDS:
         return f"it {_WORDS[error['type']]}"
-    message = str(error["msg"]).removeprefix("Value error, ").rstrip(".").replace("Input should be", "it must be")
+    message = (
+        str(error["msg"])
+        .removeprefix("Value error, ")
+        .rstrip(".")
+        .replace("Input should be", "it must be")
+    )
     return message[:1].lower() + message[1:] if message[:2] != message[:2].upper() else message
 
 
 def _pointer(error: Mapping[str, Any], data: Any) -> str:
-    """The pointer of an error. The names that pydantic adds for branches of a union are not part of it."""
+    """The pointer of an error. The names that pydantic adds for branches of a union are not part of
+    it."""
     path: list[Any] = []
     *_, last = error["loc"] or (None,)
     for part in error["loc"]:
@@ -153,7 +168,9 @@ def require_id(value: object, field: str = "bundleID") -> str:
     if is_id(text):
         return text
     label = values.safe_repr(value, _MAX_SHOWN)
-    raise InvalidRequest(f"{field}: {label} is not a UUIDv7.", hint="Make one with box.bundles.new_id().")
+    raise InvalidRequest(
+        f"{field}: {label} is not a UUIDv7.", hint="Make one with box.bundles.new_id()."
+    )
 
 
 def require_slug(value: object, field: str = "slug") -> str:
@@ -165,13 +182,17 @@ def require_version(value: object, field: str = "version") -> str:
     """Return the version in NFC, or raise InvalidRequest."""
     text = _label(value, field, ".")
     if text in (".", ".."):
-        raise _refusal(field, f"'{text}' is not a valid version.", "Give it a label such as '1.0.0'.")
+        raise _refusal(
+            field, f"'{text}' is not a valid version.", "Give it a label such as '1.0.0'."
+        )
     return text
 
 
 def _label(value: object, field: str, also: str) -> str:
     if not isinstance(value, str) or not value:
-        message = "it is empty" if value == "" else f"{values.safe_repr(value, _MAX_SHOWN)} is not text"
+        message = (
+            "it is empty" if value == "" else f"{values.safe_repr(value, _MAX_SHOWN)} is not text"
+        )
         raise _refusal(field, f"{message}.")
     text = unicodedata.normalize("NFC", value[: 4 * MAX_RUNES])
     if len(text) > MAX_RUNES or len(value) > 4 * MAX_RUNES:
@@ -186,4 +207,6 @@ def _label(value: object, field: str, also: str) -> str:
 
 
 def _refusal(field: str, message: str, hint: str = "") -> InvalidRequest:
-    return InvalidRequest(f"{field}: {message}", hint=hint, details=[fault(f"/{field}", message, hint)])
+    return InvalidRequest(
+        f"{field}: {message}", hint=hint, details=[fault(f"/{field}", message, hint)]
+    )

@@ -1,1 +1,2 @@
-"""Configuration files -> frozen values: settings, secrets, paths, trust. Only this package reads these files."""
+"""Configuration files -> frozen values: settings, secrets, paths, trust. Only this package reads
+these files."""

@@ -1,12 +1,14 @@
-"""Parsed files -> Settings and prompts: the schema says what each key may hold; everything wrong is a Problem.
+"""Parsed files -> Settings and prompts: the schema says what each key may hold; everything wrong is
+a Problem.
 
-`onetool.schema.json` is the home of the settings: keys, types, limits, defaults, descriptions, and the words for a
-value that does not fit (`errorMessage`). Here a document is filled (`${NAME}`), brought into the types of the schema,
-checked by jsonschema-rs, and made into Settings. A faulty value is reported with file, line and key, and its default
-is used; a faulty server, model, snippet or topic is left out. Rules between two keys are at the end of the file.
+`onetool.schema.json` is the home of the settings: keys, types, limits, defaults, descriptions, and
+the words for a value that does not fit (`errorMessage`). Here a document is filled (`${NAME}`),
+brought into the types of the schema, checked by jsonschema-rs, and made into Settings. A faulty
+value is reported with file, line and key, and its default is used; a faulty server, model, snippet
+or topic is left out. Rules between two keys are at the end of the file.
 
-In a project that is not trusted nothing is filled. What reaches out of a project and is not approved (`withheld`) is
-left out. A message shows a value as it is written, never as it was filled.
+In a project that is not trusted nothing is filled. What reaches out of a project and is not
+approved (`withheld`) is left out. A message shows a value as it is written, never as it was filled.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from onetool_ipy.config.settings import (
     AskSettings,
     Definition,
     FsSettings,
+    GuardSettings,
     HttpSettings,
     Model,
     Models,
@@ -65,7 +68,16 @@ _TYPE_WORDS = {
     "string": "is not text",
 }
 
-_Section = TypeVar("_Section", HttpSettings, FsSettings, OutputSettings, StatsSettings, AskSettings, TimeoutSettings)
+_PROMPTS, _NESTED_SNIPPETS = "#/$defs/prompts", "#/$defs/snippets_file"
+_Section = TypeVar(
+    "_Section",
+    HttpSettings,
+    FsSettings,
+    OutputSettings,
+    StatsSettings,
+    AskSettings,
+    TimeoutSettings,
+)
 
 
 class BadTemplate(ValueError):
@@ -81,7 +93,8 @@ class UnknownName(LookupError):
 
 
 class LoadProblems:
-    """The problems found during one load, in order. `errors` are those that a strict caller raises."""
+    """The problems found during one load, in order. `errors` are those that a strict caller
+    raises."""
 
     def __init__(self, problems: Iterable[Problem] = ()) -> None:
         self.problems = list(problems)
@@ -95,20 +108,32 @@ class LoadProblems:
 
 
 class ConfigFile:
-    """One parsed file: its values, their lines, and the way to report a problem with one of them."""
+    """One parsed file: its values, their lines, and the way to report a problem with one of
+    them."""
 
-    def __init__(self, name: str, document: Document, problems: LoadProblems, *, strict: bool) -> None:
+    def __init__(
+        self, name: str, document: Document, problems: LoadProblems, *, strict: bool
+    ) -> None:
         self.name, self.data, self.fits = name, document.data, document.fits
         self._lines = document.lines
         self._problems, self._strict = problems, strict
         self._count = 0
         self.faults = [fault.path for fault in document.faults]
         for fault in document.faults:
-            self._note(fault.line, fault.path, fault.message, fault.hint, self._is_error(fault.path))
+            self._note(
+                fault.line, fault.path, fault.message, fault.hint, self._is_error(fault.path)
+            )
 
     def line(self, path: Path) -> int:
         """Return the line of a value, or of the nearest value around it that has a line."""
-        return next((self._lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self._lines), 1)
+        return next(
+            (
+                self._lines[path[:end]]
+                for end in range(len(path), 0, -1)
+                if path[:end] in self._lines
+            ),
+            1,
+        )
 
     def where(self, path: Path) -> str:
         """Return `file:line` of a value."""
@@ -123,9 +148,14 @@ class ConfigFile:
                 value = value[part]
         return value
 
-    def report(self, path: Path, message: str, hint: str = "", *, error: bool | None = None) -> None:
-        """Report a problem with a value. Unless `error` is given, its section decides whether it is an error."""
-        self._note(self.line(path), path, message, hint, self._is_error(path) if error is None else error)
+    def report(
+        self, path: Path, message: str, hint: str = "", *, error: bool | None = None
+    ) -> None:
+        """Report a problem with a value. Unless `error` is given, its section decides whether it is
+        an error."""
+        self._note(
+            self.line(path), path, message, hint, self._is_error(path) if error is None else error
+        )
 
     @property
     def is_full(self) -> bool:
@@ -133,14 +163,17 @@ class ConfigFile:
         return self._count > _MAX_PROBLEMS
 
     def _is_error(self, path: Path) -> bool:
-        """Whether a problem is an error: anything wrong in the main file but a tool, server or snippet (contract 3)."""
+        """Whether a problem is an error: anything wrong in the main file but a tool, server or
+        snippet (contract 3)."""
         return self._strict and not (len(path) > 1 and path[0] in ("tools", "servers", "snippets"))
 
     def _note(self, line: int, path: Path, message: str, hint: str, error: bool) -> None:
         self._count += 1
         key = "".join(c if c.isprintable() else "?" for c in dotted(path)[:120])
         text = f"{key}: {message}" if key else message
-        if self.is_full and not (error and not self._problems.errors):  # the first error is always listed
+        if self.is_full and not (
+            error and not self._problems.errors
+        ):  # the first error is always listed
             if self._count > _MAX_PROBLEMS + 1:
                 return
             text, hint = f"has more than {_MAX_PROBLEMS} problems; the others are not listed.", ""
@@ -148,17 +181,22 @@ class ConfigFile:
 
 
 def settings_schema() -> Json:
-    """Return the JSON Schema of onetool.yaml; `$defs` has those of snippets.yaml and prompts.yaml."""
+    """Return the JSON Schema of onetool.yaml; `$defs` has those of snippets.yaml and
+    prompts.yaml."""
     schema: dict[str, Any] = json.loads(SCHEMA_FILE.read_bytes())
     return schema
 
 
-def fits_schema(data: Json) -> bool:
-    """Whether an onetool.yaml fits the schema as it is written, and the parameters of its tools are JSON Schemas."""
+def fits_schema(role: str, data: Json) -> bool:
+    """Whether an onetool.yaml ("main"), prompts or snippets fit the schema as they are written, and
+    the parameters of tools are JSON Schemas."""
     schema = settings_schema()
-    coerced = _in_types(data, "#", schema)
-    if _errors(coerced, "#", schema):
+    ref = {"main": "#", "prompts": _PROMPTS, "snippets": _snippets_ref(data)}[role]
+    coerced = _in_types(data, ref, schema)
+    if _errors(coerced, ref, schema):
         return False
+    if role != "main":
+        return True
     try:
         for tool in coerced.get("tools", ()):
             if isinstance(tool.get("parameters"), dict):
@@ -169,11 +207,18 @@ def fits_schema(data: Json) -> bool:
 
 
 def check_settings(
-    main: ConfigFile | None, snippets: ConfigFile | None, get: Get, *, is_trusted: bool = True, withheld: Pins = NO_PINS
+    main: ConfigFile | None,
+    snippets: ConfigFile | None,
+    get: Get,
+    *,
+    is_trusted: bool = True,
+    withheld: Pins = NO_PINS,
 ) -> Settings:
-    """Build the Settings from onetool.yaml and snippets.yaml; `get` returns the value of a `${NAME}`.
+    """Build the Settings from onetool.yaml and snippets.yaml; `get` returns the value of a
+    `${NAME}`.
 
-    `withheld` is what the user has not approved: it is left out, but for servers, which are shown and not started.
+    `withheld` is what the user has not approved: it is left out, but for servers, which are shown
+    and not started.
     """
     schema = settings_schema()
     settings = Settings()
@@ -182,11 +227,10 @@ def check_settings(
     if snippets is None:
         return settings
     named = dict(settings.snippets)
-    # The names are at the top of the file, or under `snippets:`, which may also be the name of a snippet.
-    nested = snippets.data.get("snippets")
-    base: Path = ("snippets",) if isinstance(nested, dict) and not isinstance(nested.get("body"), str) else ()
+    ref = _snippets_ref(snippets.data)
+    base: Path = ("snippets",) if ref == _NESTED_SNIPPETS else ()
     reader = _Reader(snippets, schema, get, depth=1 + len(base))
-    data = reader.check(snippets.data, "#/$defs/snippets_file" if base else "#/$defs/snippets")
+    data = reader.check(snippets.data, ref)
     for name, definition in _snippets(reader, base, data["snippets"] if base else data).items():
         if name in named:
             snippets.report((*base, name), f"is ignored, since {named[name].where} has this name.")
@@ -195,16 +239,27 @@ def check_settings(
     return settings._replace(snippets=MappingProxyType(named))
 
 
+def _snippets_ref(data: Json) -> str:
+    """The part of the schema for a snippets.yaml. The names are at the top of the file, or under
+    `snippets:`, which may also be the name of a snippet."""
+    nested = data.get("snippets")
+    is_nested = isinstance(nested, dict) and not isinstance(nested.get("body"), str)
+    return _NESTED_SNIPPETS if is_nested else "#/$defs/snippets"
+
+
 def check_prompts(file: ConfigFile) -> Mapping[str, str]:
     """Return the instructions by pack, from `packs:` in prompts.yaml."""
     reader = _Reader(file, settings_schema(), lambda _name: None)
-    packs = reader.check(file.data, "#/$defs/prompts").get("packs")
+    packs = reader.check(file.data, _PROMPTS).get("packs")
     named = packs if isinstance(packs, dict) else {}
-    return MappingProxyType({name: text for name, text in named.items() if reader.is_good(("packs", name))})
+    return MappingProxyType(
+        {name: text for name, text in named.items() if reader.is_good(("packs", name))}
+    )
 
 
 def check_server(name: str, data: Json, get: Get) -> Json:
-    """Check a server that was typed, not read from a file. Raises InvalidConfig with every fault."""
+    """Check a server that was typed, not read from a file. Raises InvalidConfig with every
+    fault."""
     problems = LoadProblems()
     file = ConfigFile("servers", Document({name: data}, {}, []), problems, strict=False)
     reader = _Reader(file, settings_schema(), get)
@@ -212,12 +267,15 @@ def check_server(name: str, data: Json, get: Get) -> Json:
     server = _server(reader, (name,), servers[name]) if reader.is_good((name,)) else None
     if server is None:
         lines = [f"{problem.message} {problem.hint}".rstrip() for problem in problems.problems]
-        raise InvalidConfig("\n".join(lines) or f"{quoted(name)} is not a server.", problems=problems.problems)
+        raise InvalidConfig(
+            "\n".join(lines) or f"{quoted(name)} is not a server.", problems=problems.problems
+        )
     return server
 
 
 def fill(text: str, get: Get) -> str:
-    """Replace every `${NAME}` with `get(NAME)`; `$${` is a literal `${`. Raises UnknownName or BadTemplate."""
+    """Replace every `${NAME}` with `get(NAME)`; `$${` is a literal `${`. Raises UnknownName or
+    BadTemplate."""
 
     def value(match: re.Match[str]) -> str:
         if match[0] == "$${":
@@ -235,14 +293,19 @@ def fill(text: str, get: Get) -> str:
 class _Reader:
     """Fills and checks the values of one file, and knows afterwards which of them are good."""
 
-    def __init__(self, file: ConfigFile, schema: dict[str, Any], get: Get, *, depth: int = 2) -> None:
+    def __init__(
+        self, file: ConfigFile, schema: dict[str, Any], get: Get, *, depth: int = 2
+    ) -> None:
         self.file, self.schema = file, schema
         self._get = get
         self._bad: set[Path] = set()
         """The paths of what was reported or withheld, and all paths around them."""
-        # The parser has left faulty values out. An entry is not used without them; `depth` is how deep entries are.
+        # The parser has left faulty values out. An entry is not used without them; `depth` is how
+        # deep entries are.
         for path in file.faults:
-            if (depth == 1 or path[0] in _ENTRIES) and (len(path) > depth or isinstance(path[-1], int)):
+            if (depth == 1 or path[0] in _ENTRIES) and (
+                len(path) > depth or isinstance(path[-1], int)
+            ):
                 self.leave_out(path)
 
     def is_good(self, path: Path) -> bool:
@@ -259,7 +322,8 @@ class _Reader:
         self.file.report(path, message, hint)
 
     def fill(self, value: object, path: Path) -> Any:
-        """Return the value with every `${NAME}` filled. What cannot be filled is reported, and None."""
+        """Return the value with every `${NAME}` filled. What cannot be filled is reported, and
+        None."""
         if isinstance(value, dict):
             return {key: self.fill(inner, (*path, key)) for key, inner in value.items()}
         if isinstance(value, list):
@@ -282,15 +346,22 @@ class _Reader:
         if isinstance(value, dict):
             inner = {key: (*path, key) for key in value}
             return {
-                k: self.without_bad(value[k], p) for k, p in inner.items() if value[k] is not None or self.is_good(p)
+                k: self.without_bad(value[k], p)
+                for k, p in inner.items()
+                if value[k] is not None or self.is_good(p)
             }
         if isinstance(value, list):
             items = [((*path, index), item) for index, item in enumerate(value)]
-            return [self.without_bad(item, p) for p, item in items if item is not None or self.is_good(p)]
+            return [
+                self.without_bad(item, p)
+                for p, item in items
+                if item is not None or self.is_good(p)
+            ]
         return value
 
     def check(self, data: Json, ref: str) -> Json:
-        """Return the value in the types of a part of the schema; report whatever does not fit it."""
+        """Return the value in the types of a part of the schema; report whatever does not fit
+        it."""
         coerced = _in_types(data, ref, self.schema)
         if self.file.fits and data == self.file.data:
             return coerced
@@ -319,7 +390,9 @@ class _Reader:
             if not self.is_good(path):
                 return
             text = quoted(self.file.written(path))
-        words = node.get("errorMessage") or (node.get("patternErrorMessage") if kind == "pattern" else None)
+        words = node.get("errorMessage") or (
+            node.get("patternErrorMessage") if kind == "pattern" else None
+        )
         if words is None and steps[-1:] == ["items"] and node["type"] == "string":
             # What is wrong with a text is said of the list of texts.
             path, words = path[:-1], _at(self.schema, steps[:-1])["errorMessage"]
@@ -330,16 +403,22 @@ class _Reader:
             sentence, _, hint = words.partition(". ")
             self.wrong(path, f"{text} {sentence.rstrip('.')}.", hint)
         elif kind == "type" and error.instance is None and isinstance(path[-1], str):
-            self.wrong(path, "names no tool." if path[0] in ("aliases", "alias") else "has no value.")
+            self.wrong(
+                path, "names no tool." if path[0] in ("aliases", "alias") else "has no value."
+            )
         else:
             sentence, hint = _sentence(kind, facts, error.instance)
             self.wrong(path, f"{text} {sentence}.", hint)
 
-    def _unknown(self, path: Path, name: str, names: Iterable[str], message: str = "unknown key.") -> None:
+    def _unknown(
+        self, path: Path, name: str, names: Iterable[str], message: str = "unknown key."
+    ) -> None:
         """Report a name that is not known, with the nearest known name as the hint."""
         near = "" if self.file.is_full else did_you_mean(name, names)
         listed = ", ".join(sorted(names))
-        self.wrong(path, message, near or (f"Known: {listed}." if listed and len(listed) < 300 else ""))
+        self.wrong(
+            path, message, near or (f"Known: {listed}." if listed and len(listed) < 300 else "")
+        )
 
     def unknown_model(self, name: str, names: Iterable[str]) -> None:
         """Report that `models.default` names no model."""
@@ -347,9 +426,12 @@ class _Reader:
 
 
 def _in_types(data: Json, ref: str, schema: Node) -> Json:
-    """Bring a document into the types of a part of the schema. Tools stay as they are written: they can be large."""
+    """Bring a document into the types of a part of the schema. Tools stay as they are written: they
+    can be large."""
     tools = data["tools"] if ref == "#" and isinstance(data.get("tools"), list) else None
-    coerced: dict[str, Any] = _coerced(data if tools is None else {**data, "tools": []}, {"$ref": ref}, schema)
+    coerced: dict[str, Any] = _coerced(
+        data if tools is None else {**data, "tools": []}, {"$ref": ref}, schema
+    )
     return coerced if tools is None else {**coerced, "tools": tools}
 
 
@@ -362,7 +444,10 @@ def _errors(coerced: Json, ref: str, schema: Json) -> list[Any]:
     plain = coerced
     if ref == "#" and isinstance(coerced.get("tools"), list):
         # `sources.declared` checks what is in a tool: here it need only be an object.
-        plain = {**coerced, "tools": [{} if isinstance(tool, dict) else tool for tool in coerced["tools"]]}
+        plain = {
+            **coerced,
+            "tools": [{} if isinstance(tool, dict) else tool for tool in coerced["tools"]],
+        }
     try:
         return list(validator.iter_errors(plain))
     except UnicodeEncodeError:  # half a character can come from the environment
@@ -370,13 +455,18 @@ def _errors(coerced: Json, ref: str, schema: Json) -> list[Any]:
 
 
 def _places(data: Any, steps: list[str | int]) -> Iterator[tuple[Path, object]]:
-    """Yield the paths that an error can mean, with their values: the library gives the key '07' as the number 7."""
+    """Yield the paths that an error can mean, with their values: the library gives the key '07' as
+    the number 7."""
     if not steps:
         yield (), data
         return
     first, *rest = steps
     is_key = isinstance(data, dict) and isinstance(first, int)
-    keys = [key for key in data if re.fullmatch(r"\+?[0-9]+", key) and int(key) == first] if is_key else [first]
+    keys = (
+        [key for key in data if re.fullmatch(r"\+?[0-9]+", key) and int(key) == first]
+        if is_key
+        else [first]
+    )
     for key in keys:
         yield from (((key, *path), value) for path, value in _places(data[key], rest))
 
@@ -393,7 +483,9 @@ def _sentence(kind: str, facts: Mapping[str, Any], value: object) -> tuple[str, 
         return f"is too small; it must be {bound} {facts['limit']:g}", ""
     expected = facts["types"][0] if kind == "type" else ""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return _TYPE_WORDS.get(expected, "does not fit"), "Put it in quotes." if expected == "string" and is_number else ""
+    return _TYPE_WORDS.get(
+        expected, "does not fit"
+    ), "Put it in quotes." if expected == "string" and is_number else ""
 
 
 def _at(schema: Node, steps: Iterable[str | int]) -> Node:
@@ -414,8 +506,8 @@ def resolved(node: Any, schema: Node) -> Node:
 def _coerced(value: object, node: object, schema: Node) -> Any:
     """Bring a value into the type that the schema asks for, where that is plain.
 
-    A filled template is text, so text stands for the number in it. `yes` and `no` are booleans, as other YAML readers
-    have them. A key without a value is a key that is not there.
+    A filled template is text, so text stands for the number in it. `yes` and `no` are booleans, as
+    other YAML readers have them. A key without a value is a key that is not there.
     """
     node = resolved(node, schema)
     if "type" not in node:
@@ -428,13 +520,19 @@ def _coerced(value: object, node: object, schema: Node) -> Any:
         coerced = {}
         for key, inner in value.items():
             inner_node = resolved(properties.get(key, others), schema)
-            if inner is None and key in properties and inner_node.keys() & {"type", "enum", "const"}:
+            if (
+                inner is None
+                and key in properties
+                and inner_node.keys() & {"type", "enum", "const"}
+            ):
                 continue
             is_empty = inner is None and inner_node.get("type") == "object"
             coerced[key] = _coerced({} if is_empty else inner, inner_node, schema)
         return coerced
     if isinstance(value, list):
-        return [_coerced(item, node["items"], schema) for item in value] if "items" in node else value
+        return (
+            [_coerced(item, node["items"], schema) for item in value] if "items" in node else value
+        )
     if isinstance(value, str):
         if "array" in kinds and "string" in kinds:
             return [value]
@@ -453,8 +551,8 @@ def _coerced(value: object, node: object, schema: Node) -> Any:
 def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
     """Build the settings of onetool.yaml.
 
-    In an untrusted project its models, pack settings, hosts and `state_dir` do not count, nor does what limits or hides
-    calls: `ask`, `stats` and `output`. Its servers are only shown.
+    In an untrusted project its models, pack settings, hosts and `state_dir` do not count, nor does
+    what limits or hides calls: `ask`, `stats` and `output`. Its servers are only shown.
     """
     file = reader.file
     data = {key: value for key, value in file.data.items() if is_trusted or key not in _UNTRUSTED}
@@ -462,10 +560,13 @@ def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
         section = reader.fill(value, (key,)) if key in _FILLED else value
         if key in _ENTRIES and isinstance(section, dict):
             # An entry that could not be read or filled has its problem already.
-            section = {name: entry for name, entry in section.items() if reader.is_good((key, name))}
+            section = {
+                name: entry for name, entry in section.items() if reader.is_good((key, name))
+            }
         data[key] = section
     data = reader.check(data, "#")
-    texts = {key: tuple(data.get(key, ())) for key in ("tools_dir", "recommended") if reader.is_good((key,))}
+    lists = [key for key in ("tools_dir", "recommended") if reader.is_good((key,))]
+    texts = {key: tuple(data.get(key, ())) for key in lists}
     fs = _section(reader, data, "fs", FsSettings)
     state_dir = data.get("state_dir") if reader.is_good(("state_dir",)) else None
     aliases: dict[str, str] = {}
@@ -478,7 +579,8 @@ def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
     settings = Settings(
         tools_dir=texts.get("tools_dir") or Settings().tools_dir,
         tools=tuple(
-            Definition(tool, file.where(place), fits=file.fits) for place, tool in _items(reader, data, "tools")
+            Definition(tool, file.where(place), fits=file.fits)
+            for place, tool in _items(reader, data, "tools")
         ),
         recommended=texts.get("recommended", ()),
         aliases=MappingProxyType(aliases),
@@ -490,6 +592,7 @@ def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
         ),
         fs=FsSettings(tuple(root for root in fs.roots if root not in withheld.get("folder", ()))),
         timeouts=_section(reader, data, "timeouts", TimeoutSettings),
+        guard=_guard(reader, data),
     )
     if not is_trusted:
         servers = {}
@@ -511,6 +614,24 @@ def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
     )
 
 
+def _guard(reader: _Reader, data: Json) -> GuardSettings:
+    """Read what the guard is told. It counts in a project that is not trusted, too: nothing of a
+    project loosens it."""
+    section = _mapping(data, "guard")
+    tools = {
+        pattern: MappingProxyType(words)
+        for pattern, words in _mapping(section, "tools").items()
+        if reader.is_good(("guard", "tools", pattern))
+    }
+    listed = section.get("allow")
+    pairs = [
+        (str(pair["from"]), str(pair["to"]))
+        for number, pair in enumerate(listed if isinstance(listed, list) else ())
+        if reader.is_good(("guard", "allow", number))
+    ]
+    return GuardSettings(MappingProxyType(tools), tuple(pairs))
+
+
 def _mapping(data: Json, key: str) -> Json:
     section = data.get(key)
     return section if isinstance(section, dict) else {}
@@ -526,8 +647,12 @@ def _items(reader: _Reader, data: Json, key: str) -> Iterator[tuple[Path, Any]]:
 
 def _section(reader: _Reader, data: Json, key: str, make: type[_Section]) -> _Section:
     """A section of single values. A missing, empty or wrong value becomes the default."""
-    good = {name: value for name, value in _mapping(data, key).items() if reader.is_good((key, name))}
-    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in good.items()}
+    good = {
+        name: value for name, value in _mapping(data, key).items() if reader.is_good((key, name))
+    }
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in good.items()
+    }
     return make(**fields)
 
 
@@ -536,7 +661,11 @@ def _snippets(reader: _Reader, base: Path, entries: Json) -> Mapping[str, Defini
     empty = {"description": "", "params": {}}
     return MappingProxyType(
         {
-            name: Definition({**empty, **data}, reader.file.where((*base, name)), reader.file.written((*base, name)))
+            name: Definition(
+                {**empty, **data},
+                reader.file.where((*base, name)),
+                reader.file.written((*base, name)),
+            )
             for name, data in entries.items()
             if reader.is_good((*base, name))
         }
@@ -556,22 +685,27 @@ def _packs(reader: _Reader, data: Json) -> Mapping[str, Definition]:
 
 
 def _http(reader: _Reader, data: Json, withheld: Pins) -> HttpSettings:
-    """What may be reached. Hosts are withheld as they are written, before a `${NAME}` in them is filled."""
+    """What may be reached. Hosts are withheld as they are written, before a `${NAME}` in them is
+    filled."""
     section = dict(_mapping(data, "http"))
     listed = section.pop("allowed_hosts", ())
     path: Path = ("http", "allowed_hosts")
     hosts = [
         host.lower()
         for index, host in enumerate(listed if isinstance(listed, list) else ())
-        if reader.is_good((*path, index)) and reader.file.written((*path, index)) not in withheld.get("host", ())
+        if reader.is_good((*path, index))
+        and reader.file.written((*path, index)) not in withheld.get("host", ())
     ]
     if "http.allow_private" in withheld.get("setting", ()):
         section.pop("allow_private", None)
-    return _section(reader, {"http": section}, "http", HttpSettings)._replace(allowed_hosts=tuple(hosts))
+    return _section(reader, {"http": section}, "http", HttpSettings)._replace(
+        allowed_hosts=tuple(hosts)
+    )
 
 
 def _models(reader: _Reader, data: Json, withheld: Pins) -> Models:
-    """The models that count. The default may be a withheld one, so that the user is asked for it."""
+    """The models that count. The default may be a withheld one, so that the user is asked for
+    it."""
     section, left_out = _mapping(data, "models"), withheld.get("model", {})
     written = [name for name in _mapping(reader.file.data, "models") if name != "default"]
     named = {
@@ -603,7 +737,8 @@ def _servers(reader: _Reader, data: Json) -> Mapping[str, Definition]:
 
 
 def _server(reader: _Reader, path: Path, written: Json) -> Json | None:
-    """Complete a server that fits the schema with the defaults of its type; None if its keys break a rule together."""
+    """Complete a server that fits the schema with the defaults of its type; None if its keys break
+    a rule together."""
     definitions = reader.schema["$defs"]
     kind = written.get("type", "http" if "url" in written else "stdio")
     empty: Json = {"array": [], "object": {}}
@@ -626,10 +761,15 @@ def _auth(reader: _Reader, path: Path, written: Json) -> Json:
         if name in auth:
             auth[name] = _address(reader, (*path, name), auth[name])
     document = auth.get("client_metadata_url")
-    if document and (not document.startswith("https://") or "/" not in document.removeprefix("https://").rstrip("/")):
+    if document and (
+        not document.startswith("https://")
+        or "/" not in document.removeprefix("https://").rstrip("/")
+    ):
         inner = (*path, "client_metadata_url")
         text = quoted(reader.file.written(inner))
-        reader.wrong(inner, f"{text} is not the address of a document.", "Write https:// with a path.")
+        reader.wrong(
+            inner, f"{text} is not the address of a document.", "Write https:// with a path."
+        )
     for name in ("client_secret", "private_key"):
         if name in auth and not re.search(r"(?<!\$)\$\{", str(reader.file.written((*path, name)))):
             hint = "Put it into secrets.yaml, and write its name: ${NAME}."
@@ -672,12 +812,18 @@ def _server_as_written(raw: Json) -> Json:
     kinds = ("stdio", "http", "sse")
     args, env, headers = raw.get("args"), raw.get("env"), raw.get("headers")
     return {
-        "type": raw.get("type") if raw.get("type") in kinds else "http" if "url" in raw else "stdio",
+        "type": raw.get("type")
+        if raw.get("type") in kinds
+        else "http"
+        if "url" in raw
+        else "stdio",
         "command": str(raw.get("command") or ""),
         "args": [str(word) for word in args] if isinstance(args, list) else [],
         "env": {str(k): str(v) for k, v in env.items()} if isinstance(env, dict) else {},
         "url": str(raw.get("url") or ""),
-        "headers": {str(k): str(v) for k, v in headers.items()} if isinstance(headers, dict) else {},
+        "headers": {str(k): str(v) for k, v in headers.items()}
+        if isinstance(headers, dict)
+        else {},
         "enabled": raw.get("enabled") is not False,
         "trusted": False,
     }

@@ -1,11 +1,12 @@
-"""The few edits we make in a user's own files, each after the user asked for it: a host, a server, a secret, a snippet.
+"""The few edits we make in a user's own files, each after the user asked for it: a host, a server,
+a secret, a snippet.
 
-An edit inserts text at a place that the YAML parser gave; everything around stays byte for byte. The result is parsed
-and compared before it replaces the file. If a file is written in a way that nothing can be added to, it stays as it
-is, and the error names the line to add.
+An edit inserts text at a place that the YAML parser gave; everything around stays byte for byte.
+The result is parsed and compared before it replaces the file. If a file is written in a way that
+nothing can be added to, it stays as it is, and the error names the line to add.
 
-Written by hand because ruamel.yaml does not keep files as they are: of the 15 files in the tests it changes 6, losing
-comments in some, and its import takes about 40 ms.
+Written by hand because ruamel.yaml does not keep files as they are: of the 15 files in the tests it
+changes 6, losing comments in some, and its import takes about 40 ms.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _FIX_FIRST = "Fix it first."
 
 
 def allow_host(paths: Paths, host: str) -> Path | None:
-    """Allow HTTP tools to reach a host; None if they already may. Creates `onetool.yaml` if it is missing."""
+    """Allow HTTP tools to reach a host; None if they already may. Creates `onetool.yaml` if it is
+    missing."""
     file = paths.config_file or _folder(paths) / CONFIG_NAME
     text = _read(file)
     before = _parse_ours(file, text)
@@ -62,14 +64,16 @@ def allow_host(paths: Paths, host: str) -> Path | None:
 
 
 def add_server(paths: Paths, name: str, data: Json) -> Path:
-    """Add an MCP server to `servers:`; never replace one. Creates `onetool.yaml` if it is missing."""
+    """Add an MCP server to `servers:`; never replace one. Creates `onetool.yaml` if it is
+    missing."""
     file = paths.config_file or _folder(paths) / CONFIG_NAME
     _add(file, "servers", "server", name, data)
     return file
 
 
 def add_model(file: Path, name: str, data: Json) -> None:
-    """Add a model to `models:` of an `onetool.yaml`; never replace one. Creates the file if it is missing."""
+    """Add a model to `models:` of an `onetool.yaml`; never replace one. Creates the file if it is
+    missing."""
     _add(file, "models", "model", name, data)
 
 
@@ -80,24 +84,29 @@ def _add(file: Path, section: str, noun: str, name: str, data: Json) -> None:
     entries = before.get(section) or {}
     entry = f"{json.dumps(name)}: {json.dumps(data, ensure_ascii=False)}"
     by_hand = UsageProblem(
-        f"'{file}' has a layout that a {noun} cannot be added to.", hint=f"Add it by hand:  {section}: {{{entry}}}"
+        f"'{file}' has a layout that a {noun} cannot be added to.",
+        hint=f"Add it by hand:  {section}: {{{entry}}}",
     )
     if not isinstance(entries, dict):
         raise by_hand
     if name in entries:
-        raise UsageProblem(f"'{file}' has a {noun} '{name}'.", hint="Change it there, or choose another name.")
+        raise UsageProblem(
+            f"'{file}' has a {noun} '{name}'.", hint="Change it there, or choose another name."
+        )
     changed = {**before, section: {**entries, name: data}}
     _replace_config(file, text, _with_entry(text, section, entry), changed, by_hand)
 
 
 def remove_server(paths: Paths, name: str) -> Path:
-    """Take a server out of `servers:`; its secrets stay. Everything else in the file stays as it is written."""
+    """Take a server out of `servers:`; its secrets stay. Everything else in the file stays as it is
+    written."""
     file = paths.config_file or _folder(paths) / CONFIG_NAME
     text = _read(file)
     before = _parse_ours(file, text)
     servers = before.get("servers") or {}
     by_hand = UsageProblem(
-        f"'{file}' has a layout that a server cannot be removed from.", hint=f"Remove '{name}' by hand."
+        f"'{file}' has a layout that a server cannot be removed from.",
+        hint=f"Remove '{name}' by hand.",
     )
     section = _entry(_compose(text), "servers")
     entry = None if section is None else _entry(section[1], name)
@@ -114,7 +123,11 @@ def remove_server(paths: Paths, name: str) -> Path:
     is_last = len(servers) == 1
     key, value = section if is_last else entry
     start = text.rfind("\n", 0, key.start_mark.index) + 1
-    end = value.end_mark.index if value.end_mark.column == 0 else _line_end(text, value.end_mark.index) + 1
+    end = (
+        value.end_mark.index
+        if value.end_mark.column == 0
+        else _line_end(text, value.end_mark.index) + 1
+    )
     after = {key: each for key, each in before.items() if key != "servers"}
     if not is_last:
         after["servers"] = {key: each for key, each in servers.items() if key != name}
@@ -131,8 +144,13 @@ def with_pack(text: str, name: str) -> str:
         return text
     entry = f"{name}: {{greeting: Hello}}"
     changed = _with_entry(text if text.strip() else "version: 1\n", "packs", entry)
-    if not isinstance(packs, dict) or _parse(file, changed).get("packs") != {name: {"greeting": "Hello"}, **packs}:
-        raise UsageProblem(f"Settings of '{name}' cannot be added to '{file}'.", hint=f"Add them by hand: {entry}")
+    if not isinstance(packs, dict) or _parse(file, changed).get("packs") != {
+        name: {"greeting": "Hello"},
+        **packs,
+    }:
+        raise UsageProblem(
+            f"Settings of '{name}' cannot be added to '{file}'.", hint=f"Add them by hand: {entry}"
+        )
     return changed
 
 
@@ -145,7 +163,10 @@ def save_secret(paths: Paths, name: str, value: str) -> Path:
     if name in before:
         if before[name] == value:
             return file
-        raise UsageProblem(f"'{file}' has another secret '{name}'.", hint="Change it there, or choose another name.")
+        raise UsageProblem(
+            f"'{file}' has another secret '{name}'.",
+            hint="Change it there, or choose another name.",
+        )
     changed = f"{_ended(text)}{name}: {json.dumps(value, ensure_ascii=False)}\n"
     if _parse(file, changed) != {**before, name: value}:
         raise _cannot_add(file)
@@ -156,7 +177,8 @@ def save_secret(paths: Paths, name: str, value: str) -> Path:
 
 
 def save_snippet(paths: Paths, snippet: Snippet) -> Path:
-    """Append a snippet to the project's `snippets.yaml`; never replace one. Creates the file if it is missing."""
+    """Append a snippet to the project's `snippets.yaml`; never replace one. Creates the file if it
+    is missing."""
     import yaml
 
     file = _folder(paths) / "snippets.yaml"
@@ -165,7 +187,10 @@ def save_snippet(paths: Paths, snippet: Snippet) -> Path:
     nested = before.get("snippets")
     is_nested = isinstance(nested, dict)
     if snippet.name in (nested if isinstance(nested, dict) else before):
-        raise UsageProblem(f"'{file}' has a snippet '{snippet.name}'.", hint="Change it there, or choose another name.")
+        raise UsageProblem(
+            f"'{file}' has a snippet '{snippet.name}'.",
+            hint="Change it there, or choose another name.",
+        )
     params: Json = {}
     for param in snippet.params:
         words = {"type": param.declared, "description": param.description}
@@ -238,7 +263,9 @@ def _folder(paths: Paths) -> Path:
 
 
 def _cannot_add(file: Path) -> UsageProblem:
-    return UsageProblem(f"'{file}' has a layout that nothing can be added to.", hint="Add it by hand.")
+    return UsageProblem(
+        f"'{file}' has a layout that nothing can be added to.", hint="Add it by hand."
+    )
 
 
 def _read(file: Path) -> str:
@@ -256,7 +283,8 @@ def _parse_ours(file: Path, text: str) -> Json:
     version = data.get("version", 1)
     if version != 1 and not isinstance(version, dict):  # a snippet may have that name
         raise UsageProblem(
-            f"'{file}' has version '{version}', which this release does not know, and is not changed.",
+            f"'{file}' has version '{version}', which this release does not know, and is not"
+            " changed.",
             hint="Update onetool-ipy, or change the file by hand.",
         )
     return data
@@ -266,14 +294,20 @@ def _parse(file: Path, text: str) -> Json:
     try:
         document = parse(text.encode("utf-8"), numbers=file.name != "secrets.yaml")
     except NotYaml as exc:
-        raise UsageProblem(f"'{file}' line {exc.fault.line}: {exc.fault.message}", hint=_FIX_FIRST) from exc
+        raise UsageProblem(
+            f"'{file}' line {exc.fault.line}: {exc.fault.message}", hint=_FIX_FIRST
+        ) from exc
     if document.faults:
         fault = document.faults[0]
-        raise UsageProblem(f"'{file}' line {fault.line}: {fault.key}: {fault.message}", hint=_FIX_FIRST)
+        raise UsageProblem(
+            f"'{file}' line {fault.line}: {fault.key}: {fault.message}", hint=_FIX_FIRST
+        )
     return document.data
 
 
-def _replace_config(file: Path, text: str, changed: str, after: Json, problem: UsageProblem) -> None:
+def _replace_config(
+    file: Path, text: str, changed: str, after: Json, problem: UsageProblem
+) -> None:
     """Write the changed onetool.yaml if it parses to `after`; otherwise raise the problem."""
     if not text.strip():
         changed, after = f"version: 1\n{changed.lstrip()}", {"version": 1, **after}
@@ -287,7 +321,8 @@ def _replace_config(file: Path, text: str, changed: str, after: Json, problem: U
 
 
 def _write(file: Path, text: str, *, mode: int = 0o644) -> None:
-    """Replace a file, or the file that a link leads to. An existing file keeps its mode, unless it must be private."""
+    """Replace a file, or the file that a link leads to. An existing file keeps its mode, unless it
+    must be private."""
     try:
         if mode == 0o600 and file.exists():
             file.chmod(mode)

@@ -1,13 +1,15 @@
 """Load the configuration that is in force: find its files, read, check and cache them.
 
-`load_config` is the entry; calling it again is a reload. It never raises for what the files hold: every fault is a
-Problem, and the rest still counts. Without configuration files a load is a few stat calls.
+`load_config` is the entry; calling it again is a reload. It never raises for what the files hold:
+every fault is a Problem, and the rest still counts. Without configuration files a load is a few
+stat calls.
 
-YAML is read at some 3 MB a second, so what was parsed of a large onetool.yaml is kept in the user's state folder,
-which no project can write to, and whether it fits its schema as it is written. That is derived from the file: on any
-doubt, and for any other text, the file is parsed and checked again. What a `${NAME}` fills is checked at every load,
-and neither secrets nor the environment are ever kept. No message about secrets.yaml holds text from the right side of
-a colon.
+Importing the YAML parser and the validator takes 30 ms, and YAML is read at some 3 MB a second. So
+what was parsed of a trusted project's files is kept in the user's state folder, which no project
+can write to, and whether it fits its schema as it is written. That is derived from the file: on any
+doubt, and for any other text, the file is parsed and checked again. What a `${NAME}` fills is
+checked at every load, and neither secrets nor the environment are ever kept. No message about
+secrets.yaml holds text from the right side of a colon.
 """
 
 from __future__ import annotations
@@ -23,10 +25,25 @@ from typing import Any, NamedTuple
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
-from onetool_ipy.base.files import Content, StoreError, Unreadable, read, read_object, read_own, write_whole
+from onetool_ipy.base.files import (
+    Content,
+    StoreError,
+    Unreadable,
+    read,
+    read_object,
+    read_own,
+    write_whole,
+)
 from onetool_ipy.base.masking import SHORTEST, Secrets
+from onetool_ipy.base.processes import IS_WINDOWS
 from onetool_ipy.base.records import collector_paused
-from onetool_ipy.config.check import ConfigFile, LoadProblems, check_prompts, check_settings, fits_schema
+from onetool_ipy.config.check import (
+    ConfigFile,
+    LoadProblems,
+    check_prompts,
+    check_settings,
+    fits_schema,
+)
 from onetool_ipy.config.paths import (
     CONFIG_NAME,
     FOLDER,
@@ -36,24 +53,26 @@ from onetool_ipy.config.paths import (
     Paths,
     expand_home,
     find_config,
+    home_of,
     is_ours,
     state_folder,
+    true_path,
 )
-from onetool_ipy.config.settings import Settings
+from onetool_ipy.config.settings import GuardSettings, Settings
 from onetool_ipy.config.trust import NO_PINS, Pins, Trust, reach_of, trust_of
-from onetool_ipy.config.yaml_text import Document, NotYaml, YamlFault, parse
+from onetool_ipy.config.yaml_text import Document, NotYaml, YamlFault, parse, parse_plain
 from onetool_ipy.core import names
+from onetool_ipy.core.labels import Labels, StatedLabels, best_pattern, derived, stated
 from onetool_ipy.core.tool import Problem, ToolSpec
 
-_LARGE_BYTES = 32 * 1024
-"""What is smaller is parsed in less time than the parser takes to be imported."""
 _MAX_PARSED_BYTES = 64 * 1024 * 1024
 _MODE = "has the file mode"
 _NO_FILE = "Give the path of an onetool.yaml, or run: onetool-ipy init"
 
 
 class Config(NamedTuple):
-    """One configuration as it was when it was loaded. `errors` are the `problems` that a strict caller raises."""
+    """One configuration as it was when it was loaded. `errors` are the `problems` that a strict
+    caller raises."""
 
     settings: Settings
     secrets: Secrets
@@ -70,7 +89,8 @@ class Config(NamedTuple):
     """The state that belongs to the user and not to one project; `state_dir:` does not move it."""
     trust: Trust = Trust()
     reach: Pins = NO_PINS
-    """What in the settings runs a program or reaches out of the folder, whether or not it is approved."""
+    """What in the settings runs a program or reaches out of the folder, whether or not it is
+    approved."""
 
     @property
     def withheld(self) -> Pins:
@@ -78,12 +98,17 @@ class Config(NamedTuple):
         return self.trust.uncovered(self.reach)
 
     def problems_now(self) -> list[Problem]:
-        """Return `problems` with the mode of secrets.yaml checked again, since the user may have fixed it."""
+        """Return `problems` with the mode of secrets.yaml checked again, since the user may have
+        fixed it."""
         file = self.paths.secrets_file
         if file is None:
             return list(self.problems)
         name = self.folder + file.name
-        others = [each for each in self.problems if each.where != name or not each.message.startswith(_MODE)]
+        others = [
+            each
+            for each in self.problems
+            if each.where != name or not each.message.startswith(_MODE)
+        ]
         problem = None
         # The file may be gone, or we may not look at it.
         with suppress(OSError):
@@ -112,26 +137,32 @@ def load_config(
 ) -> Config:
     """Load the configuration in force for `cwd` (contract 3), or the one named by `path`.
 
-    In a project that the user does not trust, no `${NAME}` is filled. What reaches out of the folder is left out unless
-    it is approved (contract 16).
+    In a project that the user does not trust, no `${NAME}` is filled. What reaches out of the
+    folder is left out unless it is approved (contract 16).
     """
-    home = Path(home or env.get("HOME") or os.path.expanduser("~"))
+    home = Path(home or home_of(env))
     cwd = Path(os.path.abspath(cwd))
     location = find_config(path, env=env, cwd=cwd, home=home)
     folder = location.onetool_dir
     # The project is the folder that holds `.onetool`, else the working directory.
     is_inside = folder is not None and folder.name == FOLDER
-    project = Path(os.path.realpath(folder.parent if folder and is_inside else location.start or cwd))
+    project = Path(true_path(folder.parent if folder and is_inside else location.start or cwd))
     state, refused = _own_state(state_folder(project, env=env, home=home), project, env, home)
     refused += _earlier_state(state.with_name(state.name.removesuffix(f"-{STATE_VERSION}")), state)
     config = Config(
         settings=Settings(),
         secrets=Secrets({}, env),
-        paths=Paths(cwd=cwd, project=project, onetool_dir=folder, config_file=location.config_file, state=state),
+        paths=Paths(
+            cwd=cwd,
+            project=project,
+            onetool_dir=folder,
+            config_file=location.config_file,
+            state=state,
+        ),
         problems=(*location.problems, *refused),
         errors=location.problems if location.named else (),
         home=home,
-        user_state=state_folder(Path(os.path.realpath(home)), env=env, home=home),
+        user_state=state_folder(Path(true_path(home)), env=env, home=home),
         trust=trust_of(location, project, env=env, home=home),
     )
     if location.config_file is None and folder is None:
@@ -143,8 +174,8 @@ def load_config(
 def own_settings(home: Path) -> Settings:
     """Return the settings of `~/.onetool/onetool.yaml`, also while a project's are in force.
 
-    Only this file decides what a project must not decide for the user, such as `ask.approve`. Returns the defaults if
-    the file is missing, broken, or writable by other users.
+    Only this file decides what a project must not decide for the user, such as `ask.approve`.
+    Returns the defaults if the file is missing, broken, or writable by other users.
     """
     folder = home / FOLDER
     if not is_ours(str(folder)):
@@ -156,7 +187,9 @@ def own_settings(home: Path) -> Settings:
         document = parse(content.data)
     except (Unreadable, NotYaml):
         return Settings()
-    return check_settings(ConfigFile(CONFIG_NAME, document, LoadProblems(), strict=True), None, lambda _name: None)
+    return check_settings(
+        ConfigFile(CONFIG_NAME, document, LoadProblems(), strict=True), None, lambda _name: None
+    )
 
 
 class _Loading:
@@ -165,10 +198,16 @@ class _Loading:
     def __init__(self, config: Config, env: Mapping[str, str]) -> None:
         self._config, self._env = config, env
         self._paths = config.paths
-        # The folder of the files as messages name it: short, and the same from anywhere in the project.
-        folder = self._paths.onetool_dir or (self._paths.config_file or self._paths.cwd / CONFIG_NAME).parent
-        is_home = self._paths.project == Path(os.path.realpath(config.home))
-        self._folder = f"{folder}/" if folder.name != FOLDER else f"~/{FOLDER}/" if is_home else f"{FOLDER}/"
+        # The folder of the files as messages name it: short, and the same from anywhere in the
+        # project.
+        folder = (
+            self._paths.onetool_dir
+            or (self._paths.config_file or self._paths.cwd / CONFIG_NAME).parent
+        )
+        is_home = self._paths.project == Path(true_path(config.home))
+        self._folder = (
+            f"{folder}/" if folder.name != FOLDER else f"~/{FOLDER}/" if is_home else f"{FOLDER}/"
+        )
         self._problems = LoadProblems(config.problems)
         self._owners = Owners(config.paths.onetool_dir)
         self._is_trusted = config.trust.is_given
@@ -177,11 +216,17 @@ class _Loading:
     def load(self) -> Config:
         roles = {"main": self._paths.config_file}
         if self._paths.onetool_dir is not None:
-            roles |= {name: self._paths.onetool_dir / f"{name}.yaml" for name in ("prompts", "snippets")}
-        files = {role: None if path is None else self._file(role, path) for role, path in roles.items()}
+            roles |= {
+                name: self._paths.onetool_dir / f"{name}.yaml" for name in ("prompts", "snippets")
+            }
+        files = {
+            role: None if path is None else self._file(role, path) for role, path in roles.items()
+        }
         secrets = self._secrets()
         main, prompts = files["main"], files.get("prompts") if self._is_trusted else None
-        reach = reach_of({} if main is None else main.data, self._paths.project, self._environments())
+        reach = reach_of(
+            {} if main is None else main.data, self._paths.project, self._environments()
+        )
         settings = check_settings(
             main,
             files.get("snippets"),
@@ -204,7 +249,8 @@ class _Loading:
         )
 
     def _environments(self) -> Mapping[str, Any]:
-        """The environments of the bundles. A file that cannot be read has none, and is a problem of the bundles."""
+        """The environments of the bundles. A file that cannot be read has none, and is a problem of
+        the bundles."""
         if self._paths.onetool_dir is None:
             return {}
         try:
@@ -237,7 +283,9 @@ class _Loading:
         data, digest = content.data, hashlib.sha256(content.data).hexdigest()
         self._mark.update(f"\n{role} {digest}\n".encode())
         try:
-            document = self._parsed(role, path.name, data, digest) if len(data) > _LARGE_BYTES else parse(data)
+            document = (
+                self._parsed(role, path.name, data, digest) if self._is_trusted else parse(data)
+            )
         except NotYaml as exc:
             problem = Problem(f"{name}:{exc.fault.line}", exc.fault.message, exc.fault.hint)
             self._problems.add(problem, error=is_main)
@@ -245,9 +293,10 @@ class _Loading:
         return ConfigFile(name, document, self._problems, strict=is_main)
 
     def _parsed(self, role: str, name: str, data: bytes, digest: str) -> Document:
-        """A large file as it was parsed before, or parsed and checked now.
+        """A file as it was parsed before, or parsed and checked now.
 
-        With `state_dir:` nothing is kept: where it would have to be kept is known only after the file was parsed.
+        With `state_dir:` nothing is kept: where it would have to be kept is known only after the
+        file was parsed.
         """
         import orjson
 
@@ -257,14 +306,19 @@ class _Loading:
             stored = orjson.loads(read_own(file, _MAX_PARSED_BYTES) or b"")
             if stored["key"] == key:
                 lines = {tuple(path): line for path, line in stored["lines"]}
-                faults = [YamlFault(line, tuple(path), *words) for line, path, *words in stored["faults"]]
+                faults = [
+                    YamlFault(line, tuple(path), *words) for line, path, *words in stored["faults"]
+                ]
                 return Document(stored["data"], lines, faults, fits=stored["fits"] is True)
         except (ValueError, TypeError, KeyError):
             pass  # There is none, or it is damaged.
         document = parse(data)
-        document = document._replace(fits=role == "main" and fits_schema(document.data))
+        document = document._replace(fits=fits_schema(role, document.data))
         if "state_dir" not in document.data:
-            lists = {"lines": list(document.lines.items()), "faults": list(map(tuple, document.faults))}
+            lists = {
+                "lines": list(document.lines.items()),
+                "faults": list(map(tuple, document.faults)),
+            }
             record = {"key": key, **document._asdict(), **lists}
             # The disk may be read-only, and JSON cannot hold every integer.
             with suppress(StoreError, TypeError):
@@ -282,17 +336,25 @@ class _Loading:
         if problem := _mode_problem(status, name):
             self._note(problem)
         try:
-            document = parse(content.data, numbers=False)
+            document = parse_plain(content.data) or parse(content.data, numbers=False)
         except NotYaml as exc:
             message = exc.fault.message.partition(":")[0].rstrip(".")
-            self._note(Problem(f"{name}:{exc.fault.line}", f"{message}.", "Write 'NAME: \"value\"' lines."))
+            self._note(
+                Problem(f"{name}:{exc.fault.line}", f"{message}.", "Write 'NAME: \"value\"' lines.")
+            )
             return Secrets({}, self._env)
         for fault in document.faults:
             hint = "Write each name once, and put its value in quotes."
-            self._note(Problem(f"{name}:{fault.line}", f"{fault.key}: cannot be used as it is written.", hint))
+            self._note(
+                Problem(
+                    f"{name}:{fault.line}", f"{fault.key}: cannot be used as it is written.", hint
+                )
+            )
         for key, value in document.data.items():
             if not isinstance(value, str):
-                message = "has no value." if value is None else "is not text. Put the value in quotes."
+                message = (
+                    "has no value." if value is None else "is not text. Put the value in quotes."
+                )
                 self._note(Problem(f"{name}:{document.lines.get((key,), 1)}", f"{key}: {message}"))
                 continue
             values[key] = value
@@ -305,22 +367,34 @@ class _Loading:
         self._problems.add(problem, error=False)
 
     def _without_approvals(self, settings: Settings) -> Settings:
-        """Drop `ask.approve` unless the file is the user's own: a project must not approve tools for its user."""
-        if not settings.ask.approve:
+        """Drop `ask.approve` and `guard.allow` unless the file is the user's own: a project must
+        not approve anything for its user."""
+        if not settings.ask.approve and not settings.guard.allow:
             return settings
         file, own = self._paths.config_file, self._config.home / FOLDER / CONFIG_NAME
         if file is not None and os.path.realpath(file) == os.path.realpath(own):
             return settings
         where = self._folder + (CONFIG_NAME if file is None else file.name)
-        hint = f"Put it into ~/{FOLDER}/{CONFIG_NAME}, or give it with the call: approve=[...], %ask --approve."
-        self._note(Problem(where, "ask.approve: is ignored in a project.", hint))
-        return settings._replace(ask=settings.ask._replace(approve=()))
+        hint = (
+            f"Put it into ~/{FOLDER}/{CONFIG_NAME}, or give it with the call: approve=[...], %ask"
+            " --approve."
+        )
+        if settings.ask.approve:
+            self._note(Problem(where, "ask.approve: is ignored in a project.", hint))
+        if settings.guard.allow:
+            hint = f"Put it into ~/{FOLDER}/{CONFIG_NAME}."
+            self._note(Problem(where, "guard.allow: is ignored in a project.", hint))
+        return settings._replace(
+            ask=settings.ask._replace(approve=()), guard=settings.guard._replace(allow=())
+        )
 
     def _state(self, chosen: str | None) -> Path:
         """The state folder in force."""
         if chosen is None or self._env.get(STATE_ENV):
             return self._paths.state
-        folder = Path(os.path.abspath(self._paths.project / expand_home(Path(chosen), self._config.home)))
+        folder = Path(
+            os.path.abspath(self._paths.project / expand_home(Path(chosen), self._config.home))
+        )
         state, problems = _own_state(folder, self._paths.project, self._env, self._config.home)
         if state == folder:
             state = folder / STATE_VERSION
@@ -332,17 +406,23 @@ class _Loading:
 
 def _masked(problems: Iterable[Problem], secrets: Secrets) -> tuple[Problem, ...]:
     """The problems without secrets that someone wrote into the wrong file."""
-    return tuple(Problem(problem.where, secrets.mask(problem.message), problem.hint) for problem in problems)
+    return tuple(
+        Problem(problem.where, secrets.mask(problem.message), problem.hint) for problem in problems
+    )
 
 
-def _own_state(state: Path, project: Path, env: Mapping[str, str], home: Path) -> tuple[Path, list[Problem]]:
+def _own_state(
+    state: Path, project: Path, env: Mapping[str, str], home: Path
+) -> tuple[Path, list[Problem]]:
     """The state folder to use: `state`, or the user's default folder if another user owns `state`.
 
     The owner could read the arguments and results of calls there, and add approvals.
     """
     if not os.path.isdir(state) or is_ours(str(state)):
         return state, []
-    default = state_folder(project, env={key: value for key, value in env.items() if key != STATE_ENV}, home=home)
+    default = state_folder(
+        project, env={key: value for key, value in env.items() if key != STATE_ENV}, home=home
+    )
     message = "refused as a state folder, since another user owns it."
     return default, [Problem(str(state), message, f"Point ${STATE_ENV} at a folder of your own.")]
 
@@ -358,14 +438,48 @@ def _earlier_state(earlier: Path, state: Path) -> list[Problem]:
 def _mode_problem(status: os.stat_result, shown: str) -> Problem | None:
     """Return what is wrong with the file's mode, or None."""
     mode = stat.S_IMODE(status.st_mode)
-    if mode == 0o600 or os.name != "posix":
+    if mode == 0o600 or IS_WINDOWS:
         return None
-    return Problem(shown, f"{_MODE} {mode:04o}; it must be 0600, for you alone.", f"Run: chmod 600 {shown}")
+    return Problem(
+        shown, f"{_MODE} {mode:04o}; it must be 0600, for you alone.", f"Run: chmod 600 {shown}"
+    )
+
+
+def labels_of(spec: ToolSpec, config: Config, own: GuardSettings) -> Labels:
+    """Return what a tool reads and where it sends. `own` is the guard of the user's own settings.
+
+    What the user's cells and settings say counts; anything else can only make it stricter.
+    """
+
+    def url_of(server: str) -> str | None:
+        definition = config.settings.servers.get(server)
+        url = None if definition is None else definition.data.get("url")
+        return url if isinstance(url, str) and url else None
+
+    is_ours = spec.origin in ("cell", "builtin")
+    labels = stated(
+        derived(spec, url_of), StatedLabels(spec.guard.reads, spec.guard.sends, is_ours)
+    )
+    for rules, may_loosen in ((config.settings.guard.tools, False), (own.tools, True)):
+        if (pattern := best_pattern(spec.name, list(rules))) is not None:
+            words = rules[pattern]
+            labels = stated(
+                labels, StatedLabels(words.get("reads", ""), words.get("sends", ""), may_loosen)
+            )
+    return labels
+
+
+def all_labels(specs: Iterable[ToolSpec], config: Config) -> list[Labels]:
+    """Return the labels of several tools, with what the user's own settings say now."""
+    own = own_settings(config.home).guard
+    return [labels_of(spec, config, own) for spec in specs]
 
 
 def needs_approval(spec: ToolSpec, args: object, config: Config) -> bool:
     """Whether a call may change something, as far as its tool's annotations can be trusted."""
-    if not spec.read_only or (isinstance(args, dict) and args.get(names.WRITING.get(spec.name, ""))):
+    if not spec.read_only or (
+        isinstance(args, dict) and args.get(names.WRITING.get(spec.name, ""))
+    ):
         return True
     if not spec.server:
         return False

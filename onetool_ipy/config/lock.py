@@ -1,8 +1,10 @@
-"""The lock file `.onetool/onetool.lock`: what every server, pack, bundle and tool of a project was when it was written.
+"""The lock file `.onetool/onetool.lock`: what every server, pack, bundle and tool of a project was
+when it was written.
 
-It is committed with the project. The same project gives the same bytes; nothing in it names a path of this machine that
-the project's own files do not name. Tools that this package ships, and what a session added (tools of cells, adopted
-tools, servers), are not in it. The code of a pack file is in it as `sources/pack_code.py` sees it.
+It is committed with the project. The same project gives the same bytes; nothing in it names a path
+of this machine that the project's own files do not name. Tools that this package ships, and what a
+session added (tools of cells, adopted tools, servers), are not in it. The code of a pack file is in
+it as `sources/pack_code.py` sees it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,12 @@ VERSION = 1
 _LEFT_OUT = ("builtin", "cell")
 
 LockedKind = Literal["server", "pack", "bundle", "tool"]
-_KINDS: dict[str, LockedKind] = {"servers": "server", "packs": "pack", "bundles": "bundle", "tools": "tool"}
+_KINDS: dict[str, LockedKind] = {
+    "servers": "server",
+    "packs": "pack",
+    "bundles": "bundle",
+    "tools": "tool",
+}
 """What each part of a lock file is about."""
 
 
@@ -38,7 +45,8 @@ class LockProblem(OneToolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """One thing that is not as it was: a tool, server, pack or bundle that is gone, new, or changed."""
+    """One thing that is not as it was: a tool, server, pack or bundle that is gone, new, or
+    changed."""
 
     kind: LockedKind
     name: str
@@ -48,18 +56,31 @@ class Drift:
     @property
     def text(self) -> str:
         """The drift in words: what it is about, and a line for each change."""
-        head = f"The {self.kind} '{self.name}' {'is ' if self.state != 'changed' else ''}{self.state}"
-        return head + ("." if not self.lines else ":\n" + "\n".join(f"  {line}" for line in self.lines))
+        head = (
+            f"The {self.kind} '{self.name}' {'is ' if self.state != 'changed' else ''}{self.state}"
+        )
+        return head + (
+            "." if not self.lines else ":\n" + "\n".join(f"  {line}" for line in self.lines)
+        )
 
 
-def lock_of(specs: Iterable[ToolSpec], servers: Mapping[str, Pin], mask: Callable[[str], str]) -> Json:
-    """Return a lock file for these servers and the tools of the project's files, without secrets."""
+def lock_of(
+    specs: Iterable[ToolSpec], servers: Mapping[str, Pin], mask: Callable[[str], str]
+) -> Json:
+    """Return a lock file for these servers and the tools of the project's files, without
+    secrets."""
     # A server of this session is in no file of the project, so its tools are not, either.
-    named = (spec for spec in specs if spec.origin not in _LEFT_OUT and (not spec.server or spec.server in servers))
+    named = (
+        spec
+        for spec in specs
+        if spec.origin not in _LEFT_OUT and (not spec.server or spec.server in servers)
+    )
     # The servers of the lock file stand there as they are written. How one is started here, with
     # its folders and variables filled in, differs from machine to machine.
     tools = {
-        spec.name: spec.replace(server_facts=spec.server_facts._replace(definition="")) if spec.server else spec
+        spec.name: spec.replace(server_facts=spec.server_facts._replace(definition=""))
+        if spec.server
+        else spec
         for spec in named
     }
     described = {name: facts(spec) for name, spec in tools.items()}
@@ -96,23 +117,30 @@ def read_lock(path: Path) -> Json:
     try:
         lock = parse_json(path.read_bytes())
     except FileNotFoundError:
-        raise LockProblem(f"There is no lock file '{path}'.", hint="Write one: onetool-ipy lock") from None
+        raise LockProblem(
+            f"There is no lock file '{path}'.", hint="Write one: onetool-ipy lock"
+        ) from None
     except OSError as exc:
         raise LockProblem(f"'{path}' cannot be read: {exc.strerror}.") from exc
     except NotJson as exc:
         raise LockProblem(f"'{path}' is damaged: it {exc}.", hint=hint) from exc
     version = lock.get("version") if isinstance(lock, dict) else None
     if isinstance(version, int) and version > VERSION:
-        later = f"'{path}' was written by a later version of onetool-ipy (its version is {version})."
+        later = (
+            f"'{path}' was written by a later version of onetool-ipy (its version is {version})."
+        )
         raise LockProblem(later, hint="Upgrade: pip install --upgrade onetool-ipy")
     if version != VERSION or not all(isinstance(lock.get(part), dict) for part in _KINDS):
-        raise LockProblem(f"'{path}' is damaged: it is not a lock file of version {VERSION}.", hint=hint)
+        raise LockProblem(
+            f"'{path}' is damaged: it is not a lock file of version {VERSION}.", hint=hint
+        )
     read: Json = lock
     return read
 
 
 def drifts(before: Json, after: Json) -> list[Drift]:
-    """Say what is not as the lock has it: servers, packs and bundles that came or went, and each tool that changed."""
+    """Say what is not as the lock has it: servers, packs and bundles that came or went, and each
+    tool that changed."""
     entries: list[Drift] = []
     for part, kind in _KINDS.items():
         old, new = before[part], after[part]
@@ -123,7 +151,9 @@ def drifts(before: Json, after: Json) -> list[Drift]:
                 entries.append(Drift(kind=kind, name=name, state="new"))
             elif old[name] != new[name] and part in ("servers", "tools"):
                 # Packs and bundles change by their tools, which say so themselves.
-                sides = [side if isinstance(side, Mapping) else {} for side in (old[name], new[name])]
+                sides = [
+                    side if isinstance(side, Mapping) else {} for side in (old[name], new[name])
+                ]
                 if lines := changes(*sides) if part == "tools" else difference(*sides):
                     entries.append(Drift(kind=kind, name=name, state="changed", lines=tuple(lines)))
     return entries

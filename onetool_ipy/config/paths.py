@@ -1,20 +1,23 @@
-"""Where things are: the configuration in force, the project, the state folder; and which files count.
+"""Where things are: the configuration in force, the project, the state folder; and which files
+count.
 
-Owns the search order of contract 3. Owns also the rule that a file or folder which another user may have written does
-not count; configuration, secrets, pack files and bundles all use it. This module only calls stat: it never opens,
-creates or changes anything. Every path is absolute. The project's path has its links resolved, because the name of its
-state folder is made from it.
+Owns the search order of contract 3. Owns also the rule that a file or folder which another user may
+have written does not count; configuration, secrets, pack files and bundles all use it. This module
+only calls stat: it never opens, creates or changes anything. Every path is absolute. The project's
+path has its links resolved, because the name of its state folder is made from it.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from onetool_ipy.base.files import place_of
+from onetool_ipy.base.processes import quoted
 
 if TYPE_CHECKING:
     from onetool_ipy.core.tool import Problem
@@ -24,10 +27,23 @@ CONFIG_NAME = "onetool.yaml"
 CONFIG_ENV = "ONETOOL_CONFIG"
 STATE_ENV = "ONETOOL_STATE"
 STATE_VERSION = "v2"
-"""Part of the name of a state folder. One of an earlier version is left where it is, and not read."""
+"""Part of the name of a state folder. One of an earlier version is left where it is, and not
+read."""
 
-_IS_LINUX = sys.platform == "linux"
 _IS_POSIX = hasattr(os, "geteuid")
+HOME_VARIABLES = (
+    ("USERPROFILE", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA")
+    if sys.platform == "win32"
+    else ("HOME", "XDG_STATE_HOME")
+)
+"""The variables that say where this user's home and state are. Git Bash and conda set HOME on
+Windows, where nothing else follows it."""
+
+
+APPLICATIONS = {"win32": "AppData/Roaming", "darwin": "Library/Application Support"}.get(
+    sys.platform, ".config"
+)
+"""Where applications keep their files, below the home folder."""
 
 
 class OwnerFault(NamedTuple):
@@ -38,7 +54,8 @@ class OwnerFault(NamedTuple):
 
 
 class Owners:
-    """The users whose files count: this user, root, and the owner of a configuration folder that the user named."""
+    """The users whose files count: this user, root, and the owner of a configuration folder that
+    the user named."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self._uids = {os.geteuid(), 0} if _IS_POSIX else set()
@@ -56,20 +73,24 @@ class Owners:
             return fault
         is_sticky_folder = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
         if found.st_mode & stat.S_IWOTH and not is_sticky_folder:
-            hint = f"Look at what it holds, then run: chmod o-w {shlex.quote(shown)}"
-            return OwnerFault("may be written by every user of this machine, so it is ignored.", hint)
+            hint = f"Look at what it holds, then run: chmod o-w {quoted(shown)}"
+            return OwnerFault(
+                "may be written by every user of this machine, so it is ignored.", hint
+            )
         return None
 
     def owner_fault(self, found: os.stat_result, shown: str) -> OwnerFault | None:
-        """Return why its owner does not count, or None. For a symbolic link only the owner matters."""
+        """Return why its owner does not count, or None. For a symbolic link only the owner
+        matters."""
         if not _IS_POSIX or found.st_uid in self._uids:
             return None
-        hint = f"If you trust it, make yourself its owner: chown {os.geteuid()} {shlex.quote(shown)}"
+        hint = f"If you trust it, make yourself its owner: chown {os.geteuid()} {quoted(shown)}"
         return OwnerFault("belongs to another user, so it is ignored.", hint)
 
 
 class Paths(NamedTuple):
-    """The folders in force. `onetool_dir` holds the configuration, even if a file named by the user is elsewhere."""
+    """The folders in force. `onetool_dir` holds the configuration, even if a file named by the user
+    is elsewhere."""
 
     cwd: Path
     project: Path
@@ -83,12 +104,16 @@ class Paths(NamedTuple):
         if self.onetool_dir is not None:
             return f"Project: {self.project}"
         # A screen, a cell or a shell may have made one since this toolbox was opened.
-        now = find_config(None, env={}, cwd=self.cwd, home=Path.home()).onetool_dir
+        now = find_config(None, env={}, cwd=self.cwd, home=home_of(os.environ)).onetool_dir
         if now is not None:
-            return f"Project: {self.project}, this folder alone. There is a project in {now.parent} now: %tool reload"
+            return (
+                f"Project: {self.project}, this folder alone. There is a project in {now.parent}"
+                " now: %tool reload"
+            )
         return (
-            f"Project: {self.project}, this folder alone. There is no {FOLDER}/ here or above, so each folder has"
-            " its own history and results; for one project, run at its top: onetool-ipy init"
+            f"Project: {self.project}, this folder alone. There is no {FOLDER}/ here or above, so"
+            " each folder has its own history and results; for one project, run at its top:"
+            " onetool-ipy init"
         )
 
     @property
@@ -103,7 +128,8 @@ class Paths(NamedTuple):
 
 
 class ConfigLocation(NamedTuple):
-    """The result of the search. `named` means that the user named this configuration, so it must exist.
+    """The result of the search. `named` means that the user named this configuration, so it must
+    exist.
 
     `start` is the folder that the search began in; None if there was no search.
     """
@@ -115,11 +141,15 @@ class ConfigLocation(NamedTuple):
     start: Path | None = None
 
 
-def find_config(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, home: Path) -> ConfigLocation:
-    """Search: explicit path, $ONETOOL_CONFIG, the nearest `.onetool/onetool.yaml` upwards, the home directory's.
+def find_config(
+    path: Path | str | None, *, env: Mapping[str, str], cwd: Path, home: Path
+) -> ConfigLocation:
+    """Search: explicit path, $ONETOOL_CONFIG, the nearest `.onetool/onetool.yaml` upwards, the home
+    directory's.
 
-    A `.onetool/` without onetool.yaml counts if nothing else is found: its tools, prompts, snippets and secrets are
-    used, with the default settings. A named folder without any configuration is where the search begins.
+    A `.onetool/` without onetool.yaml counts if nothing else is found: its tools, prompts, snippets
+    and secrets are used, with the default settings. A named folder without any configuration is
+    where the search begins.
     """
     named = path or env.get(CONFIG_ENV)
     if not named:
@@ -131,20 +161,29 @@ def find_config(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, h
         return _searched(place, home)
     if is_folder:
         inner = place / FOLDER / CONFIG_NAME
-        file = inner if os.path.lexists(inner) or not os.path.lexists(place / CONFIG_NAME) else place / CONFIG_NAME
+        file = (
+            inner
+            if os.path.lexists(inner) or not os.path.lexists(place / CONFIG_NAME)
+            else place / CONFIG_NAME
+        )
     parent = file.parent if is_folder or os.path.exists(file) else None
-    if parent is not None and parent.name == FOLDER and (fault := Owners(parent).fault(os.stat(parent), str(parent))):
+    if (
+        parent is not None
+        and parent.name == FOLDER
+        and (fault := Owners(parent).fault(os.stat(parent), str(parent)))
+    ):
         return ConfigLocation(named=True, problems=(_problem(str(parent), *fault),))
     config_file = None if is_folder and not os.path.lexists(file) else file
     return ConfigLocation(onetool_dir=parent, config_file=config_file, named=True)
 
 
 def _searched(start: Path, home: Path) -> ConfigLocation:
-    """Search from the start upwards, in no folder above the home directory; then in the home directory itself."""
+    """Search from the start upwards, in no folder above the home directory; then in the home
+    directory itself."""
     problems: list[Problem] = []
     bare: Path | None = None
-    own = Path(os.path.realpath(home))
-    first = Path(os.path.realpath(start))
+    own = Path(true_path(home))
+    first = Path(true_path(start))
     folders = [folder for folder in (first, *first.parents) if folder not in own.parents]
     if own in folders:
         folders = folders[: folders.index(own)]
@@ -155,14 +194,18 @@ def _searched(start: Path, home: Path) -> ConfigLocation:
         if os.path.lexists(os.path.join(onetool_dir, CONFIG_NAME)):
             file = Path(onetool_dir, CONFIG_NAME)
             return ConfigLocation(
-                onetool_dir=Path(onetool_dir), config_file=file, problems=tuple(problems), start=start
+                onetool_dir=Path(onetool_dir),
+                config_file=file,
+                problems=tuple(problems),
+                start=start,
             )
         bare = bare or Path(onetool_dir)
     return ConfigLocation(onetool_dir=bare, problems=tuple(problems), start=start)
 
 
 def state_folder(project: Path, *, env: Mapping[str, str], home: Path) -> Path:
-    """Return the project's folder in $ONETOOL_STATE or in the platform's state directory. Does not create it."""
+    """Return the project's folder in $ONETOOL_STATE or in the platform's state directory. Does not
+    create it."""
     return state_base(env, home) / f"{project_key(project)}-{STATE_VERSION}"
 
 
@@ -179,7 +222,8 @@ def expand_home(path: Path, home: Path) -> Path:
 
 
 def is_ours(folder: str) -> bool:
-    """Whether this is a directory that this user or root owns (link and target), and that not everyone may write."""
+    """Whether this is a directory that this user or root owns (link and target), and that not
+    everyone may write."""
     return _usable(folder, [])
 
 
@@ -188,13 +232,55 @@ def state_base(env: Mapping[str, str], home: Path) -> Path:
     chosen = env.get(STATE_ENV)
     if chosen:
         return Path(os.path.abspath(expand_home(Path(chosen), home)))
-    if _IS_LINUX:  # what platformdirs does there, without its import
-        xdg = env.get("XDG_STATE_HOME", "").strip()
-        base = Path(xdg) if os.path.isabs(xdg) else home / ".local" / "state"
-        return base / "onetool_ipy"
-    import platformdirs
+    # platformdirs names the same folders, but of this process, whatever `env` and `home` are.
+    if sys.platform == "win32":
+        local = env.get("LOCALAPPDATA", "").strip()
+        base = Path(local) if os.path.isabs(local) else home / "AppData" / "Local"
+        return base / "onetool_ipy" / "onetool_ipy"
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "onetool_ipy"
+    xdg = env.get("XDG_STATE_HOME", "").strip()
+    base = Path(xdg) if os.path.isabs(xdg) else home / ".local" / "state"
+    return base / "onetool_ipy"
 
-    return Path(platformdirs.user_state_dir("onetool_ipy"))
+
+def home_of(env: Mapping[str, str]) -> Path:
+    """Return the home folder in an environment; without one there, that of this process."""
+    if sys.platform == "win32":
+        drive = env.get("HOMEDRIVE", "") + env.get("HOMEPATH", "")
+        named = env.get("USERPROFILE") or (drive if os.path.isabs(drive) else "")
+    else:
+        named = env.get("HOME", "")
+    return Path(named or os.path.expanduser("~"))
+
+
+def home_at(folder: Path) -> dict[str, str]:
+    """Return the variables that make a folder the home of a program."""
+    if sys.platform == "win32":
+        data = folder / "AppData"
+        return {
+            "USERPROFILE": str(folder),
+            "APPDATA": str(data / "Roaming"),
+            "LOCALAPPDATA": str(data / "Local"),
+        }
+    return {"HOME": str(folder)}
+
+
+def true_path(path: str | os.PathLike[str]) -> str:
+    """Return a path without links, as the folder on the disk spells it: `~/proj` and `~/Proj` may
+    be one folder."""
+    real = os.path.realpath(path)
+    # On Windows realpath returns the spelling of the disk.
+    if sys.platform == "darwin":
+        try:
+            fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            return real
+        try:
+            return place_of(fd, real)
+        finally:
+            os.close(fd)
+    return real
 
 
 def project_key(project: Path) -> str:
@@ -223,6 +309,8 @@ def _usable(folder: str, problems: list[Problem]) -> bool:
 
 
 def _problem(where: str, message: str, hint: str) -> Problem:
-    from onetool_ipy.core.tool import Problem  # rare; `%load_ext` without configuration does without it
+    from onetool_ipy.core.tool import (
+        Problem,
+    )  # rare; `%load_ext` without configuration does without it
 
     return Problem(where, message, hint)

@@ -1,8 +1,9 @@
 """The settings as values: one class per section of onetool.yaml, with the defaults of contract 3.
 
-Owns the name, type, default and meaning of every key. `check` reads them from parsed files; `template` documents them.
-No `repr` here shows a value that `${NAME}` may have filled with a secret. These are NamedTuples, because every start
-makes these classes, and as dataclasses they took a tenth of its time.
+Owns the name, type, default and meaning of every key. `check` reads them from parsed files;
+`template` documents them. No `repr` here shows a value that `${NAME}` may have filled with a
+secret. These are NamedTuples, because every start makes these classes, and as dataclasses they took
+a tenth of its time.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _NO_ENTRIES: Mapping[str, Any] = MappingProxyType({})
 class Definition(NamedTuple):
     """One entry as written (a tool, server, snippet or a pack's settings) and its `file:line`.
 
-    `data` is plain JSON, and nobody changes it. `written` is the entry with every `${NAME}` unfilled. `fits` says that
-    the parameters of a tool are known to be a JSON Schema.
+    `data` is plain JSON, and nobody changes it. `written` is the entry with every `${NAME}`
+    unfilled. `fits` says that the parameters of a tool are known to be a JSON Schema.
     """
 
     data: dict[str, Any]
@@ -42,7 +43,8 @@ class Definition(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """Where `ot.notify` writes messages whose topic matches `pattern`; `file` is relative to `.onetool/`."""
+    """Where `ot.notify` writes messages whose topic matches `pattern`; `file` is relative to
+    `.onetool/`."""
 
     pattern: str
     file: str
@@ -57,7 +59,10 @@ class HttpSettings(NamedTuple):
     allow_private: bool = False
 
     def __repr__(self) -> str:
-        return f"HttpSettings({len(self.allowed_hosts)} allowed hosts, allow_private={self.allow_private})"
+        return (
+            f"HttpSettings({len(self.allowed_hosts)} allowed hosts,"
+            f" allow_private={self.allow_private})"
+        )
 
 
 class FsSettings(NamedTuple):
@@ -85,10 +90,12 @@ class StatsSettings(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A language model: its wire format, name and address. `key` is the NAME of a secret, never its value.
+    """A language model: its wire format, name and address. `key` is the NAME of a secret, never its
+    value.
 
-    `options` are sent along as the provider names them, such as temperature. `images` says whether it takes images;
-    None leaves that to its provider. `price` has dollars per million tokens: input, output, and cached ones.
+    `options` are sent along as the provider names them, such as temperature. `images` says whether
+    it takes images; None leaves that to its provider. `price` has dollars per million tokens:
+    input, output, and cached ones.
     """
 
     name: str
@@ -115,9 +122,9 @@ class Models(NamedTuple):
 class AskSettings(NamedTuple):
     """Defaults of `ask`: `tool_allow` None means every tool, empty means none.
 
-    The `max_` values limit a single ask: rounds with tools, calls, tokens read and written, dollars, seconds without
-    the time a person takes to answer. `context_tokens` is how much of a session is sent. `stream: false` reads each
-    reply whole, for servers that cannot stream.
+    The `max_` values limit a single ask: rounds with tools, calls, tokens read and written,
+    dollars, seconds without the time a person takes to answer. `context_tokens` is how much of a
+    session is sent. `stream: false` reads each reply whole, for servers that cannot stream.
     """
 
     with_tools: bool = True
@@ -132,15 +139,25 @@ class AskSettings(NamedTuple):
     stream: bool = True
 
 
+class GuardSettings(NamedTuple):
+    """What the guard of `ask` is told: `tools` has `reads` and `sends` by pattern, `allow` pairs of
+    `from` and `to`. A project's can only make it stricter."""
+
+    tools: Mapping[str, Mapping[str, str]] = _NO_ENTRIES
+    allow: tuple[tuple[str, str], ...] = ()
+
+
 class TimeoutSettings(NamedTuple):
-    """Seconds for local tools called by models, REST, MCP or the command line, and for MCP servers."""
+    """Seconds for local tools called by models, REST, MCP or the command line, and for MCP
+    servers."""
 
     local_s: float = 8
     mcp_s: float = 30
 
 
 class Settings(NamedTuple):
-    """All of onetool.yaml and snippets.yaml, checked, with `${NAME}` filled in packs, servers, models and http."""
+    """All of onetool.yaml and snippets.yaml, checked, with `${NAME}` filled in packs, servers,
+    models and http."""
 
     version: int = 1
     tools_dir: tuple[str, ...] = ("tools/*.py",)
@@ -157,6 +174,7 @@ class Settings(NamedTuple):
     stats: StatsSettings = StatsSettings()
     models: Models = Models()
     ask: AskSettings = AskSettings()
+    guard: GuardSettings = GuardSettings()
     timeouts: TimeoutSettings = TimeoutSettings()
     state_dir: str | None = None
 

@@ -1,12 +1,13 @@
 """What `onetool-ipy init` writes: a commented `.onetool/` folder, or with `--pack NAME` a new pack.
 
-The text of onetool.yaml is made from `onetool.schema.json`: every key with its description, and its default or an
-example in comments. Unedited, the files load to the defaults plus one example pack. `init_project` never touches a
-file that exists. The schema is written beside the settings, where editors find it.
+The text of onetool.yaml is made from `onetool.schema.json`: every key with its description, and its
+default or an example in comments. Unedited, the files load to the defaults plus one example pack.
+`init_project` never touches a file that exists. The schema is written beside the settings, where
+editors find it.
 
-`pack_template` returns the texts of a pack file with two tools, its test, and its settings. The caller writes them and
-keeps the files that exist. The settings are the whole text of `onetool.yaml`, with the pack's lines added and
-everything else unchanged.
+`pack_template` returns the texts of a pack file with two tools, its test, and its settings. The
+caller writes them and keeps the files that exist. The settings are the whole text of
+`onetool.yaml`, with the pack's lines added and everything else unchanged.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ _COMMENT_COLUMN = 34
 _HEAD = f"""\
 # yaml-language-server: $schema={SCHEMA_FILE.name}
 #
-# The settings of this project for onetool_ipy. Every key is optional; the commented lines show defaults or examples.
+# The settings of this project for onetool_ipy. Every key is optional; the commented lines show \
+defaults or examples.
 # Words such as on, yes, no and dates are plain text here; booleans are true and false.
-# ${{NAME}} in packs, servers, models and http is filled from secrets.yaml, then from the environment;
-# write $${{ for a literal ${{. After a change, run ot.reload() in the notebook. A server, model, host or outside folder
+# ${{NAME}} in packs, servers, models and http is filled from secrets.yaml, then from the \
+environment;
+# write $${{ for a literal ${{. After a change, run ot.reload() in the notebook. A server, model, \
+host or outside folder
 # that you add or change here counts after your yes: %tool trust
 
 version: 1
@@ -47,7 +51,8 @@ packs: {}
 """
 
 _SNIPPETS = """\
-# Snippets: code with parameters, run as $name key=value in a cell. {{ param }} becomes its value, quoted as needed.
+# Snippets: code with parameters, run as $name key=value in a cell. {{ param }} becomes its value, \
+quoted as needed.
 # hello:
 #   description: Greet somebody.
 #   params:
@@ -57,7 +62,8 @@ _SNIPPETS = """\
 """
 
 _SECRETS = """\
-# Secrets, one `NAME: "value"` a line, used as ${NAME}. Keep the file mode 0600 and never commit this file.
+# Secrets, one `NAME: "value"` a line, used as ${NAME}. Keep the file mode 0600 and never commit \
+this file.
 """
 
 _EXAMPLE = '''\
@@ -110,7 +116,8 @@ def greet(name: str, excited: bool = False) -> str:
     Example:
         NAME.greet(name="Ada")
     """
-    greeting = get_config().get("greeting", "Hello")  # packs: {NAME: {greeting: ...}} in onetool.yaml
+    # onetool.yaml has it as packs: {NAME: {greeting: ...}}
+    greeting = get_config().get("greeting", "Hello")
     return f"{greeting} {name}{'!' if excited else '.'}"
 
 
@@ -160,7 +167,9 @@ def test_greet_uses_the_greeting_of_the_settings(NAME):
 
 
 def test_count_words_gives_a_section_for_each_text(NAME):
-    assert NAME.count_words(texts=["one two", "three"]) == "=== one two ===\\n2 words\\n\\n=== three ===\\n1 words"
+    counts = NAME.count_words(texts=["one two", "three"])
+
+    assert counts == "=== one two ===\\n2 words\\n\\n=== three ===\\n1 words"
 '''
 
 
@@ -173,7 +182,8 @@ class Written(list[Path]):
 
 
 def init_project(folder: Path | str) -> Written:
-    """Write a commented `.onetool/` into the folder and return the new files. Raises InvalidConfig if that fails."""
+    """Write a commented `.onetool/` into the folder and return the new files. Raises InvalidConfig
+    if that fails."""
     root = Path(folder) / FOLDER
     files = {
         CONFIG_NAME: settings_text(),
@@ -219,12 +229,18 @@ def settings_text() -> str:
     for name, node in schema["properties"].items():
         if name not in ("version", "alias"):
             words = textwrap.wrap(node["description"], _WIDTH - 2)
-            blocks.append("".join(f"# {line}\n" for line in [*words, *_lines(name, resolved(node, schema), schema)]))
+            blocks.append(
+                "".join(
+                    f"# {line}\n"
+                    for line in [*words, *_lines(name, resolved(node, schema), schema)]
+                )
+            )
     return "\n".join(blocks)
 
 
 def _lines(name: str, node: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
-    """A key with its default, or with an example where it has none; each line with what it means, where that fits."""
+    """A key with its default, or with an example where it has none; each line with what it means,
+    where that fits."""
     import yaml
 
     if node.get("additionalProperties") is False:
@@ -243,21 +259,30 @@ def _lines(name: str, node: Mapping[str, Any], schema: Mapping[str, Any]) -> Ite
         return
     entry = resolved(node.get("additionalProperties", {}), schema).get("properties", {})
     descriptions = {key: inner["description"] for key, inner in entry.items()}
-    for line in yaml.safe_dump({name: value}, sort_keys=False, default_flow_style=None, width=_WIDTH).splitlines():
+    for line in yaml.safe_dump(
+        {name: value}, sort_keys=False, default_flow_style=None, width=_WIDTH
+    ).splitlines():
         # Each key of an entry is explained where it is first seen.
         key = line.partition(":")[0].strip()
         commented = f"{line:<{_COMMENT_COLUMN}}# {descriptions.pop(key, '')}"
-        is_fit = len(line) < _COMMENT_COLUMN and len(commented) <= _WIDTH - 2 and not commented.endswith("# ")
+        is_fit = (
+            len(line) < _COMMENT_COLUMN
+            and len(commented) <= _WIDTH - 2
+            and not commented.endswith("# ")
+        )
         yield commented if is_fit else line
 
 
 def pack_template(name: str, settings: str = "") -> dict[str, str]:
-    """Return path in the project -> text of the file. `settings` is the present text of onetool.yaml.
+    """Return path in the project -> text of the file. `settings` is the present text of
+    onetool.yaml.
 
     Raises InvalidTool for an invalid pack name, UsageProblem if the settings cannot be added.
     """
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-        raise InvalidTool(f"'{name}' is not a valid pack name.", hint="Use letters, digits and _, such as brave.")
+        raise InvalidTool(
+            f"'{name}' is not a valid pack name.", hint="Use letters, digits and _, such as brave."
+        )
     return {
         f".onetool/tools/{name}.py": _PACK.replace("NAME", name),
         f"tests/test_{name}.py": _TEST.replace("NAME", name),

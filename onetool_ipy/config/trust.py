@@ -1,9 +1,11 @@
-"""Which projects the user trusts, and with what (contract 16). The records are in the user's state, never in a project.
+"""Which projects the user trusts, and with what (contract 16). The records are in the user's state,
+never in a project.
 
-`trust_of` says whether a project is trusted when its configuration is loaded. Each trusted folder has one file, written
-whole, so that processes need no lock. `reach_of` lists what in a project's settings runs a program or leads out of its
-folder: the record pins these as the user approved them, and `Trust.uncovered` gives the rest, which does not count. A
-record that is damaged, of another version, or that another user owns does not count.
+`trust_of` says whether a project is trusted when its configuration is loaded. Each trusted folder
+has one file, written whole, so that processes need no lock. `reach_of` lists what in a project's
+settings runs a program or leads out of its folder: the record pins these as the user approved them,
+and `Trust.uncovered` gives the rest, which does not count. A record that is damaged, of another
+version, or that another user owns does not count.
 """
 
 from __future__ import annotations
@@ -18,18 +20,27 @@ from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import StoreError, read_own, write_whole
-from onetool_ipy.config.paths import FOLDER, ConfigLocation, expand_home, project_key, state_base
+from onetool_ipy.config.paths import (
+    FOLDER,
+    ConfigLocation,
+    expand_home,
+    project_key,
+    state_base,
+    true_path,
+)
 
 TRUST_ENV = "ONETOOL_TRUST"
 
 How = Literal["no project", "home", "named", "environment", "listed", "untrusted"]
-"""Why a project is trusted: it is `~/.onetool`, the user named it, it lies in $ONETOOL_TRUST, or it is on the list."""
+"""Why a project is trusted: it is `~/.onetool`, the user named it, it lies in $ONETOOL_TRUST, or it
+is on the list."""
 
 Pin = Mapping[str, Any]
 """One approved definition, as written, with every `${NAME}` unfilled."""
 
 Pins = Mapping[str, Mapping[str, Pin]]
-"""Definitions by kind and name. The kinds are words for people: `server`, `model`, `folder`, `host` and so on."""
+"""Definitions by kind and name. The kinds are words for people: `server`, `model`, `folder`, `host`
+and so on."""
 
 _OF_SERVER = (
     *("type", "command", "args", "cwd", "env", "inherit", "url", "headers", "auth"),
@@ -44,7 +55,8 @@ _Mark = tuple[int, int, int] | None
 
 
 class Trust(NamedTuple):
-    """Whether a project was trusted when its configuration was loaded. `record` is the path of its record."""
+    """Whether a project was trusted when its configuration was loaded. `record` is the path of its
+    record."""
 
     how: How = "no project"
     folder: Path | None = None
@@ -71,7 +83,9 @@ class Trust(NamedTuple):
         if self.is_given and not self.is_pinned:
             return NO_PINS
         rest = {
-            kind: {name: pin for name, pin in pins.items() if self.pins.get(kind, {}).get(name) != pin}
+            kind: {
+                name: pin for name, pin in pins.items() if self.pins.get(kind, {}).get(name) != pin
+            }
             for kind, pins in reach.items()
         }
         return {kind: pins for kind, pins in rest.items() if pins}
@@ -113,29 +127,37 @@ class TrustList:
         except FileNotFoundError:
             return False
         except OSError as exc:
-            raise InvalidConfig(StoreError.of(self.path(folder), exc, doing="remove").message) from exc
+            raise InvalidConfig(
+                StoreError.of(self.path(folder), exc, doing="remove").message
+            ) from exc
         return True
 
     def folders(self) -> list[Path]:
         """Return the trusted folders, sorted."""
         try:
-            files = [entry.path for entry in os.scandir(self._folder) if entry.name.endswith(".json")]
+            files = [
+                entry.path for entry in os.scandir(self._folder) if entry.name.endswith(".json")
+            ]
         except OSError:
             return []
         records = (_read(Path(file)) for file in files)
         return sorted(Path(record[0]) for record in records if record is not None)
 
 
-def trust_of(location: ConfigLocation, project: Path, *, env: Mapping[str, str], home: Path) -> Trust:
+def trust_of(
+    location: ConfigLocation, project: Path, *, env: Mapping[str, str], home: Path
+) -> Trust:
     """Return whether, and why, the project that the search found is trusted now."""
     if location.named:
         return Trust(how="named", folder=project)
     is_there = location.onetool_dir is not None or location.config_file is not None
-    if is_there and project == Path(os.path.realpath(home)):
+    if is_there and project == Path(true_path(home)):
         return Trust(how="home", folder=project)
     texts = [part.strip() for part in env.get(TRUST_ENV, "").split(os.pathsep) if part.strip()]
-    folders = [path for path in (expand_home(Path(text), home) for text in texts) if path.is_absolute()]
-    if is_there and any(project.is_relative_to(os.path.realpath(folder)) for folder in folders):
+    folders = [
+        path for path in (expand_home(Path(text), home) for text in texts) if path.is_absolute()
+    ]
+    if is_there and any(project.is_relative_to(true_path(folder)) for folder in folders):
         return Trust(how="environment", folder=project)
     records = TrustList.of(env, home)
     record = records.path(project)
@@ -154,27 +176,42 @@ def environment_pin(entry: object) -> Pin | None:
     return {**pin, "base_url": as_text(pin.get("base_url", "")).rstrip("/")}
 
 
-def reach_of(data: Mapping[str, Any], project: Path, environments: Mapping[str, Any] = NO_PINS) -> Pins:
-    """Return what in `onetool.yaml` runs a program or reaches out of the project's folder, as written.
+def reach_of(
+    data: Mapping[str, Any], project: Path, environments: Mapping[str, Any] = NO_PINS
+) -> Pins:
+    """Return what in `onetool.yaml` runs a program or reaches out of the project's folder, as
+    written.
 
-    So do `environments`, by bundle and name, where they name a secret. A server that is switched off
-    is left out: the user is not shown it, so a yes does not cover it.
+    So do `environments`, by bundle and name, where they name a secret. A server that is switched
+    off is left out: the user is not shown it, so a yes does not cover it.
     """
     servers = {
         name: {key: written[key] for key in _OF_SERVER if written.get(key) is not None}
         for name, written in _section(data, "servers").items()
         if isinstance(written, dict) and written.get("enabled") is not False
     }
-    models = {name: written for name, written in _section(data, "models").items() if isinstance(written, dict)}
+    models = {
+        name: written
+        for name, written in _section(data, "models").items()
+        if isinstance(written, dict)
+    }
     http, topics = _section(data, "http"), data.get("topics")
-    files = [topic.get("file") for topic in topics if isinstance(topic, dict)] if isinstance(topics, list) else []
+    files = (
+        [topic.get("file") for topic in topics if isinstance(topic, dict)]
+        if isinstance(topics, list)
+        else []
+    )
     state = {text: real_path(project, text) for text in _texts(data.get("state_dir"))}
     reach = {
         "server": servers,
         "model": models,
-        "folder": _outside(project, {root: root for root in _texts(_section(data, "fs").get("roots"))}),
+        "folder": _outside(
+            project, {root: root for root in _texts(_section(data, "fs").get("roots"))}
+        ),
         "host": {host: {} for host in _texts(http.get("allowed_hosts"))},
-        "setting": {"http.allow_private": {"value": http["allow_private"]}} if http.get("allow_private") else {},
+        "setting": {"http.allow_private": {"value": http["allow_private"]}}
+        if http.get("allow_private")
+        else {},
         "file": _outside(project, {file: os.path.join(FOLDER, file) for file in _texts(files)}),
         "state folder": {text: {"path": path} for text, path in state.items()},
         "environment": {
@@ -184,13 +221,15 @@ def reach_of(data: Mapping[str, Any], project: Path, environments: Mapping[str, 
             if (pin := environment_pin(entry)) is not None
         },
     }
-    # A record is JSON, and what is compared with it has to be: YAML has dates, and tuples became lists.
+    # A record is JSON, and what is compared with it has to be: YAML has dates, and tuples became
+    # lists.
     plain: dict[str, Any] = json.loads(json.dumps(reach, default=str))
     return {kind: pins for kind, pins in plain.items() if pins}
 
 
 def real_path(project: Path, text: str) -> str:
-    """Return the path that a setting means, absolute and with links resolved. Text that is no path stays as it is."""
+    """Return the path that a setting means, absolute and with links resolved. Text that is no path
+    stays as it is."""
     try:
         return os.path.realpath(os.path.join(project, os.path.expanduser(text)))
     except ValueError:  # it holds a NUL character
@@ -200,7 +239,11 @@ def real_path(project: Path, text: str) -> str:
 def _outside(project: Path, paths: Mapping[str, str]) -> dict[str, Pin]:
     """Return the paths that lead out of the project's folder, by their texts."""
     real = {text: real_path(project, path) for text, path in paths.items()}
-    return {text: {"path": path} for text, path in real.items() if not Path(path).is_relative_to(project)}
+    return {
+        text: {"path": path}
+        for text, path in real.items()
+        if not Path(path).is_relative_to(project)
+    }
 
 
 def _section(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -209,7 +252,9 @@ def _section(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _texts(value: object) -> list[str]:
-    return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+    return [
+        text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)
+    ]
 
 
 def referenced_names(value: object) -> list[str]:
@@ -231,7 +276,11 @@ def difference(before: Pin, after: Pin) -> list[str]:
     for key in dict.fromkeys([*before, *after]):
         values = {sign: pin.get(key) for sign, pin in (("-", before), ("+", after))}
         if values["-"] != values["+"]:
-            lines += [f"{sign} {key}: {as_text(value)}" for sign, value in values.items() if value is not None]
+            lines += [
+                f"{sign} {key}: {as_text(value)}"
+                for sign, value in values.items()
+                if value is not None
+            ]
     return lines
 
 
@@ -249,12 +298,17 @@ def _mark_of(path: Path) -> _Mark:
 
 
 def _read(path: Path) -> tuple[str, Pins] | None:
-    """Return the folder and the pins of a record, or None if it is not a record that `add` wrote."""
+    """Return the folder and the pins of a record, or None if it is not a record that `add`
+    wrote."""
     try:
         data = json.loads(read_own(path, _MAX_BYTES) or b"")
     except (ValueError, RecursionError):
         return None
-    if not isinstance(data, dict) or data.get("version") != _VERSION or not isinstance(data.get("folder"), str):
+    if (
+        not isinstance(data, dict)
+        or data.get("version") != _VERSION
+        or not isinstance(data.get("folder"), str)
+    ):
         return None
     pins = data.get("pins")
     if not isinstance(pins, dict) or not all(isinstance(named, dict) for named in pins.values()):

@@ -1,10 +1,11 @@
-"""YAML text -> a Document: plain values, the line of each key, and the faults. Imports PyYAML at the first parse.
+"""YAML text -> a Document: plain values, the line of each key, and the faults. Imports PyYAML at
+the first parse.
 
-The parser's events are put together here, so that nothing is expanded before it is counted. Scalars follow the core
-rules of YAML 1.2, so `on`, `yes`, `no`, dates and `12:30` are text, and a key is always the text as written. A fault
-costs only the value around it. Text that cannot be parsed, or that is too deep or too large, costs the whole document.
-Aliases (`*name`) and merge keys (`<<`) are for imported documents; configuration is to be read by people, who would
-have to follow them.
+The parser's events are put together here, so that nothing is expanded before it is counted. Scalars
+follow the core rules of YAML 1.2, so `on`, `yes`, `no`, dates and `12:30` are text, and a key is
+always the text as written. A fault costs only the value around it. Text that cannot be parsed, or
+that is too deep or too large, costs the whole document. Aliases (`*name`) and merge keys (`<<`) are
+for imported documents; configuration is to be read by people, who would have to follow them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _CHARS_PER_VALUE = 32
 """So much text counts as one more value: a long text behind many aliases is large, too."""
 
 _ENTRIES = "tools"
-"""The section with many large entries: a line is recorded for each entry, but not for the values inside."""
+"""The section with many large entries: a line is recorded for each entry, but not for the values
+inside."""
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = ("", "!", "!!str", "!!map", "!!seq")
@@ -42,6 +44,14 @@ _NUMBER = (
     r"|(?P<odd>[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))"
 )
 _NUMBER_STARTS = frozenset("-+.0123456789")
+_MAX_PLAIN = 64 * 1024
+_PLAIN_LINE = (
+    rb"\x20*(?:#[\x20-\x7e]*)?"
+    rb"|(?P<key>[A-Za-z_][A-Za-z0-9_]*):\x20+"
+    rb"(?:\"(?P<double>[\x20-\x21\x23-\x5b\x5d-\x7e]*)\"|'(?P<single>[\x20-\x26\x28-\x7e]*)'"
+    rb"|(?P<plain>[A-Za-z0-9][A-Za-z0-9_./+=-]*))(?:\x20+#[\x20-\x7e]*|\x20*)"
+)
+"""A line of `parse_plain`: empty, a comment, or a name and a text of printable ASCII."""
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 
 
@@ -62,7 +72,7 @@ class YamlFault(NamedTuple):
 class Document(NamedTuple):
     """A mapping, the line of each key by its path, and the faults: values that were left out.
 
-    `fits` says that an onetool.yaml is known to fit its schema as it is written.
+    `fits` says that a configuration file is known to fit its schema as it is written.
     """
 
     data: dict[str, Any]
@@ -91,11 +101,13 @@ def dotted(path: Path) -> str:
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).removeprefix(".")
 
 
-def parse(data: bytes, *, numbers: bool = True, imported: bool = False, most: int = MAX_VALUES) -> Document:
+def parse(
+    data: bytes, *, numbers: bool = True, imported: bool = False, most: int = MAX_VALUES
+) -> Document:
     """Parse one document whose top is a mapping; empty text is an empty mapping. Raises NotYaml.
 
-    Without `numbers`, numbers stay text, so that a code such as 007 keeps its zeros. `most` values are taken. An
-    `imported` document may have aliases, merge keys and empty keys.
+    Without `numbers`, numbers stay text, so that a code such as 007 keeps its zeros. `most` values
+    are taken. An `imported` document may have aliases, merge keys and empty keys.
     """
     import yaml
 
@@ -105,11 +117,37 @@ def parse(data: bytes, *, numbers: bool = True, imported: bool = False, most: in
         line = data.count(b"\n", 0, exc.start) + 1
         raise NotYaml(line, "is not UTF-8 text.", "Save the file as UTF-8.") from exc
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # PyYAML may be built without its C part
-    builder = _Builder(yaml.parse(text, Loader=loader), numbers=numbers, imported=imported, most=most)
+    builder = _Builder(
+        yaml.parse(text, Loader=loader), numbers=numbers, imported=imported, most=most
+    )
     try:
         return Document(builder.document(), builder.lines, builder.faults)
     except yaml.YAMLError as exc:
         raise _reworded(exc, text) from exc
+
+
+def parse_plain(data: bytes) -> Document | None:
+    """Parse `NAME: value` lines of texts without the YAML parser; None if there is anything else.
+
+    What it returns is what `parse` without `numbers` returns. Most files of secrets are such lines.
+    """
+    if len(data) > _MAX_PLAIN:
+        return None
+    entries: dict[str, Any] = {}
+    lines: dict[Path, int] = {}
+    for number, row in enumerate(data.split(b"\n"), 1):
+        match = re.fullmatch(_PLAIN_LINE, row)
+        if match is None:
+            return None
+        if match["key"] is None:
+            continue
+        key = match["key"].decode("ascii")
+        value = (match["double"] or match["single"] or match["plain"] or b"").decode("ascii")
+        if key in entries or key in _WORDS or (match["plain"] is not None and value in _WORDS):
+            return None
+        entries[key] = value
+        lines[(key,)] = number
+    return Document(entries, lines, [])
 
 
 def _reworded(exc: Any, text: str) -> NotYaml:
@@ -131,7 +169,8 @@ def _reworded(exc: Any, text: str) -> NotYaml:
 
 
 class _Builder:
-    """Builds the values of one document from the events of the parser, each list and mapping by a call of its own."""
+    """Builds the values of one document from the events of the parser, each list and mapping by a
+    call of its own."""
 
     def __init__(self, parsed: Iterator[Any], *, numbers: bool, imported: bool, most: int) -> None:
         from yaml import events
@@ -153,7 +192,9 @@ class _Builder:
         for event in self._events:
             if isinstance(event, self._kinds.DocumentStartEvent):
                 if is_begun:
-                    raise NotYaml(_line(event), "holds more than one document.", "Remove the second '---'.")
+                    raise NotYaml(
+                        _line(event), "holds more than one document.", "Remove the second '---'."
+                    )
                 is_begun = True
             elif isinstance(event, self._kinds.CollectionStartEvent):
                 if fault := _tag_fault(event):
@@ -162,16 +203,26 @@ class _Builder:
                     raise NotYaml(_line(event), "holds a list at its top, not 'key: value' lines.")
                 data = self._collection(event, (), True)
             elif isinstance(event, self._kinds.NodeEvent):
-                text: Any = event.value if isinstance(event, self._kinds.ScalarEvent) and event.implicit[0] else event
+                text: Any = (
+                    event.value
+                    if isinstance(event, self._kinds.ScalarEvent) and event.implicit[0]
+                    else event
+                )
                 if _WORDS.get(text, text) is not None:
-                    raise NotYaml(_line(event), "holds a single value at its top, not 'key: value' lines.")
+                    raise NotYaml(
+                        _line(event), "holds a single value at its top, not 'key: value' lines."
+                    )
         return data
 
     def _value(self, event: Any, path: Path, is_recorded: bool) -> Any:
         """Build the value that begins with an event; _LEFT_OUT if it has a fault as a whole."""
         if event.__class__ is self._kinds.AliasEvent:
             return self._behind_alias(event, path, is_key=False)
-        value, fault, hint = event.value if event.__class__ is self._kinds.ScalarEvent else None, _tag_fault(event), ""
+        value, fault, hint = (
+            event.value if event.__class__ is self._kinds.ScalarEvent else None,
+            _tag_fault(event),
+            "",
+        )
         before, count = self._size, len(self.faults)
         if value is None:
             value = self._collection(event, path, is_recorded)
@@ -217,7 +268,9 @@ class _Builder:
                 break
             name = self._key(event, path, mapping, is_recorded)
             count = len(self.faults)
-            value = self._value(next(self._events), (*path, name or ""), is_recorded and name is not None)
+            value = self._value(
+                next(self._events), (*path, name or ""), is_recorded and name is not None
+            )
             if name is None:
                 del self.faults[count:]
             elif value is _LEFT_OUT:
@@ -225,7 +278,8 @@ class _Builder:
             elif name != "<<" or not self._is_imported:
                 mapping[name] = value
             else:
-                # `<<: *base` adds the keys of a mapping, or of each mapping in a list; the first one wins.
+                # `<<: *base` adds the keys of a mapping, or of each mapping in a list; the first
+                # one wins.
                 parts = value if isinstance(value, list) else [value]
                 if all(isinstance(part, dict) for part in parts):
                     for part in parts:
@@ -236,7 +290,9 @@ class _Builder:
         # What is written wins over what is merged.
         return {**merged, **mapping} if merged else mapping
 
-    def _key(self, event: Any, path: Path, mapping: dict[str, Any], is_recorded: bool) -> str | None:
+    def _key(
+        self, event: Any, path: Path, mapping: dict[str, Any], is_recorded: bool
+    ) -> str | None:
         """Return the key that an event is; None if it is faulty."""
         if event.__class__ is self._kinds.AliasEvent:
             self._behind_alias(event, (*path, f"*{event.anchor}"), is_key=True)
@@ -272,7 +328,10 @@ class _Builder:
         value, size = self._anchors.get(event.anchor, (None, 0))
         fault, hint = "", ""
         if not self._is_imported:
-            fault, hint = f"{name} is an alias, which configuration must not have.", "Write the value out."
+            fault, hint = (
+                f"{name} is an alias, which configuration must not have.",
+                "Write the value out.",
+            )
         elif event.anchor not in self._anchors:
             raise NotYaml(_line(event), f"is not valid YAML: found undefined alias {name}.")
         elif value is _LEFT_OUT and not size:
@@ -323,8 +382,13 @@ def _line(event: Any) -> int:
 
 
 def _tag_fault(event: Any) -> str:
-    """What is wrong with the tag of a value; empty if it has none, or says what the value is anyway."""
+    """What is wrong with the tag of a value; empty if it has none, or says what the value is
+    anyway."""
     if event.tag is None:
         return ""
     tag = "!!" + event.tag[len(_TAG) :] if event.tag.startswith(_TAG) else event.tag
-    return "" if tag in _PLAIN_TAGS else f"the tag {quoted(tag)} is not allowed; only plain values are."
+    return (
+        ""
+        if tag in _PLAIN_TAGS
+        else f"the tag {quoted(tag)} is not allowed; only plain values are."
+    )

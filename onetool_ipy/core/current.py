@@ -1,11 +1,12 @@
-"""The context variables: which toolbox and which call the running code belongs to, who made it, and in which cell.
+"""The context variables: which toolbox and which call the running code belongs to, who made it, and
+in which cell.
 
-`CallSource` in `core.tool` names the callers. The sets below say which of them are a person at the keyboard, which are
-outside this program, and which of them have a time limit. A call inside another call counts for whoever made the
-outermost one: a tool that a model's tool calls is the model's.
+`CallSource` in `core.tool` names the callers. The sets below say which of them are a person at the
+keyboard, which are outside this program, and which of them have a time limit. A call inside another
+call counts for whoever made the outermost one: a tool that a model's tool calls is the model's.
 
-Outside a call the toolbox is the one opened last in this process and still open. Worker threads see both through
-`copy_context`. Nothing else in the house keeps state at module level.
+Outside a call the toolbox is the one opened last in this process and still open. Worker threads see
+both through `copy_context`. Nothing else in the house keeps state at module level.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
@@ -25,61 +26,83 @@ if TYPE_CHECKING:
     from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 
 TYPED: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
-"""A person's own cell or program: they see its progress, may be asked, and may skip the check of arguments."""
+"""A person's own cell or program: they see its progress, may be asked, and may skip the check of
+arguments."""
 
 OUTSIDE: frozenset[CallSource] = frozenset(("model", "rest", "mcp"))
 """Whoever is not the user: a model, and the clients of our REST API and of our MCP server."""
 
 REMOTE: frozenset[CallSource] = frozenset(("rest", "mcp"))
-"""Clients that wait for a response. The person at this machine, if there is one, is not asked for them."""
+"""Clients that wait for a response. The person at this machine, if there is one, is not asked for
+them."""
 
 LIMITED: frozenset[CallSource] = OUTSIDE | {"cli"}
-"""Callers that leave the kernel: their calls have a time limit, and large values in their results become handles."""
+"""Callers that leave the kernel: their calls have a time limit, and large values in their results
+become handles."""
 
 
 class CallClient(Protocol):
-    """The program that made a call, if it can be asked: an MCP client. Its methods may be called in any thread."""
+    """The program that made a call, if it can be asked: an MCP client. Its methods may be called in
+    any thread."""
 
     def can(self) -> frozenset[str]:
         """Return what the client supports: some of `elicitation`, `sampling` and `roots`."""
 
     def ask(self, questions: Mapping[str, object]) -> Json:
-        """Ask all of these at once and wait for the answers, by the same names. Raises Unavailable."""
+        """Ask all of these at once and wait for the answers, by the same names. Raises
+        Unavailable."""
 
     def log(self, level: str, text: str, logger: str) -> None:
         """Send a line of the tool's log."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Scope:
-    """Where running code is: its toolbox, its call, how deep it is nested, and the listener for its progress.
+    """Where running code is: its toolbox, its call, how deep it is nested, and the listener for its
+    progress. A call is the scope of its own tool (`resolve.ResolvedCall`).
 
-    `left` collects, for a job, what of its call is left behind running when it is given up; `printed` takes what it
-    prints. `importing` says that a pack file is being imported: what is defined there is the file's, and not registered
-    by itself. What a source adds to `meta` stands in the `meta` of the call's result. `asked_by` is the source of the
-    outermost call: of a tool that a model's tool calls, the model. `ask` puts a question to whoever made the outermost
-    call, where that is not the person at the host: an MCP client that can ask its own user. `client` is that client.
-    `may_write` is False below a tool that only reads, where a model, a program or a client called it
-    without a yes.
+    `left` collects, for a job, what of its call is left behind running when it is given up;
+    `printed` takes what it prints. `importing` says that a pack file is being imported: what is
+    defined there is the file's, and not registered by itself. What a source adds to `meta` stands
+    in the `meta` of the call's result. `asked_by` is the source of the outermost call: of a tool
+    that a model's tool calls, the model. `ask` puts a question to whoever made the outermost call,
+    where that is not the person at the host: an MCP client that can ask its own user. `client` is
+    that client. `may_write` is False below a tool that only reads, where a model, a program or a
+    client called it without a yes. `guard` is told of each tool that is called inside,
+    and raises NotApproved where data must not leave by it.
     """
 
     toolbox: Any
     call: ToolCall | None = None
     spec: ToolSpec | None = None
+    meta: dict[str, Any] | None = None
+    asked_by: CallSource | None = None
     depth: int = 0
     progress: Callable[[float, float | None, str], None] | None = None
     left: list[Callable[[], bool]] | None = None
     printed: Callable[[str], None] | None = None
-    meta: dict[str, Any] | None = None
     importing: bool = False
-    asked_by: CallSource | None = None
     ask: Callable[[Question], Reply] | None = None
     client: CallClient | None = None
     may_write: bool = True
+    guard: Callable[[ToolSpec], None] | None = None
 
     def while_importing(self) -> Scope:
         """Return the same scope, marked as importing a pack file; without client and `meta`."""
-        return replace(self, importing=True, client=None, meta=None)
+        return Scope(
+            self.toolbox,
+            self.call,
+            self.spec,
+            depth=self.depth,
+            progress=self.progress,
+            left=self.left,
+            printed=self.printed,
+            importing=True,
+            asked_by=self.asked_by,
+            ask=self.ask,
+            may_write=self.may_write,
+            guard=self.guard,
+        )
 
 
 _scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)
@@ -101,7 +124,8 @@ leave: Callable[[Token[Scope | None]], None] = _scope.reset
 """Go back to the scope before `enter`."""
 
 cell: Callable[[], str] = _cell.get
-"""The id of the notebook cell that runs this code, or its execution count; "" outside of notebooks."""
+"""The id of the notebook cell that runs this code, or its execution count; "" outside of
+notebooks."""
 
 
 def enter_cell(name: str) -> None:
@@ -110,13 +134,15 @@ def enter_cell(name: str) -> None:
 
 
 def is_from_outside() -> bool:
-    """Whether a model, a REST client or an MCP client made the running call, directly or through another tool."""
+    """Whether a model, a REST client or an MCP client made the running call, directly or through
+    another tool."""
     here = _scope.get()
     return here is not None and here.asked_by in OUTSIDE
 
 
 def may_write() -> bool:
-    """Whether the running code may change something; False below a tool that others may only read by."""
+    """Whether the running code may change something; False below a tool that others may only read
+    by."""
     here = _scope.get()
     return here is None or here.may_write
 
@@ -141,7 +167,8 @@ def open_toolboxes() -> list[Any]:
 
 
 def require() -> Any:
-    """Return the current toolbox. Without one, open the default and keep it for the rest of the process."""
+    """Return the current toolbox. Without one, open the default and keep it for the rest of the
+    process."""
     box = toolbox()
     if box is None:
         import onetool_ipy
@@ -152,7 +179,8 @@ def require() -> Any:
 
 
 def kept(key: object, make: Callable[[], object]) -> Any:
-    """Return the value that this process keeps under a key for the rest of its life, made at the first request.
+    """Return the value that this process keeps under a key for the rest of its life, made at the
+    first request.
 
     For a worker process, in which nothing else keeps its toolbox.
     """
@@ -177,12 +205,14 @@ def closed(box: object) -> None:
 
 
 def wait_for_notebook(fn: Callable[..., object]) -> None:
-    """Remember a function that `@tool` marked before there was a toolbox; a notebook registers it when it loads us."""
+    """Remember a function that `@tool` marked before there was a toolbox; a notebook registers it
+    when it loads us."""
     _waiting.append(fn)
 
 
 def waiting_functions() -> list[Callable[..., Any]]:
-    """Return the functions that wait for a notebook, in the order of their marks, and forget them."""
+    """Return the functions that wait for a notebook, in the order of their marks, and forget
+    them."""
     functions = list(_waiting)
     _waiting.clear()
     return functions

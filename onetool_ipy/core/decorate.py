@@ -1,7 +1,8 @@
-"""`@tool`: marks a function as a tool and says what is known about it. Leaves the function unchanged.
+"""`@tool`: marks a function as a tool and says what is known about it. Leaves the function
+unchanged.
 
-In a notebook the mark also registers the function in the current toolbox: at once, or when the extension loads.
-Elsewhere the source that finds the function reads the mark.
+In a notebook the mark also registers the function in the current toolbox: at once, or when the
+extension loads. Elsewhere the source that finds the function reads the mark.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from onetool_ipy.core import current
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _ATTRIBUTE = "__onetool__"
+_READS = ("private", "public", "nothing")
 
 
 class Marks(NamedTuple):
     """What `@tool(...)` says about a function.
 
-    `cache_key` computes from a call's arguments what its result depends on; None means that it must not be reused.
-    `resource` is the address (or its template) under which MCP clients read what the tool gives; `prompt` makes it a
-    prompt for them. Both only read.
+    `cache_key` computes from a call's arguments what its result depends on; None means that it must
+    not be reused. `resource` is the address (or its template) under which MCP clients read what the
+    tool gives; `prompt` makes it a prompt for them. Both only read. `reads` (private, public or
+    nothing) and `sends` (a host, or nowhere) are its labels for the guard of `%ask`.
     """
 
     name: str = ""
@@ -38,9 +41,13 @@ class Marks(NamedTuple):
     examples: tuple[str, ...] = ()
     resource: str = ""
     prompt: bool = False
+    reads: str = ""
+    sends: str = ""
 
     def fields(self) -> Json:
         """The ToolSpec fields that these marks set."""
+        from onetool_ipy.core.tool import GuardFacts  # late: `@tool` alone needs none of it
+
         return {
             "description": self.description,
             "example": "\n".join(self.examples),
@@ -50,6 +57,7 @@ class Marks(NamedTuple):
             "timeout_s": self.timeout,
             "resource": self.resource,
             "prompt": self.prompt,
+            "guard": GuardFacts(self.reads, self.sends),
         }
 
 
@@ -68,6 +76,8 @@ def tool(
     examples: Sequence[str] | str = ...,
     resource: str = ...,
     prompt: bool = ...,
+    reads: str = ...,
+    sends: str = ...,
 ) -> Callable[[_F], _F]: ...
 def tool(
     fn: Any = None,
@@ -83,14 +93,23 @@ def tool(
     examples: Sequence[str] | str = (),
     resource: str = "",
     prompt: bool = False,
+    reads: str = "",
+    sends: str = "",
 ) -> Any:
-    """Make a function a tool: `@tool`, `@tool("geo.locate")` or `@tool(pack="geo", read_only=True)`."""
+    """Make a function a tool: `@tool`, `@tool("geo.locate")` or `@tool(pack="geo",
+    read_only=True)`."""
     if isinstance(fn, str):
         name, fn = fn, None
     if timeout is not None:
         is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
         if not is_number or not 0 < timeout < math.inf:
-            raise InvalidTool(f"timeout={values.safe_repr(timeout, 40)} is not a number of seconds above 0.")
+            raise InvalidTool(
+                f"timeout={values.safe_repr(timeout, 40)} is not a number of seconds above 0."
+            )
+    if reads not in ("", *_READS):
+        raise InvalidTool(f"reads={values.safe_repr(reads, 40)} is not one of {', '.join(_READS)}.")
+    if not isinstance(sends, str):
+        raise InvalidTool(f"sends={values.safe_repr(sends, 40)} is not a host, or 'nowhere'.")
     marks = Marks(
         name=name,
         pack=pack,
@@ -102,6 +121,8 @@ def tool(
         examples=(examples,) if isinstance(examples, str) else tuple(examples),
         resource=resource,
         prompt=prompt,
+        reads=reads,
+        sends=sends,
     )
     return _mark(fn, marks) if fn is not None else lambda function: _mark(function, marks)
 
@@ -131,7 +152,8 @@ def name_of(fn: Callable[..., object]) -> str:
     if not isinstance(name, str) or not name.isidentifier():
         label = values.safe_repr(fn, 80)
         raise InvalidTool(
-            f"{label} has no name of its own.", hint='Give the tool one: @tool("pack.name"); or ot.adopt(...)'
+            f"{label} has no name of its own.",
+            hint='Give the tool one: @tool("pack.name"); or ot.adopt(...)',
         )
     return name
 
@@ -143,7 +165,9 @@ def _mark(fn: _F, marks: Marks) -> _F:
         setattr(fn, _ATTRIBUTE, marks)
     except (AttributeError, TypeError) as exc:
         label = values.safe_repr(fn, 80)
-        raise InvalidTool(f"@tool cannot mark {label}.", hint="Wrap it in a function of your own.") from exc
+        raise InvalidTool(
+            f"@tool cannot mark {label}.", hint="Wrap it in a function of your own."
+        ) from exc
     here = current.scope()
     if here is not None and here.importing:
         return fn

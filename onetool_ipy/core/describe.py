@@ -1,9 +1,11 @@
-"""A Python function -> ToolSpec: its schema from annotations, its words from a Google-style docstring.
+"""A Python function -> ToolSpec: its schema from annotations, its words from a Google-style
+docstring.
 
-pydantic makes the schema of every type, and converts arguments to those types that JSON does not have (datetime, Path,
-Enum, dataclasses, models, tuples). It is imported with the first argument that is described, not at `%load_ext`. A type
-that pydantic does not know is checked by `isinstance`: only Python code can pass such an object. A docstring is read as
-far as possible; the rest of it is description.
+pydantic makes the schema of every type, and converts arguments to those types that JSON does not
+have (datetime, Path, Enum, dataclasses, models, tuples). It is imported with the first argument
+that is described, not at `%load_ext`. A type that pydantic does not know is checked by
+`isinstance`: only Python code can pass such an object. A docstring is read as far as possible; the
+rest of it is description.
 """
 
 from __future__ import annotations
@@ -33,7 +35,17 @@ _SECTIONS = {
     **dict.fromkeys(("returns", "return", "yields"), "returns"),
     **dict.fromkeys(("example", "examples"), "example"),
 }
-_OTHER = {"raises", "note", "notes", "see also", "todo", "warning", "warnings", "attributes", "references"}
+_OTHER = {
+    "raises",
+    "note",
+    "notes",
+    "see also",
+    "todo",
+    "warning",
+    "warnings",
+    "attributes",
+    "references",
+}
 _HEADER = re.compile(r"^(\w[\w ]*)::?\s*$")
 _INLINE = re.compile(r"^(returns|return|yields|example|examples):\s+(\S.*)$", re.IGNORECASE)
 _ARG = re.compile(r"^(\*{0,2}[\w.-]+)\s*+(?:\(.*?\)\s*+)?:(?:\s+(.*))?$")
@@ -45,7 +57,8 @@ _JSON_TYPES = (str, int, float, bool, None, type(None), list, dict, Any, object)
 _PLAIN_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 TypeSchema = Callable[[Any, str, Json], tuple[Json, Converter | None]]
-"""Gives the JSON Schema of an argument's type, and what converts its values; adds definitions to the last argument."""
+"""Gives the JSON Schema of an argument's type, and what converts its values; adds definitions to
+the last argument."""
 
 
 class Docstring(NamedTuple):
@@ -123,13 +136,17 @@ def from_function(
 ) -> ToolSpec:
     """Describe a function as a tool; these arguments replace what the function says of itself.
 
-    By default pydantic makes the schemas of types, as every call needs them. `written_type` is for lists.
+    By default pydantic makes the schemas of types, as every call needs them. `written_type` is for
+    lists.
     """
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError) as exc:
-        raise InvalidTool(f"'{name}': the arguments of {values.safe_repr(fn, 80)} are not known.") from exc
-    # The function whose code runs is that of a partial, the `__call__` of an object, else the function itself.
+        raise InvalidTool(
+            f"'{name}': the arguments of {values.safe_repr(fn, 80)} are not known."
+        ) from exc
+    # The function whose code runs is that of a partial, the `__call__` of an object, else the
+    # function itself.
     inner = fn
     while isinstance(inner, partial):
         inner = inner.func
@@ -171,7 +188,8 @@ def from_function(
 
 
 def _hints_of(fn: Callable[..., object]) -> Json:
-    """Return the annotations as types. An annotation that cannot be resolved counts as Any; the others still count."""
+    """Return the annotations as types. An annotation that cannot be resolved counts as Any; the
+    others still count."""
     try:
         return typing.get_type_hints(fn, include_extras=True)
     except Exception:  # noqa: BLE001 - a foreign annotation may name anything and raise anything
@@ -179,8 +197,11 @@ def _hints_of(fn: Callable[..., object]) -> Json:
     hints: dict[str, Any] = {}
     for name, annotation in getattr(inner, "__annotations__", {}).items():
         try:
-            is_text = isinstance(annotation, str)
-            hints[name] = eval(annotation, getattr(inner, "__globals__", {})) if is_text else annotation  # noqa: S307 - the author's own code
+            if isinstance(annotation, str):
+                # The annotation is the author's own code.
+                hints[name] = eval(annotation, getattr(inner, "__globals__", {}))  # noqa: S307
+            else:
+                hints[name] = annotation
         except Exception:  # noqa: BLE001 - as above
             hints[name] = Any
     return hints
@@ -190,12 +211,15 @@ def _doc(fn: Callable[..., object], inner: Callable[..., object]) -> str | None:
     """Return the docstring; for an object that of its `__call__`, else of its class."""
     if inspect.isroutine(fn) or inspect.isclass(fn):
         return inspect.getdoc(fn)
-    doc = inspect.getdoc(inner) if isinstance(inner, types.FunctionType | types.MethodType) else None
+    doc = (
+        inspect.getdoc(inner) if isinstance(inner, types.FunctionType | types.MethodType) else None
+    )
     return doc or (None if isinstance(fn, partial) else inspect.getdoc(type(fn)))
 
 
 def _runner(fn: Callable[..., object], signature: inspect.Signature) -> Callable[[Json], Any]:
-    """How to call the function with a dict: by keyword, unless it has positional-only or starred arguments."""
+    """How to call the function with a dict: by keyword, unless it has positional-only or starred
+    arguments."""
     kinds = {p.name: p.kind for p in signature.parameters.values()}
     order, positional_only = list(kinds), (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL)
     if not any(kind in positional_only for kind in kinds.values()):
@@ -209,9 +233,12 @@ def _runner(fn: Callable[..., object], signature: inspect.Signature) -> Callable
             if kind is _Param.VAR_POSITIONAL:
                 positional.extend(rest.pop(name, ()))
             elif kind in _BY_POSITION and by_position:
-                # An argument without a value must be passed too if a later one can be given by position only.
+                # An argument without a value must be passed too if a later one can be given by
+                # position only.
                 later = order[order.index(name) + 1 :]
-                by_position = name in rest or any(kinds[one] in positional_only and one in rest for one in later)
+                by_position = name in rest or any(
+                    kinds[one] in positional_only and one in rest for one in later
+                )
                 if by_position:
                     positional.append(rest.pop(name, signature.parameters[name].default))
         return fn(*positional, **rest)
@@ -220,7 +247,10 @@ def _runner(fn: Callable[..., object], signature: inspect.Signature) -> Callable
 
 
 def _schema(
-    signature: inspect.Signature, hints: Mapping[str, object], descriptions: Mapping[str, str], type_schema: TypeSchema
+    signature: inspect.Signature,
+    hints: Mapping[str, object],
+    descriptions: Mapping[str, str],
+    type_schema: TypeSchema,
 ) -> tuple[Json, dict[str, Converter]]:
     properties: Json = {}
     required: list[str] = []
@@ -292,13 +322,17 @@ def _is_json(hint: object) -> bool:
 
 
 def _supported(hint: Any, outer: tuple[Any, ...] = ()) -> Any:
-    """Return a type with each `typing.TypedDict` in it as one of typing_extensions: older Pythons' are refused."""
+    """Return a type with each `typing.TypedDict` in it as one of typing_extensions: older Pythons'
+    are refused."""
     if hint in outer:
         return dict
     if typing.is_typeddict(hint):
         from typing_extensions import TypedDict
 
-        fields = {name: _supported(inner, (*outer, hint)) for name, inner in typing.get_type_hints(hint).items()}
+        fields = {
+            name: _supported(inner, (*outer, hint))
+            for name, inner in typing.get_type_hints(hint).items()
+        }
         for name in hint.__optional_keys__:
             fields[name] = NotRequired[fields[name]]
         return TypedDict(hint.__name__, fields)  # type: ignore[operator]  # its fields are known at run time
@@ -311,8 +345,13 @@ def _supported(hint: Any, outer: tuple[Any, ...] = ()) -> Any:
 
 
 def _returned(hint: object) -> Json | None:
-    """The schema of what a function returns; None if that has no JSON form, or is one of our own classes."""
-    if str(getattr(hint, "__module__", "")).startswith("onetool_ipy.") or hint is None or hint is type(None):
+    """The schema of what a function returns; None if that has no JSON form, or is one of our own
+    classes."""
+    if (
+        str(getattr(hint, "__module__", "")).startswith("onetool_ipy.")
+        or hint is None
+        or hint is type(None)
+    ):
         return None
     from pydantic import TypeAdapter
 
@@ -324,7 +363,8 @@ def _returned(hint: object) -> Json | None:
 
 
 def written_type(hint: Any, name: str, defs: Json) -> tuple[Json, None]:
-    """The type of an argument as it is written, for a tool that is listed. No call is checked by it.
+    """The type of an argument as it is written, for a tool that is listed. No call is checked by
+    it.
 
     It knows the types that our own packs use. Anything else is shown by its name.
     """
@@ -341,14 +381,17 @@ def written_type(hint: Any, name: str, defs: Json) -> tuple[Json, None]:
 
 
 def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:
-    """The JSON Schema of a type by pydantic, and its converter; definitions it needs are added to `defs`."""
+    """The JSON Schema of a type by pydantic, and its converter; definitions it needs are added to
+    `defs`."""
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
     try:
         hint = _supported(hint)
         adapter: TypeAdapter[Any] = TypeAdapter(hint)
         schema = adapter.json_schema()
-        clash = any(key in defs and defs[key] != value for key, value in schema.get("$defs", {}).items())
+        clash = any(
+            key in defs and defs[key] != value for key, value in schema.get("$defs", {}).items()
+        )
         if clash:
             schema = adapter.json_schema(ref_template=f"#/$defs/{name}.{{model}}")
     except (PydanticSchemaGenerationError, PydanticUserError):
@@ -385,7 +428,8 @@ class _Typed:
         return self._adapter.validate_python(value)
 
     def accepts(self, value: object) -> bool:
-        # JSON is judged by the schema. The adapter may run code of the tool, which nobody has approved yet.
+        # JSON is judged by the schema. The adapter may run code of the tool, which nobody has
+        # approved yet.
         if values.is_json(value):
             return False
         self._adapter.validate_python(value, strict=True)
@@ -405,7 +449,9 @@ class _Class:
         try:
             return self._adapter.validate_python(value)
         except ValueError as exc:
-            raise TypeError(f"wants a {self._label or 'known type'}, got {values.safe_repr(value, 60)}") from exc
+            raise TypeError(
+                f"wants a {self._label or 'known type'}, got {values.safe_repr(value, 60)}"
+            ) from exc
 
     def accepts(self, value: object) -> bool:  # noqa: ARG002 - to_python will tell
         return True

@@ -1,4 +1,5 @@
-"""What is different between two values: tables by key, JSON by path, text by line. Pure; pandas is imported late.
+"""What is different between two values: tables by key, JSON by path, text by line. Pure; pandas is
+imported late.
 
 Two values are equal if they are written the same, with these rules:
 
@@ -12,7 +13,7 @@ Two values are equal if they are written the same, with these rules:
   without one that is obvious, by their place. Rows of a frame without a key are matched by the
   labels of its index.
 - Text that is JSON is compared as its data. Values that are not JSON are compared as the JSON they
-  are shown as.
+  are shown and stored as: there the keys 1 and "1" of an object are the same.
 """
 
 from __future__ import annotations
@@ -36,11 +37,26 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
 TOLERANCE = 1e-9
-_KEYS = ("id", "key", "uuid", "guid", "sku", "slug", "code", "name", "path", "url", "email", "date", "time")
+_KEYS = (
+    "id",
+    "key",
+    "uuid",
+    "guid",
+    "sku",
+    "slug",
+    "code",
+    "name",
+    "path",
+    "url",
+    "email",
+    "date",
+    "time",
+)
 _ENDINGS = ("_id", "_key", "_code", "id", "_name")
 _MAX_TEXT = 200 * 10**6
 _MAX_TEXT_LINES = 20_000
-"""Texts of more lines are compared as sets of lines; aligning them takes time that grows with the square."""
+"""Texts of more lines are compared as sets of lines; aligning them takes time that grows with the
+square."""
 _MAX_LEVELS = 100
 _MAX_WHOLE = 2**53
 """Beyond this a float is no longer one whole number, but some of them."""
@@ -75,10 +91,15 @@ def texts_of(old: object, new: object) -> tuple[str, str]:
     """
     texts = [_text(value) for value in (old, new)]
     kinds = {isinstance(value, str) for value in (old, new) if not is_missing(value)}
-    is_odd = any(isinstance(side, str) and (not side.strip() or side != side.strip()) for side in (old, new))
+    is_odd = any(
+        isinstance(side, str) and (not side.strip() or side != side.strip()) for side in (old, new)
+    )
     if len(kinds) > 1 or is_odd:
         sides = zip((old, new), texts, strict=True)
-        texts = [json.dumps(side, ensure_ascii=False) if isinstance(side, str) else text for side, text in sides]
+        texts = [
+            json.dumps(side, ensure_ascii=False) if isinstance(side, str) else text
+            for side, text in sides
+        ]
     return texts[0], texts[1]
 
 
@@ -94,7 +115,8 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What is different. `added` and `removed` have whole rows, `changed` has the old and new value of each cell.
+    """What is different. `added` and `removed` have whole rows, `changed` has the old and new value
+    of each cell.
 
     `columns` lists columns that were added, removed or have another type. `key` are the columns
     that rows were matched by; rows of tables without one were matched by their place, and `shared`
@@ -118,19 +140,29 @@ class Changes:
 
 
 def compare(before: Any, after: Any, key: Any = None, *, tolerance: float = TOLERANCE) -> Changes:
-    """Compare two values. Raises UsageProblem for a key that is missing or not unique, and for what is too large."""
+    """Compare two values. Raises UsageProblem for a key that is missing or not unique, and for what
+    is too large."""
     for side in (before, after):
         if isinstance(side, str) and len(side) > _MAX_TEXT:
             message = (
-                f"A text of {len(side) / 1e6:,.0f} MB is too large to compare; the limit is {_MAX_TEXT / 1e6:,.0f} MB."
+                f"A text of {len(side) / 1e6:,.0f} MB is too large to compare; the limit is"
+                f" {_MAX_TEXT / 1e6:,.0f} MB."
             )
-            raise UsageProblem(message, hint="Compare parts of it, or read it as a table: pd.read_csv(...).")
+            raise UsageProblem(
+                message, hint="Compare parts of it, or read it as a table: pd.read_csv(...)."
+            )
     try:
         return _compare(before, after, key, tolerance)
     except RecursionError:
         raise UsageProblem(
             "A value is nested too deep to be compared, or holds itself.",
             hint="Compare a part of them: ot.diff(a['x'], b['x']).",
+        ) from None
+    except UnicodeEncodeError as exc:
+        # pandas keeps the names of columns as UTF-8, and has no other way.
+        raise UsageProblem(
+            f"A column's name has a sign that is half of a character: {exc.object!r}.",
+            hint="Give the column another name first.",
         ) from None
     except MemoryError:
         hint = "Compare fewer columns or rows: ot.diff(a[names], b[names])."
@@ -163,12 +195,15 @@ def _plain(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is made of Python's own types for JSON. Raises RecursionError for one that is nested too deep."""
+    """Whether a value is made of Python's own types for JSON. Raises RecursionError for one that is
+    nested too deep."""
     level, is_plain = [value], True
     for _ in range(_MAX_LEVELS):
         # Each list or dict of a level is looked into once, however often it is there.
         containers = {id(part): part for part in level if type(part) in (list, dict)}
-        is_plain = is_plain and all(id(part) in containers or type(part) in _SCALARS for part in level)
+        is_plain = is_plain and all(
+            id(part) in containers or type(part) in _SCALARS for part in level
+        )
         if not containers:
             return is_plain
         level = []
@@ -179,7 +214,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def _tables(before: Any, after: Any, tolerance: float) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-    """Return two values as tables if both are tables or records, and nothing but their rows can differ."""
+    """Return two values as tables if both are tables or records, and nothing but their rows can
+    differ."""
     if is_frame(before) or is_frame(after):
         sides = (before, after)
         fits = all(is_frame(side) or isinstance(side, (list, dict)) for side in sides)
@@ -189,8 +225,14 @@ def _tables(before: Any, after: Any, tolerance: float) -> tuple[pd.DataFrame, pd
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return None
     # One list of records in an object is a table if all else in the object is equal.
-    lists = [name for name, value in before.items() if _is_records(value) and _is_records(after.get(name))]
-    if len(lists) != 1 or not _same(_without(before, lists[0]), _without(after, lists[0]), tolerance):
+    lists = [
+        name
+        for name, value in before.items()
+        if _is_records(value) and _is_records(after.get(name))
+    ]
+    if len(lists) != 1 or not _same(
+        _without(before, lists[0]), _without(after, lists[0]), tolerance
+    ):
         return None
     return _frames(before[lists[0]], after[lists[0]])
 
@@ -202,15 +244,34 @@ def _frames(before: list[Json], after: list[Json]) -> tuple[pd.DataFrame, pd.Dat
     rows = _flattened([*before, *after])
     if is_sparse(rows):
         raise UsageProblem(
-            f"The {len(rows):,} rows have too many different keys for a table: nearly all of it would be empty.",
+            f"The {len(rows):,} rows have too many different keys for a table: nearly all of it"
+            " would be empty.",
             hint="Compare a part of them.",
         )
     frames = []
     for side in (rows[: len(before)], rows[len(before) :]):
         names = dict.fromkeys(name for row in side for name in row)
         columns = {name: _column([row.get(name) for row in side]) for name in names}
-        frames.append(pd.DataFrame(columns, index=pd.RangeIndex(len(side))))
+        frames.append(_table(columns, pd.RangeIndex(len(side))))
     return frames[0], frames[1]
+
+
+def _table(columns: Mapping[Any, Any], index: pd.Index | None = None) -> pd.DataFrame:
+    """Return columns, in their order, as a frame."""
+    import pandas as pd
+
+    try:
+        return pd.DataFrame(dict(columns), index=index)
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, as in `"\\ud800"` of JSON, is no UTF-8. The text columns of
+        # pandas are.
+        cells = {name: pd.Series(list(each), dtype=object) for name, each in columns.items()}
+        return pd.DataFrame(cells)
+
+
+def _table_of(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> pd.DataFrame:
+    cells = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    return _table(cells)
 
 
 def _flattened(rows: list[Json]) -> list[Json]:
@@ -224,11 +285,19 @@ def _flattened(rows: list[Json]) -> list[Json]:
         return rows
     for name in names:
         cells: list[Any] = [row.get(name) for row in rows]
-        if not all(type(cell) is dict and cell and not any("." in key for key in cell) for cell in cells):
+        if not all(
+            type(cell) is dict and cell and not any("." in key for key in cell) for cell in cells
+        ):
             continue
-        inner = [{f"{name}.{key}": cell for key, cell in part.items()} for part in _flattened(cells)]
+        inner = [
+            {f"{name}.{key}": cell for key, cell in part.items()} for part in _flattened(cells)
+        ]
         rows = [
-            {key: cell for each in row for key, cell in (part.items() if each == name else ((each, row[each]),))}
+            {
+                key: cell
+                for each in row
+                for key, cell in (part.items() if each == name else ((each, row[each]),))
+            }
             for row, part in zip(rows, inner, strict=True)
         ]
     return rows
@@ -259,7 +328,9 @@ def _without(record: Json, name: str) -> Json:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any, tolerance: float) -> Changes:
+def _compare_tables(
+    before: pd.DataFrame, after: pd.DataFrame, key: Any, tolerance: float
+) -> Changes:
     import numpy as np
     import pandas as pd
 
@@ -288,40 +359,62 @@ def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any, toleran
         if len(where):
             has_change[where] = True
             # Cells of many columns go into one, so they are objects.
-            cells_by_column[name] = (where, *(pd.array(side.take(where)).astype(object) for side in (old, new)))
+            cells_by_column[name] = (
+                where,
+                *(pd.array(side.take(where)).astype(object) for side in (old, new)),
+            )
     added, removed = after[~is_old], before[is_gone]
-    key_columns = {name: after[name].array.take(kept) for name in names} or {"row": new_keys.take(kept)}
+    key_columns = {name: after[name].array.take(kept) for name in names} or {
+        "row": new_keys.take(kept)
+    }
     return Changes(
         kind="table",
         added=added,
         removed=removed,
         changed=_changed_cells(key_columns, cells_by_column),
         columns=_column_changes(before, after, shared if not len(kept) else cells_by_column),
-        rows=_changed_rows(added, removed, after.take(kept[has_change]), np.flatnonzero(has_change), cells_by_column),
+        rows=_changed_rows(
+            added,
+            removed,
+            after.take(kept[has_change]),
+            np.flatnonzero(has_change),
+            cells_by_column,
+        ),
         key=tuple(names),
         shared=shared,
     )
 
 
-def _with_whole_numbers(before: pd.DataFrame, after: pd.DataFrame, shared: Sequence[Any]) -> Sequence[pd.DataFrame]:
-    """Return two tables in which whole numbers that became floats beside a missing cell are whole numbers again."""
+def _with_whole_numbers(
+    before: pd.DataFrame, after: pd.DataFrame, shared: Sequence[Any]
+) -> Sequence[pd.DataFrame]:
+    """Return two tables in which whole numbers that became floats beside a missing cell are whole
+    numbers again."""
     names = [name for name in shared if "f" in {side[name].dtype.kind for side in (before, after)}]
     names = [name for name in names if _kind(before[name]) == _kind(after[name]) == "whole number"]
     sides = (before, after)
     return [side.astype(dict.fromkeys(names, "Int64")) for side in sides] if names else sides
 
 
-def _changed_cells(key_columns: Mapping[Any, Any], cells_by_column: Mapping[Any, Any]) -> pd.DataFrame:
+def _changed_cells(
+    key_columns: Mapping[Any, Any], cells_by_column: Mapping[Any, Any]
+) -> pd.DataFrame:
     """Return a row for each changed cell: its key, its column, the old and the new value."""
     import pandas as pd
 
     head = {name: _free(name, key_columns) for name in ("column", "old", "new")}
     parts = []
     for name, (where, old, new) in cells_by_column.items():
-        column = pd.Series([name] * len(where), dtype=object if not isinstance(name, str) else None)
+        label = [name] * len(where)
+        column = label if isinstance(name, str) else pd.Series(label, dtype=object)
         keys = {each: cells.take(where) for each, cells in key_columns.items()}
-        parts.append(pd.DataFrame({**keys, head["column"]: column, head["old"]: old, head["new"]: new}))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*key_columns, *head.values()])
+        columns = {**keys, head["column"]: column, head["old"]: old, head["new"]: new}
+        parts.append(_table(columns))
+    return (
+        pd.concat(parts, ignore_index=True)
+        if parts
+        else pd.DataFrame(columns=[*key_columns, *head.values()])
+    )
 
 
 def _free(name: str, taken: Collection[Any]) -> str:
@@ -331,8 +424,11 @@ def _free(name: str, taken: Collection[Any]) -> str:
     return name
 
 
-def _matching(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> tuple[list[Any], pd.Index, pd.Index]:
-    """Return the columns that rows are matched by, and the key of each row; no column means by place, or by the index.
+def _matching(
+    before: pd.DataFrame, after: pd.DataFrame, key: Any
+) -> tuple[list[Any], pd.Index, pd.Index]:
+    """Return the columns that rows are matched by, and the key of each row; no column means by
+    place, or by the index.
 
     Raises UsageProblem for a key that is missing or not unique.
     """
@@ -340,36 +436,50 @@ def _matching(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> tuple[list
     if key is None:
         shared = [name for name in before.columns if name in after.columns]
         likely = [name for word in _KEYS for name in shared if str(name).lower() == word]
-        likely += [name for ending in _ENDINGS for name in shared if str(name).lower().endswith(ending)]
-        names = [next((name for name in dict.fromkeys(likely) if _is_key(before[name], after[name])), None)]
+        likely += [
+            name for ending in _ENDINGS for name in shared if str(name).lower().endswith(ending)
+        ]
+        names = [
+            next(
+                (name for name in dict.fromkeys(likely) if _is_key(before[name], after[name])), None
+            )
+        ]
         names = [name for name in names if name is not None]
         return names, *(_keys_of(side, names) for side in sides)
     names = [key] if isinstance(key, str) or not isinstance(key, Sequence) else list(key)
     for name in names:
         if not isinstance(name, Hashable):
-            raise UsageProblem("The key is no name of a column.", hint="Write key='id' or key=['id', 'date'].")
+            raise UsageProblem(
+                "The key is no name of a column.", hint="Write key='id' or key=['id', 'date']."
+            )
         if any(name not in side.columns for side in sides):
             listed = ", ".join(str(each) for each in before.columns if each in after.columns)
             raise UsageProblem(
-                f"Both tables need a column '{name}'.", hint=f"Columns in both: {values.cut(listed, 200)}"
+                f"Both tables need a column '{name}'.",
+                hint=f"Columns in both: {values.cut(listed, 200)}",
             )
     try:
         keys = [_keys_of(side, names) for side in sides]
         is_unique = [side.is_unique for side in keys]
     except TypeError:
-        message = f"The column '{names[0]}' has lists or objects in it, which cannot identify a row."
+        message = (
+            f"The column '{names[0]}' has lists or objects in it, which cannot identify a row."
+        )
         raise UsageProblem(message, hint="Name a column of texts or numbers.") from None
     for label, side, index, unique in zip(("first", "second"), sides, keys, is_unique, strict=True):
         if not unique:
             row = side.loc[index.duplicated(), names].iloc[0].tolist()
             cell = ", ".join(f"{name}={value!r}" for name, value in zip(names, row, strict=True))
             hint = "Name more columns, such as key=['id', 'date']."
-            raise UsageProblem(f"The key is not unique: {cell} is in more than one row of the {label}.", hint=hint)
+            raise UsageProblem(
+                f"The key is not unique: {cell} is in more than one row of the {label}.", hint=hint
+            )
     return names, *keys
 
 
 def _is_key(old: pd.Series, new: pd.Series) -> bool:
-    """Whether a column identifies the rows of both tables: whole numbers, texts or times, each there once."""
+    """Whether a column identifies the rows of both tables: whole numbers, texts or times, each
+    there once."""
     for side in (old, new):
         if side.dtype.kind in "fb" or side.hasnans:
             return False
@@ -394,7 +504,8 @@ def _keys_of(side: pd.DataFrame, names: Sequence[Any]) -> pd.Index:
 def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
     """Return the places at which two arrays of pandas differ.
 
-    Most cells are equal, so the whole columns are compared as they are, and only what is left is looked at closely.
+    Most cells are equal, so the whole columns are compared as they are, and only what is left is
+    looked at closely.
     """
     import numpy as np
     import pandas as pd
@@ -407,7 +518,9 @@ def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
         places = np.flatnonzero(np.asarray(pd.array(old != new).fillna(True), dtype=bool))
         return places[~(old.take(places).isna() & new.take(places).isna())]
     pairs = zip(old.astype(object), new.astype(object), strict=True)
-    return np.flatnonzero(np.fromiter((not _same(a, b, tolerance) for a, b in pairs), bool, len(old)))
+    return np.flatnonzero(
+        np.fromiter((not _same(a, b, tolerance) for a, b in pairs), bool, len(old))
+    )
 
 
 def _changed_numbers(old: Any, new: Any, tolerance: float) -> Any:
@@ -432,7 +545,9 @@ def _changed_numbers(old: Any, new: Any, tolerance: float) -> Any:
             is_exact = (x == np.trunc(x)) & (y == np.trunc(y)) & (most <= _MAX_WHOLE)
             is_near = np.isfinite(gap) & (gap <= tolerance * most)
         differs[places] = is_exact | ~is_near
-    return np.flatnonzero(np.where(is_missing_old | is_missing_new, is_missing_old != is_missing_new, differs))
+    return np.flatnonzero(
+        np.where(is_missing_old | is_missing_new, is_missing_old != is_missing_new, differs)
+    )
 
 
 def _same(old: Any, new: Any, tolerance: float) -> bool:
@@ -440,15 +555,21 @@ def _same(old: Any, new: Any, tolerance: float) -> bool:
     if old is new or (is_missing(old) and is_missing(new)):
         return True
     if type(old).__module__ == "numpy" or type(new).__module__ == "numpy":
-        old, new = (side.tolist() if type(side).__module__ == "numpy" else side for side in (old, new))
+        old, new = (
+            side.tolist() if type(side).__module__ == "numpy" else side for side in (old, new)
+        )
     if isinstance(old, bool) or isinstance(new, bool):
         return isinstance(old, bool) and isinstance(new, bool) and old == new
     if isinstance(old, (int, float)) and isinstance(new, (int, float)):
         return _same_number(old, new, tolerance)
     if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
-        return len(old) == len(new) and all(_same(a, b, tolerance) for a, b in zip(old, new, strict=True))
+        return len(old) == len(new) and all(
+            _same(a, b, tolerance) for a, b in zip(old, new, strict=True)
+        )
     if isinstance(old, dict) and isinstance(new, dict):
-        return old.keys() == new.keys() and all(_same(old[name], new[name], tolerance) for name in old)
+        return old.keys() == new.keys() and all(
+            _same(old[name], new[name], tolerance) for name in old
+        )
     try:
         return bool(old == new)
     except (TypeError, ValueError):  # values that cannot be compared
@@ -466,57 +587,94 @@ def _same_number(old: float, new: float, tolerance: float) -> bool:
         return False
 
 
-def _column_changes(before: pd.DataFrame, after: pd.DataFrame, changed: Collection[Any]) -> pd.DataFrame:
-    """Return the columns that are new or gone, and those of the `changed` ones that have another type."""
-    import pandas as pd
+def _column_changes(
+    before: pd.DataFrame, after: pd.DataFrame, changed: Collection[Any]
+) -> pd.DataFrame:
+    """Return the columns that are new or gone, and those of the `changed` ones that have another
+    type."""
 
-    rows = [(name, "removed", _kind(before[name]), "") for name in before.columns if name not in after.columns]
+    rows = [
+        (name, "removed", _kind(before[name]), "")
+        for name in before.columns
+        if name not in after.columns
+    ]
     for name in after.columns:
         if name not in before.columns:
             rows.append((name, "added", "", _kind(after[name])))
         elif name in changed:
             old, new = _kind(before[name]), _kind(after[name])
-            if old != new and "empty" not in (old, new) and {old, new} != {"whole number", "number"}:
+            if (
+                old != new
+                and "empty" not in (old, new)
+                and {old, new} != {"whole number", "number"}
+            ):
                 rows.append((name, "retyped", old, new))
-    return pd.DataFrame(rows, columns=["column", "change", "old", "new"])
+    return _table_of(rows, ("column", "change", "old", "new"))
 
 
 def _kind(column: pd.Series) -> str:
     import pandas as pd
 
     kind = pd.api.types.infer_dtype(column, skipna=True)
-    words = {"string": "text", "integer": "whole number", "floating": "number", "mixed-integer-float": "number"}
+    words = {
+        "string": "text",
+        "integer": "whole number",
+        "floating": "number",
+        "mixed-integer-float": "number",
+    }
     # Whole numbers beside a missing cell became floats. Beyond 2**53 a float does not say which
     # number it was.
-    if kind == "floating" and column.dtype.kind == "f" and column.hasnans and (cells := column.dropna()).size:
-        return "whole number" if ((cells % 1 == 0) & (cells.abs() <= _MAX_WHOLE)).all() else "number"
+    if (
+        kind == "floating"
+        and column.dtype.kind == "f"
+        and column.hasnans
+        and (cells := column.dropna()).size
+    ):
+        return (
+            "whole number" if ((cells % 1 == 0) & (cells.abs() <= _MAX_WHOLE)).all() else "number"
+        )
     return str(words.get(kind, kind))
 
 
 def _changed_rows(
-    added: pd.DataFrame, removed: pd.DataFrame, changed: pd.DataFrame, places: Any, cells_by_column: Mapping[Any, Any]
+    added: pd.DataFrame,
+    removed: pd.DataFrame,
+    changed: pd.DataFrame,
+    places: Any,
+    cells_by_column: Mapping[Any, Any],
 ) -> pd.DataFrame:
-    """Return one table with only the rows that differ, and first how; a changed cell is a ChangedCell."""
+    """Return one table with only the rows that differ, and first how; a changed cell is a
+    ChangedCell."""
     import numpy as np
     import pandas as pd
 
     cells = changed.astype(dict.fromkeys(cells_by_column, object))
     for name, (where, old, new) in cells_by_column.items():
         column = cells[name].to_numpy(copy=True)
-        column[np.searchsorted(places, where)] = [ChangedCell.of(a, b) for a, b in zip(old, new, strict=True)]
+        column[np.searchsorted(places, where)] = [
+            ChangedCell.of(a, b) for a, b in zip(old, new, strict=True)
+        ]
         # Without the type pandas would make plain text of the cells.
         cells[name] = pd.Series(column, index=cells.index, dtype=object)
-    parts = {word: part for word, part in (("added", added), ("removed", removed), ("changed", cells)) if len(part)}
+    parts = {
+        word: part
+        for word, part in (("added", added), ("removed", removed), ("changed", cells))
+        if len(part)
+    }
     if not parts:
         return pd.DataFrame(columns=["change", *added.columns])
     columns = dict.fromkeys(name for part in parts.values() for name in part.columns)
-    # A column that is not of one type in all parts is one of objects, so that no whole number becomes a fraction.
+    # A column that is not of one type in all parts is one of objects, so that no whole number
+    # becomes a fraction.
     mixed = [
         name
         for name in columns
         if len({part[name].dtype if name in part.columns else None for part in parts.values()}) > 1
     ]
-    rows = pd.concat(part.astype({name: object for name in mixed if name in part.columns}) for part in parts.values())
+    rows = pd.concat(
+        part.astype({name: object for name in mixed if name in part.columns})
+        for part in parts.values()
+    )
     rows.insert(0, _free("change", columns), np.repeat([*parts], [*map(len, parts.values())]))
     return rows
 
@@ -542,14 +700,19 @@ def _compare_data(before: Any, after: Any, key: Any, tolerance: float) -> Change
     )
 
 
-def _walk(old: Any, new: Any, path: str, key: str | None, tolerance: float) -> Iterator[tuple[str, str, Any, Any]]:
+def _walk(
+    old: Any, new: Any, path: str, key: str | None, tolerance: float
+) -> Iterator[tuple[str, str, Any, Any]]:
     """Yield what differs: the word for it, its path, and the old and the new value."""
     waiting = [(path, old, new)]
     while waiting:
         path, old, new = waiting.pop()
         if isinstance(old, dict) and isinstance(new, dict):
             names = dict.fromkeys([*old, *new])
-            sides = [(_step(path, name), old.get(name, _ABSENT), new.get(name, _ABSENT)) for name in names]
+            sides = [
+                (_step(path, name), old.get(name, _ABSENT), new.get(name, _ABSENT))
+                for name in names
+            ]
         elif isinstance(old, list) and isinstance(new, list):
             sides = list(_items(old, new, path, key))
         else:
@@ -567,19 +730,23 @@ def _walk(old: Any, new: Any, path: str, key: str | None, tolerance: float) -> I
 
 
 def _step(path: str, name: str) -> str:
-    """Return the path of a key. A name that is no plain word is in brackets and quotes, so that no two look alike."""
+    """Return the path of a key. A name that is no plain word is in brackets and quotes, so that no
+    two look alike."""
     if _NAME.fullmatch(name) is None:
         return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
     return f"{path}.{name}" if path else name
 
 
-def _items(old: list[Any], new: list[Any], path: str, key: str | None) -> Iterator[tuple[str, Any, Any]]:
+def _items(
+    old: list[Any], new: list[Any], path: str, key: str | None
+) -> Iterator[tuple[str, Any, Any]]:
     """Pair the items of two lists: records by a key that both have, anything else by its place."""
     if _is_records(old) and _is_records(new):
         for name in dict.fromkeys([key, *_KEYS] if key else _KEYS):
             # Only texts and whole numbers identify a record.
             sides = [
-                {json.dumps(row[name]): row for row in side if type(row.get(name)) in (str, int)} for side in (old, new)
+                {json.dumps(row[name]): row for row in side if type(row.get(name)) in (str, int)}
+                for side in (old, new)
             ]
             if all(len(rows) == len(side) for rows, side in zip(sides, (old, new), strict=True)):
                 for value in dict.fromkeys([*sides[0], *sides[1]]):
@@ -613,11 +780,13 @@ def _compare_text(before: str, after: str) -> Changes:
             rows += [("removed", number, line) for number, line, _ in moved]
             rows += [("added", number, line) for number, _, line in moved]
     else:
-        for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        for tag, a, b, c, d in difflib.SequenceMatcher(
+            None, old, new, autojunk=False
+        ).get_opcodes():
             if tag != "equal":
                 rows += [("removed", number + 1, old[number]) for number in range(a, b)]
                 rows += [("added", number + 1, new[number]) for number in range(c, d)]
-    table = pd.DataFrame(rows, columns=["change", "line", "text"])
+    table = _table_of(rows, ("change", "line", "text"))
     return Changes(
         kind="text",
         added=table[table.change == "added"].drop(columns="change"),

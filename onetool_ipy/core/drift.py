@@ -1,4 +1,5 @@
-"""How a tool differs from what it was, in words. Pure: a tool is given as the JSON that `facts` makes of it.
+"""How a tool differs from what it was, in words. Pure: a tool is given as the JSON that `facts`
+makes of it.
 
 The lock file, `verify` and the questions about changed tools all use these words.
 """
@@ -39,7 +40,9 @@ def facts(spec: ToolSpec) -> Json:
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Say how a tool changed, a line for each change; nothing if it is the same tool."""
     was_reading, is_reading = bool(before.get("read_only")), bool(after.get("read_only"))
-    reading = "it is read-only now" if is_reading else "it was read-only, and may change something now"
+    reading = (
+        "it is read-only now" if is_reading else "it was read-only, and may change something now"
+    )
     lines = [
         *_argument_changes(_object(before.get("parameters")), _object(after.get("parameters"))),
         *([reading] if is_reading != was_reading else []),
@@ -63,14 +66,21 @@ def _argument_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> It
             yield f"the argument '{name}' is new, and {kind}"
             continue
         if (name in was_required) != (name in is_required):
-            yield f"the argument '{name}' " + ("became required" if name in is_required else "is no longer required")
+            yield f"the argument '{name}' " + (
+                "became required" if name in is_required else "is no longer required"
+            )
         yield from _schema_changes(name, _object(old[name]), _object(schema))
-    rest = [{key: value for key, value in side.items() if key not in (*_MAPS, *_WORDS)} for side in (before, after)]
+    rest = [
+        {key: value for key, value in side.items() if key not in (*_MAPS, *_WORDS)}
+        for side in (before, after)
+    ]
     if rest[0] != rest[1] or (was_required - old.keys()) != (is_required - new.keys()):
         yield "the rules for its arguments changed"
 
 
-def _schema_changes(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _schema_changes(
+    name: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[str]:
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
         if old == new and (key in before) == (key in after):
@@ -78,9 +88,19 @@ def _schema_changes(name: str, before: Mapping[str, Any], after: Mapping[str, An
         if key == "type":
             yield f"the argument '{name}' was {_text(old)}, is {_text(new)}"
         elif key == "enum" and isinstance(old, list) and isinstance(new, list):
-            gone, fresh = [each for each in old if each not in new], [each for each in new if each not in old]
-            words = [f"{', '.join(map(_text, part))} {verb}" for part, verb in ((gone, "gone"), (fresh, "new")) if part]
-            yield f"the choices of the argument '{name}' changed: {'; '.join(words) or 'another order'}"
+            gone, fresh = (
+                [each for each in old if each not in new],
+                [each for each in new if each not in old],
+            )
+            words = [
+                f"{', '.join(map(_text, part))} {verb}"
+                for part, verb in ((gone, "gone"), (fresh, "new"))
+                if part
+            ]
+            yield (
+                f"the choices of the argument '{name}' changed:"
+                f" {'; '.join(words) or 'another order'}"
+            )
         elif key in _WORDS:
             yield from _text_changes(f"the {key} of the argument '{name}'", old, new)
         else:
@@ -88,7 +108,8 @@ def _schema_changes(name: str, before: Mapping[str, Any], after: Mapping[str, An
 
 
 def _text_changes(what: str, before: object, after: object) -> Iterator[str]:
-    """Say that a text changed, with the lines that did: `- was` and `+ is`. Compares whole lines."""
+    """Say that a text changed, with the lines that did: `- was` and `+ is`. Compares whole
+    lines."""
     if before == after:
         return
     whole = [str(side or "").split("\n") for side in (before, after)]
@@ -126,5 +147,11 @@ def _names(value: object) -> set[str]:
 
 
 def _text(value: object) -> str:
-    text = value if isinstance(value, str) else "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    text = (
+        value
+        if isinstance(value, str)
+        else "nothing"
+        if value is None
+        else json.dumps(value, ensure_ascii=False)
+    )
     return values.cut(text, _MAX_VALUE)

@@ -1,4 +1,5 @@
-"""Run a resolved call, time it, record it, and return a ToolResult. Never raises for a tool's own fault.
+"""Run a resolved call, time it, record it, and return a ToolResult. Never raises for a tool's own
+fault.
 
 `resolve` has decided whether the call may run; nothing is asked again here. The steps are around
 the run, folded in order; each is a generator that sees the call before and the result after. A step
@@ -16,6 +17,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any
 from weakref import ref
 
@@ -37,9 +39,11 @@ from onetool_ipy.base.errors import CallCancelled, CallFailure, NotApproved, Too
 from onetool_ipy.base.interrupts import Abandoned, deferred, interrupt_in
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
+from onetool_ipy.core.lineage import HANDLE_LENGTH
 from onetool_ipy.core.resolve import Record, ResolvedCall, Step
 from onetool_ipy.core.result import CallSite, Failure, ToolResult, failure_of
 from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.tracing import is_traced
 
 SPAN_LOGGER = "onetool_ipy.span"
 MAX_DEPTH = 32
@@ -48,16 +52,20 @@ MAX_DEPTH = 32
 _MAX_VALUE = 200
 _LEAST_WAIT_S = 0.2
 _log = logging.getLogger("onetool_ipy.core")
+_spans = logging.getLogger(SPAN_LOGGER)
 
 _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 
 
 class Executor:
-    """Folds the steps around one run. `record` is called with every call at its end; it changes nothing.
+    """Runs calls, with the steps around each. `record` is called with every call at its end; it
+    changes nothing.
 
-    `switched` are the inner steps that are on now: their owner changes the list, and a call costs
-    nothing for one that is off. They may stand in for the tool, as a replay does. So one that
-    breaks is a failed call, and the tool does not run in its place.
+    `is_watched` says whether any of the `steps` is on: while none is, a call asks none of them.
+    `switched` are the inner steps that are on now: their owner changes the list. They may stand in
+    for the tool, as a replay does. So one that breaks is a failed call, and the tool does not run
+    in its place. `find_origin` is called with a call whose arguments may come from the results of
+    others, before the tool may change them.
 
     `is_write` says whether a call may change something, as far as its tool can be trusted.
 
@@ -70,7 +78,9 @@ class Executor:
         *,
         owner: object = None,
         steps: Sequence[Step] = (),
+        is_watched: Callable[[], bool] = lambda: True,
         switched: Sequence[Step] = (),
+        find_origin: Callable[[ResolvedCall], None] | None = None,
         record: Record | None = None,
         background: Background,
         tool_loop: Background,
@@ -84,42 +94,83 @@ class Executor:
         self._owner = owner
         self._site = CallSite((lambda: None) if owner is None else ref(owner), mask)
         self._steps = tuple(steps)
+        self._is_watched = is_watched if steps else _never
         self._switched = switched
+        self._find_origin = find_origin
         self._record = record
         self._mask = mask
         self._is_write = is_write
 
-    def call(self, resolved: ResolvedCall) -> ToolResult:
+    def call(self, call: ResolvedCall) -> ToolResult:
         """Run a call to its end."""
-        began = time.perf_counter()
+        began = perf_counter()
         entered: _Steps = []
+        result = None
         try:
-            result = self._enter(resolved, entered)
+            if (
+                call.failure is not None
+                or call.copier is not None
+                or call.args_size >= HANDLE_LENGTH
+                or self._switched
+                or self._is_watched()
+            ):
+                result = self._begin(call, entered)
             if result is None:
-                result = self._invoke(resolved)
+                try:
+                    spec, limit_s = call.spec, call.limit_s and call.left_s
+                    assert spec is not None
+                    # An async tool runs on its loop, which keeps the limit; a sync one needs a
+                    # thread for it.
+                    if limit_s is None or spec.is_async:
+                        value = self._direct(call, spec, limit_s)
+                    else:
+                        value = self.workers.run(
+                            partial(self._direct, call, spec, limit_s), limit_s
+                        )
+                    result = ToolResult(True, value, None, {})
+                except BaseException as exc:  # noqa: BLE001 - the one place where a tool's fault becomes data
+                    result = self._caught(call, exc)
         except BaseException:
-            self._leave(resolved, entered, _cancelled(resolved), began)
+            self._end(call, entered, _cancelled(call), began)
             raise
-        return self._leave(resolved, entered, result, began)
+        return self._end(call, entered, result, began)
 
-    async def acall(self, resolved: ResolvedCall) -> ToolResult:
+    async def acall(self, call: ResolvedCall) -> ToolResult:
         """Run a call to its end without blocking the event loop."""
-        began = time.perf_counter()
+        began = perf_counter()
         entered: _Steps = []
         try:
-            result = self._enter(resolved, entered)
+            result = self._begin(call, entered)
             if result is None:
-                result = await self._ainvoke(resolved)
+                try:
+                    result = ToolResult(True, await self._avalue(call), None, {})
+                except BaseException as exc:  # noqa: BLE001 - the same place, for async callers
+                    result = self._acaught(call, exc)
         except BaseException:
-            self._leave(resolved, entered, _cancelled(resolved), began)
+            self._end(call, entered, _cancelled(call), began)
             raise
-        return self._leave(resolved, entered, result, began)
+        return self._end(call, entered, result, began)
 
-    def _enter(self, resolved: ResolvedCall, entered: _Steps) -> ToolResult | None:
-        """Begin the steps. Returns the result of a call that a step answers, or that may not run."""
-        for step in (*self._steps, *self._switched) if self._switched else self._steps:
+    def _begin(self, call: ResolvedCall, entered: _Steps) -> ToolResult | None:
+        """Begin the steps that are on. Returns the result of a call that a step answers, or that
+        may not run."""
+        if self._find_origin is not None and (
+            call.copier is not None or call.args_size >= HANDLE_LENGTH
+        ):
             try:
-                running = step(resolved)
+                self._find_origin(call)
+            except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost the call
+                self._report("The origin of the arguments of '%s' is not known: %s", call, exc)
+        if self._switched or self._is_watched():
+            answer = self._enter_steps(call, entered)
+            if answer is not None:
+                return answer
+        return None if call.failure is None else self._failed(call, call.failure)
+
+    def _enter_steps(self, call: ResolvedCall, entered: _Steps) -> ToolResult | None:
+        for step in (*self._steps, *self._switched):
+            try:
+                running = step(call)
                 if running is None:
                     continue
                 next(running)
@@ -129,30 +180,37 @@ class Executor:
                     return ToolResult(answer.ok, answer.data, answer.error, dict(answer.meta))
             except Exception as exc:  # noqa: BLE001 - a step refuses the call, or breaks
                 if isinstance(exc, CallFailure) or step in self._switched:
-                    return self._failed(resolved, exc)
-                self._report("A step around '%s' failed: %s", resolved, exc)
+                    return self._failed(call, exc)
+                self._report("A step around '%s' failed: %s", call, exc)
             else:
                 entered.append(running)
-        return None if resolved.failure is None else self._failed(resolved, resolved.failure)
+        return None
 
-    def _leave(self, resolved: ResolvedCall, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
-        with deferred:
+    @deferred.during
+    def _end(
+        self, call: ResolvedCall, entered: _Steps, result: ToolResult, began: float
+    ) -> ToolResult:
+        """Stamp the result, pass it through the steps, and record the call."""
+        try:
             # `round(..., 3)` takes three times as long.
-            duration_ms = round((time.perf_counter() - began) * 1e6) / 1000
-            self._stamp(resolved, result, duration_ms)
+            duration_ms = round((perf_counter() - began) * 1e6) / 1000
+            self._stamp(call, result, duration_ms)
             try:
                 if entered:
-                    result = self._leave_steps(resolved, entered, result, duration_ms)
+                    result = self._leave_steps(call, entered, result, duration_ms)
             finally:
                 if self._record is not None:
                     try:
-                        self._record(resolved, result)
+                        self._record(call, result)
                     except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
-                        self._report("The call of '%s' could not be logged: %s", resolved, exc)
-        return result
+                        self._report("The call of '%s' could not be logged: %s", call, exc)
+            return result
+        finally:
+            if deferred.has_stop:
+                deferred.release()
 
     def _leave_steps(
-        self, resolved: ResolvedCall, entered: _Steps, result: ToolResult, duration_ms: float
+        self, call: ResolvedCall, entered: _Steps, result: ToolResult, duration_ms: float
     ) -> ToolResult:
         """Pass the result through the steps, the innermost first, and return it."""
         while entered:
@@ -163,81 +221,51 @@ class Executor:
                 if stop.value is not None:
                     result = stop.value
             except CallFailure as exc:
-                result = self._failed(resolved, exc)
+                result = self._failed(call, exc)
             except Exception as exc:  # noqa: BLE001 - a step that breaks must not cost the tool's result
-                self._report("A step around '%s' failed: %s", resolved, exc)
-            self._stamp(resolved, result, duration_ms)
+                self._report("A step around '%s' failed: %s", call, exc)
+            self._stamp(call, result, duration_ms)
         return result
 
-    def _report(self, message: str, resolved: ResolvedCall, exc: Exception) -> None:
+    def _report(self, message: str, call: ResolvedCall, exc: Exception) -> None:
         """Say in the log of this process what broke beside a call."""
         try:
             reason = self._mask(values.safe_repr(exc))
         except Exception:  # noqa: BLE001 - the masking itself is broken, so no text of the exception is safe
             reason = type(exc).__name__
-        _log.error(message, resolved.tool, reason)
+        _log.error(message, call.tool, reason)
 
-    def _stamp(self, resolved: ResolvedCall, result: ToolResult, duration_ms: float) -> None:
-        """Write the call into the result's `meta`, and connect the result to this toolbox, which stores its lines."""
-        call, meta = resolved.call, result.meta
-        meta["tool"] = resolved.tool
-        meta["call_id"] = call.id
-        meta["source"] = call.source
+    def _stamp(self, call: ResolvedCall, result: ToolResult, duration_ms: float) -> None:
+        """Write the call into the result's `meta`, and connect the result to this toolbox, which
+        stores its lines."""
+        meta = result.meta
+        meta["tool"] = call.tool
+        meta["call_id"], _, _, meta["source"] = call.call
         meta["duration_ms"] = duration_ms
-        if resolved.meta:
-            meta.update(resolved.meta)
+        if call.meta:
+            meta.update(call.meta)
         # The result is frozen for everyone but the executor.
-        object.__setattr__(result, "_site", self._site)
+        result.__dict__["_site"] = self._site
 
-    def _invoke(self, resolved: ResolvedCall) -> ToolResult:
-        try:
-            spec, limit_s = resolved.spec, resolved.limit_s and resolved.left_s
-            assert spec is not None
-            # An async tool runs on its loop, which keeps the limit; a sync one needs a thread for it.
-            if limit_s is None or spec.is_async:
-                return ToolResult(True, self._direct(resolved, spec, limit_s), None, {})
-            # A lambda would make cells of these variables, which every call pays for.
-            value = self.workers.run(partial(self._direct, resolved, spec, limit_s), limit_s)
-            return ToolResult(True, value, None, {})
-        except BaseException as exc:  # the one place where a tool's fault becomes data
-            if (stop := interrupt_in(exc)) is exc:
-                raise
-            if stop is not None:
-                raise stop from None
-            # Nobody cancels sync code: the tool raised this itself.
-            if is_cancellation(exc):
-                return self._failed(resolved, CallCancelled("The tool was cancelled."))
-            return self._failed(resolved, exc)
-
-    async def _ainvoke(self, resolved: ResolvedCall) -> ToolResult:
-        try:
-            return ToolResult(True, await self._avalue(resolved))
-        except (KeyboardInterrupt, GeneratorExit, Abandoned):
-            # This is Stop, or somebody closes this coroutine. What a tool raises comes as a `CarriedException`.
-            raise
-        except BaseException as exc:  # the same place, for async callers
-            if not is_cancellation(exc):
-                return self._failed(resolved, exc)
-            import asyncio
-
-            task = asyncio.current_task()
-            if task is not None and task.cancelling() > 0:
-                raise
-            return self._failed(resolved, CallCancelled("The tool was cancelled."))
-
-    async def _avalue(self, resolved: ResolvedCall) -> Any:
-        spec, limit_s = resolved.require(), resolved.left_s
+    async def _avalue(self, call: ResolvedCall) -> Any:
+        """Return what the tool gives: a sync one in a thread of its own, an async one on its
+        loop."""
+        spec, limit_s = call.require(), call.left_s
         if not spec.is_async:
-            return await self._in_worker(lambda: self._direct(resolved, spec, limit_s), limit_s)
-        token = current.enter(self._scope(resolved, spec))
+            return await self._in_worker(lambda: self._direct(call, spec, limit_s), limit_s)
+        call.toolbox = self._owner
+        self._nest(call, spec, current.scope())
+        token = current.enter(call)
         try:
-            args = self._convert(resolved, spec) if spec.function.converters else resolved.args
-            # A tool that limits itself is our own code: it ends when it is cancelled and raises nothing but exceptions.
-            # On the loop it needs no task of its own.
+            args = self._convert(call, spec) if spec.function.converters else call.args
+            # A tool that limits itself is our own code: it ends when it is cancelled and raises
+            # nothing but exceptions. On the loop it needs no task of its own.
             loop = self._loop_of(spec)
             if spec.limits_itself and loop.is_here():
                 return await run_to_completion(lambda: spec.run(args), limit_s)
-            running = loop.submit(lambda: run_to_completion(lambda: spec.run(args), limit_s), limit_s)
+            running = loop.submit(
+                lambda: run_to_completion(lambda: spec.run(args), limit_s), limit_s
+            )
             try:
                 return await loop.wait(running, limit_s)
             except BaseException:
@@ -246,11 +274,42 @@ class Executor:
         finally:
             current.leave(token)
 
-    def _direct(self, resolved: ResolvedCall, spec: ToolSpec, limit_s: float | None) -> Any:
+    def _caught(self, call: ResolvedCall, exc: BaseException) -> ToolResult:
+        """Return the failure that a tool's exception is. Raises what is a Stop."""
+        if (stop := interrupt_in(exc)) is exc:
+            raise exc
+        if stop is not None:
+            raise stop from None
+        # Nobody cancels sync code: the tool raised this itself.
+        if is_cancellation(exc):
+            return self._failed(call, CallCancelled("The tool was cancelled."))
+        return self._failed(call, exc)
+
+    def _acaught(self, call: ResolvedCall, exc: BaseException) -> ToolResult:
+        """Return the failure that a tool's exception is. Raises a Stop, or the cancellation of this
+        task.
+
+        What a tool raises comes as a `CarriedException`; GeneratorExit closes the caller.
+        """
+        if isinstance(exc, (KeyboardInterrupt, GeneratorExit, Abandoned)):
+            raise exc
+        if not is_cancellation(exc):
+            return self._failed(call, exc)
+        import asyncio
+
+        task = asyncio.current_task()
+        if task is not None and task.cancelling() > 0:
+            raise exc
+        return self._failed(call, CallCancelled("The tool was cancelled."))
+
+    def _direct(self, call: ResolvedCall, spec: ToolSpec, limit_s: float | None) -> Any:
         """Run the tool in this thread, and wait for it if it is async."""
-        token = current.enter(self._scope(resolved, spec))
+        call.toolbox = self._owner
+        if (outer := current.scope()) is not None or call.asked_by in current.OUTSIDE:
+            self._nest(call, spec, outer)
+        token = current.enter(call)
         try:
-            args = self._convert(resolved, spec) if spec.function.converters else resolved.args
+            args = self._convert(call, spec) if spec.function.converters else call.args
             if spec.is_async:
                 if limit_s is None and spec.http is not None:
                     return spec.http.send(args)
@@ -262,22 +321,28 @@ class Executor:
 
     def _finish(self, value: Any, limit_s: float | None) -> Any:
         """Run a generator or a coroutine that a sync tool returned to its end."""
-        return drain(value) if isinstance(value, Generator) else self._await(lambda: value, self.tool_loop, limit_s)
+        return (
+            drain(value)
+            if isinstance(value, Generator)
+            else self._await(lambda: value, self.tool_loop, limit_s)
+        )
 
-    def _convert(self, resolved: ResolvedCall, spec: ToolSpec) -> Json:
+    def _convert(self, call: ResolvedCall, spec: ToolSpec) -> Json:
         """Return the arguments as the tool's own types, which is code of the tool."""
-        if resolved.is_checked:
-            spec.checker.convert(resolved.args, spec.name, self._mask)
-        return resolved.args
+        if call.is_checked:
+            spec.checker.convert(call.args, spec.name, self._mask)
+        return call.args
 
     def _loop_of(self, spec: ToolSpec) -> Background:
-        """Return the loop of an async tool: connections of HTTP tools and to servers live on our own."""
+        """Return the loop of an async tool: connections of HTTP tools and to servers live on our
+        own."""
         return self.background if spec.http is not None or spec.server else self.tool_loop
 
     def _await(self, begin: Callable[[], object], loop: Background, limit_s: float | None) -> Any:
         if not loop.is_here():
             return loop.run(lambda: run_to_completion(begin, limit_s), limit_s)
-        # Sync code inside an async tool: the loop of that tool cannot wait for itself, so another one does.
+        # Sync code inside an async tool: the loop of that tool cannot wait for itself, so another
+        # one does.
         import asyncio
 
         return self.workers.run(lambda: asyncio.run(run_to_completion(begin, limit_s)), limit_s)
@@ -286,11 +351,14 @@ class Executor:
         import asyncio
 
         def run() -> Any:
-            # A future cannot hold StopIteration: it becomes RuntimeError, as Python makes of it in coroutines.
+            # A future cannot hold StopIteration: it becomes RuntimeError, as Python makes of it in
+            # coroutines.
             try:
                 return run_detached(work)
             except StopIteration as exc:
-                raise RuntimeError(f"The tool raised StopIteration: {values.safe_repr(exc.value, 80)}") from exc
+                raise RuntimeError(
+                    f"The tool raised StopIteration: {values.safe_repr(exc.value, 80)}"
+                ) from exc
 
         self.workers.require_room()
         task = self.workers.submit(run)
@@ -301,7 +369,8 @@ class Executor:
             with deferred:
                 if not task.future.done():
                     outer = asyncio.wrap_future(task.future)
-                    # Somebody must take the exception of an abandoned call, or asyncio prints it with all its frames.
+                    # Somebody must take the exception of an abandoned call, or asyncio prints it
+                    # with all its frames.
                     outer.add_done_callback(lambda future: future.cancelled() or future.exception())
             while outer is not None and not outer.done() and (left_s is None or left_s > 0):
                 await asyncio.wait({outer}, timeout=left_s)
@@ -313,8 +382,9 @@ class Executor:
             _left_behind(task.is_alive)
             raise
         if outer is None:
-            # A quick tool has ended when its thread is known to have started. To wait for its future on the loop would
-            # cost more than the tool; one turn of the loop lets other tasks run, and a cancellation arrive.
+            # A quick tool has ended when its thread is known to have started. To wait for its
+            # future on the loop would cost more than the tool; one turn of the loop lets other
+            # tasks run, and a cancellation arrive.
             await asyncio.sleep(0)
             return task.future.result()
         if outer.done():
@@ -322,57 +392,66 @@ class Executor:
         self.workers.abandon(task)
         raise timed_out(limit_s)
 
-    def _scope(self, resolved: ResolvedCall, spec: ToolSpec) -> current.Scope:
-        outer, call, meta = current.scope(), resolved.call, resolved.meta
+    def _nest(self, call: ResolvedCall, spec: ToolSpec, outer: current.Scope | None) -> None:
+        """Make a call the scope of its tool, inside the scope of now. Raises what forbids that."""
         if outer is None:
-            here = current.Scope(self._owner, call, spec, 1, resolved.heard, None, None, meta, False, call.source)
-            if call.source in current.OUTSIDE:
-                here.may_write = resolved.has_yes or self._is_write(spec, resolved.args)
-            return here
+            if call.asked_by in current.OUTSIDE:
+                call.may_write = call.has_yes or self._is_write(spec, call.args)
+            return
         require_wanted()
         if outer.depth >= MAX_DEPTH:
             raise TooDeep(
-                f"'{spec.name}' was called {MAX_DEPTH} tools deep.", hint="Does a tool call itself without end?"
+                f"'{spec.name}' was called {MAX_DEPTH} tools deep.",
+                hint="Does a tool call itself without end?",
             )
-        return current.Scope(
-            *(self._owner, call, spec, outer.depth + 1, outer.progress, outer.left, outer.printed, meta),
-            asked_by=outer.asked_by or call.source,
-            ask=outer.ask,
-            client=outer.client,
-            may_write=self._may_write(resolved, spec, outer),
-        )
+        if outer.guard is not None:
+            outer.guard(spec)
+        call.guard = call.guard or outer.guard
+        call.depth = outer.depth + 1
+        call.progress, call.left, call.printed = outer.progress, outer.left, outer.printed
+        call.asked_by = outer.asked_by or call.call.source
+        call.ask, call.client = outer.ask, outer.client
+        call.may_write = self._may_write(call, spec, outer)
 
-    def _may_write(self, resolved: ResolvedCall, spec: ToolSpec, outer: current.Scope) -> bool:
-        """Whether a tool inside a scope may change something. Raises NotApproved if it would and may not."""
-        # Whoever is not the user calls a tool that writes only with a yes, so an outermost one has it.
+    def _may_write(self, call: ResolvedCall, spec: ToolSpec, outer: current.Scope) -> bool:
+        """Whether a tool inside a scope may change something. Raises NotApproved if it would and
+        may not."""
+        # Whoever is not the user calls a tool that writes only with a yes, so an outermost one has
+        # it.
         is_outermost = outer.asked_by is None
-        if resolved.has_yes or (outer.may_write and not is_outermost):
+        if call.has_yes or (outer.may_write and not is_outermost):
             return True
-        is_write = self._is_write(spec, resolved.args)
+        is_write = self._is_write(spec, call.args)
         if is_outermost:
-            return is_write or resolved.call.source not in current.OUTSIDE
+            return is_write or call.call.source not in current.OUTSIDE
         if is_write:
             caller = "A program" if outer.spec is None else f"'{outer.spec.name}'"
             raise NotApproved(
-                f"'{spec.name}' may change something, and was not run: {caller} called it, and nobody allowed that.",
-                hint="Do not declare the tool that calls it read-only. Then a yes to it is for both.",
+                f"'{spec.name}' may change something, and was not run: {caller} called it, and"
+                " nobody allowed that.",
+                hint=(
+                    "Do not declare the tool that calls it read-only. Then a yes to it is for both."
+                ),
             )
         return False
 
-    def _failed(self, resolved: ResolvedCall, exc: BaseException) -> ToolResult:
+    def _failed(self, call: ResolvedCall, exc: BaseException) -> ToolResult:
         if type(exc) is CarriedException:
             exc = exc.inner
-        if type(exc) is DeadlineExceeded and resolved.spec is not None:
-            exc = exc.of(resolved.tool, resolved.limit_s or resolved.spec.timeout_s)
+        if type(exc) is DeadlineExceeded and call.spec is not None:
+            exc = exc.of(call.tool, call.limit_s or call.spec.timeout_s)
         try:
-            return ToolResult(False, error=failure_of(exc, resolved.tool, self._mask))
+            return ToolResult(False, error=failure_of(exc, call.tool, self._mask))
         except Exception as fault:  # noqa: BLE001 - without masking no text of the tool's exception is safe
-            self._report("The failure of '%s' could not be masked: %s", resolved, fault)
-            return ToolResult(False, error=Failure("execution_error", type(exc).__name__, resolved.tool))
+            self._report("The failure of '%s' could not be masked: %s", call, fault)
+            return ToolResult(
+                False, error=Failure("execution_error", type(exc).__name__, call.tool)
+            )
 
 
 class CallIds:
-    """Ids for calls: unique across processes, increasing within one; safe in threads and after a fork."""
+    """Ids for calls: unique across processes, increasing within one; safe in threads and after a
+    fork."""
 
     __slots__ = ("__weakref__", "_count", "_head")
 
@@ -390,10 +469,18 @@ class CallIds:
         self._count = itertools.count(10_000_000)
 
 
+def is_watched() -> bool:
+    """Whether a call makes a span: a record on the logger of spans, or one of OpenTelemetry."""
+    # The level alone says no for nearly every call, at a tenth of the cost.
+    return (_spans.level <= logging.INFO and _spans.isEnabledFor(logging.INFO)) or is_traced()
+
+
 def span(mask: Callable[[str], str]) -> Step:
-    """One record per call on logger `onetool_ipy.span`: the tool's name, its arguments, duration and outcome."""
-    logger = logging.getLogger(SPAN_LOGGER)
-    # A level of its own keeps the arguments of calls out of the root logger's output. A level that the user set stays.
+    """One record per call on logger `onetool_ipy.span`: the tool's name, its arguments, duration
+    and outcome."""
+    logger = _spans
+    # A level of its own keeps the arguments of calls out of the root logger's output. A level that
+    # the user set stays.
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)
 
@@ -441,5 +528,9 @@ def _left_behind(is_alive: Callable[[], bool]) -> None:
         scope.left.append(is_alive)
 
 
-def _cancelled(resolved: ResolvedCall) -> ToolResult:
-    return ToolResult(False, error=Failure.of(CallCancelled("Stopped."), resolved.tool))
+def _cancelled(call: ResolvedCall) -> ToolResult:
+    return ToolResult(False, error=Failure.of(CallCancelled("Stopped."), call.tool))
+
+
+def _never() -> bool:
+    return False

@@ -1,8 +1,8 @@
 """Job: a call that runs in the background, with its state, progress, result and cancel.
 
-A job runs on the background event loop, so Stop and a closed cell do not touch it; a sync tool runs in a worker from
-there. Cancelling a job abandons its call as a time limit would. `Jobs` numbers the jobs of a toolbox and keeps the
-newest; a host may listen to each of them from before it begins.
+A job runs on the background event loop, so Stop and a closed cell do not touch it; a sync tool runs
+in a worker from there. Cancelling a job abandons its call as a time limit would. `Jobs` numbers the
+jobs of a toolbox and keeps the newest; a host may listen to each of them from before it begins.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ class Job:
         except CancelledError:
             return self._stopped()
         except TimeoutError:
-            raise TimeoutError(f"The job '{self.call.name}' is still running after {timeout or 0:g} s.") from None
+            raise TimeoutError(
+                f"The job '{self.call.name}' is still running after {timeout or 0:g} s."
+            ) from None
         return result
 
     def cancel(self) -> bool:
@@ -138,10 +140,13 @@ class Job:
         self._status = "running"
         outer = current.scope()
         box, depth = (outer.toolbox, outer.depth) if outer is not None else (None, 0)
-        here = current.Scope(box, depth=depth, progress=self._heard, left=self._left, printed=self._printed)
+        here = current.Scope(
+            box, depth=depth, progress=self._heard, left=self._left, printed=self._printed
+        )
         if outer is not None:
             # A job of a model's tool is the model's.
             here.asked_by, here.may_write = outer.asked_by, outer.may_write
+            here.guard = outer.guard
         token = current.enter(here)
         try:
             result = await self._executor.acall(resolved)
@@ -165,7 +170,8 @@ class Job:
         return True
 
     async def _tell_elsewhere(self) -> None:
-        """Tell the listener about the end from a thread: showing a result takes time, and the loop must not wait."""
+        """Tell the listener about the end from a thread: showing a result takes time, and the loop
+        must not wait."""
         import asyncio
 
         await asyncio.wrap_future(self._executor.workers.submit(self.tell).future)
@@ -210,7 +216,13 @@ class Jobs:
         self._known: dict[int, Job] = {}
         self._last = 0
 
-    def start(self, executor: Executor, resolved: ResolvedCall, *, notify: Callable[[Job], None] | None = None) -> Job:
+    def start(
+        self,
+        executor: Executor,
+        resolved: ResolvedCall,
+        *,
+        notify: Callable[[Job], None] | None = None,
+    ) -> Job:
         """Start a job."""
         self._last += 1
         listener = self._listen(resolved.call) if notify is None else None
@@ -220,7 +232,8 @@ class Jobs:
         job = Job(executor, resolved, notify=notify, printed=printed, number=self._last)
         self._known[job.number] = job
         self._forget()
-        # Also a job that has ended already: its own report comes from another thread, and may come after the cell.
+        # Also a job that has ended already: its own report comes from another thread, and may come
+        # after the cell.
         if listener is not None:
             listener.told(job)
         return job

@@ -1,13 +1,14 @@
 """Lineage: which results the arguments of a call came from, by the identity of the objects.
 
-An argument comes from a result if it is that result, its data, its frame, a list or dict inside it, or its handle. Text
-and numbers come from nowhere: equal ones are the same object by chance. Results are remembered when their call ends.
-They are looked through only when a later call is given a list or dict that is not a whole result, so a call with plain
-arguments, and one that is given a whole result, pay nothing that grows with their size.
+An argument comes from a result if it is that result, its data, its frame, a list or dict inside it,
+or its handle. Text and numbers come from nowhere: equal ones are the same object by chance. Results
+are remembered when their call ends. They are looked through only when a later call is given a list
+or dict that is not a whole result, so a call with plain arguments, and one that is given a whole
+result, pay nothing that grows with their size.
 
-A list or dict cannot be held weakly, and the `id` of a freed one is used again. So small results are held, the newest
-ones, up to a limit; a large result is known only as long as somebody else holds it, and only by itself, not by the rows
-inside it.
+A list or dict cannot be held weakly, and the `id` of a freed one is used again. So small results
+are held, the newest ones, up to a limit; a large result is known only as long as somebody else
+holds it, and only by itself, not by the rows inside it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ ATTRS = "onetool"
 Inputs = tuple[tuple[str, str], ...]
 """Arguments and the ids of the calls whose results they came from."""
 
+HANDLE_LENGTH = 12
+"""How long the text of a handle is: a shorter text comes from no stored result."""
+
 _NUMBERS = frozenset((int, float, bool, type(None)))
 _PLAIN = _NUMBERS | {str, bytes}
 _CONTAINERS = frozenset((list, dict, tuple))
@@ -40,7 +44,6 @@ _PART_SIZE = 40
 _MAX_HELD = 300
 _MAX_PARTS = 20_000
 _MAX_INPUTS = 50
-_HANDLE_LENGTH = 12
 
 _Owner = tuple[str, object]
 """The id of a call, and the object that it gave or a weak reference to it."""
@@ -48,7 +51,8 @@ _Owner = tuple[str, object]
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """A result that is held, with what was found inside it once somebody looked; or copies that a tool was lent.
+    """A result that is held, with what was found inside it once somebody looked; or copies that a
+    tool was lent.
 
     `copies` has a copy for the `id` of each original.
     """
@@ -78,20 +82,24 @@ class Lineage:
         self._owners: dict[int, _Owner] = {}
         forks.register(self)
 
-    def step(self, resolved: ResolvedCall) -> None:
-        """The executor's step: find out where the arguments came from, before the tool may change them."""
-        copier = resolved.copier
-        # Without a list or dict, and with less text than a handle has, nothing can have come from a result.
-        if (copier is None and resolved.args_size < _HANDLE_LENGTH) or resolved.failure is not None:
+    def begin(self, resolved: ResolvedCall) -> None:
+        """Find out where the arguments came from, before the tool may change them.
+
+        Without a list or dict, and with less text than a handle has, nothing can have come from a
+        result.
+        """
+        if resolved.failure is not None:
             return
-        args = resolved.call.args
+        copier, args = resolved.copier, resolved.call.args
         # A program has named those of its own calls: it hands on copies, which are not known here.
         inputs = [
             *resolved.inputs,
             *(
                 (name, call_id)
                 for name, value in args.items()
-                if type(value) is str and len(value) == _HANDLE_LENGTH and (call_id := self._find_handle(value))
+                if type(value) is str
+                and len(value) == HANDLE_LENGTH
+                and (call_id := self._find_handle(value))
             ),
         ]
         if copier is not None:
@@ -101,7 +109,8 @@ class Lineage:
             if is_known or copier.others:
                 inputs += self._inputs(args)
             if is_known:
-                # The tool gets copies. While it runs they have the same origin, for the calls that it makes with them.
+                # The tool gets copies. While it runs they have the same origin, for the calls that
+                # it makes with them.
                 resolved.lent = _Held(resolved.call.id, copies=copier.copies)
                 with self._lock:
                     self._unread.append(resolved.lent)
@@ -117,7 +126,8 @@ class Lineage:
             self.remember(resolved.call.id, result.data, size, holder=result)
 
     def remember(self, call_id: str, data: object, size: int, *, holder: object = None) -> None:
-        """Remember a value that a call gave. A large list is known for as long as its `holder` lives."""
+        """Remember a value that a call gave. A large list is known for as long as its `holder`
+        lives."""
         kind = type(data)
         if kind is str and size <= _MAX_SIZE:
             # Text has no origin, but two texts can be compared.
@@ -137,9 +147,10 @@ class Lineage:
                 self._hold(held)
 
     def call_of(self, value: object) -> str:
-        """Return the id of the call whose result a value is, or is a part of; "" if that is not known."""
+        """Return the id of the call whose result a value is, or is a part of; "" if that is not
+        known."""
         if isinstance(value, str):
-            return self._find_handle(value) if len(value) == _HANDLE_LENGTH else ""
+            return self._find_handle(value) if len(value) == HANDLE_LENGTH else ""
         self._read_all()
         return self._owner(value)
 
@@ -150,14 +161,20 @@ class Lineage:
             held, owners = tuple(self._held), self._owners.copy().values()
         data = next((each.data for each in reversed(held) if each.call_id == call_id), None)
         if data is None:
-            references = (each for owner, each in owners if owner == call_id and isinstance(each, weakref.ref))
-            data = next((live for reference in references if (live := reference()) is not None), None)
+            references = (
+                each for owner, each in owners if owner == call_id and isinstance(each, weakref.ref)
+            )
+            data = next(
+                (live for reference in references if (live := reference()) is not None), None
+            )
         return data.data if isinstance(data, ToolResult) else data
 
     def calls(self) -> set[str]:
         """Return the ids of the calls whose results are known here."""
         with self._lock:
-            return {held.call_id for held in self._held} | {owner[0] for owner in self._owners.copy().values()}
+            return {held.call_id for held in self._held} | {
+                owner[0] for owner in self._owners.copy().values()
+            }
 
     def clear(self) -> None:
         """Let go of all results."""
@@ -168,7 +185,8 @@ class Lineage:
             self._total = 0
 
     def after_fork(self) -> None:
-        """Take a lock of our own. Another thread of the parent may have been about to change the total."""
+        """Take a lock of our own. Another thread of the parent may have been about to change the
+        total."""
         self._lock = threading.RLock()
         self._total = sum(held.size for held in self._held)
 
@@ -265,7 +283,8 @@ class Lineage:
         self._total += more
 
     def _watch(self, call_id: str, data: object, holder: object) -> None:
-        """Know an object for as long as its holder lives: itself, or the result that it is the data of."""
+        """Know an object for as long as its holder lives: itself, or the result that it is the data
+        of."""
         key = id(data)
         try:
             reference = weakref.ref(holder, lambda _: self._owners.pop(key, None))
@@ -277,5 +296,7 @@ class Lineage:
 def _inside(value: Any) -> Collection[object]:
     """Return what stands inside a list, a dict or a tuple."""
     kind = type(value)
-    inside: Collection[object] = value.values() if kind is dict else value if kind in _CONTAINERS else ()
+    inside: Collection[object] = (
+        value.values() if kind is dict else value if kind in _CONTAINERS else ()
+    )
     return inside

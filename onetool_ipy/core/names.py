@@ -18,13 +18,16 @@ PROGRAM = "program"
 """What a program is called in the call log. Its calls have its id as their parent."""
 
 NOT_TOOLS = frozenset((ASK, PROGRAM))
-"""Rows of the call log that are no calls of a tool: they do not count as such, and are not called again."""
+"""Rows of the call log that are no calls of a tool: they do not count as such, and are not called
+again."""
 
 BARE_PACK = "config"
-"""The pack of definitions that were written without a dot; they are found by their bare name too."""
+"""The pack of definitions that were written without a dot; they are found by their bare name
+too."""
 
 FOR_PEOPLE = frozenset(("ot.map", "ot.refresh"))
-"""Tools that models and clients are not told of and may not call: they call any other tool, past an allow-list."""
+"""Tools that models and clients are not told of and may not call: they call any other tool, past an
+allow-list."""
 
 WRITING = {"ot.stats": "output"}
 """Tools that only read, unless they are given this argument."""
@@ -57,7 +60,8 @@ def canonical(name: object, *, pack: str = BARE_PACK) -> str:
 
 
 def allowed(name: str, allow: Sequence[str] | None) -> bool:
-    """Whether an allow-list lets a canonical name through. None lets all through, an empty list none."""
+    """Whether an allow-list lets a canonical name through. None lets all through, an empty list
+    none."""
     if allow is None:
         return True
     pack, _, tail = name.partition(".")
@@ -67,7 +71,8 @@ def allowed(name: str, allow: Sequence[str] | None) -> bool:
 
 
 def wire_names(names: Iterable[str]) -> dict[str, str]:
-    """Return canonical name -> the name that models see: `[A-Za-z0-9_-]`, at most 63 characters, all different."""
+    """Return canonical name -> the name that models see: `[A-Za-z0-9_-]`, at most 63 characters,
+    all different."""
     choices = list(dict.fromkeys(names))
     full = {name: _plain(name) for name in choices}
     wire = dict(full)
@@ -76,7 +81,11 @@ def wire_names(names: Iterable[str]) -> dict[str, str]:
     wire.update({name: short for name, short in bare.items() if others[short] == 1})
     while True:
         counts = Counter(wire.values())
-        odd = [n for n, w in wire.items() if len(w) > _MAX_WIRE or (counts[w] > 1 and w != _hashed(n, full[n]))]
+        odd = [
+            n
+            for n, w in wire.items()
+            if len(w) > _MAX_WIRE or (counts[w] > 1 and w != _hashed(n, full[n]))
+        ]
         if not odd:
             return wire
         for name in odd:

@@ -1,13 +1,14 @@
 """Tools by canonical name, from all sources. Owns uniqueness; knows nothing of how a tool runs.
 
-Sources are read in order: the first keeps a name, a later one becomes a Problem. The tools of this session are the
-last source; they stay when the rest is read again. A look-up reads one index, which is replaced as a whole. The lock
-is for those who build the index, so that no registration is lost.
+Sources are read in order: the first keeps a name, a later one becomes a Problem. The tools of this
+session are the last source; they stay when the rest is read again. A look-up reads one index, which
+is replaced as a whole. The lock is for those who build the index, so that no registration is lost.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,7 +30,8 @@ _log = logging.getLogger("onetool_ipy.core")
 
 
 class SessionTools:
-    """The tools registered in this session, by cells and by `registry.register`; outlives a reload."""
+    """The tools registered in this session, by cells and by `registry.register`; outlives a
+    reload."""
 
     def __init__(self) -> None:
         self.specs: dict[str, ToolSpec] = {}
@@ -39,14 +41,18 @@ class SessionTools:
 
     def problems(self) -> Iterable[Problem]:
         undescribed = [spec.name for spec in self.tools() if spec.description == spec.short_name]
-        return [Problem(name, "has no docstring.", "Describe it in a docstring.") for name in undescribed]
+        return [
+            Problem(name, "has no docstring.", "Describe it in a docstring.")
+            for name in undescribed
+        ]
 
     def refresh(self) -> bool:
         return False
 
 
 class _Index(NamedTuple):
-    """The tables for look-ups: tools by each of their names, in order of registration, and by pack."""
+    """The tables for look-ups: tools by each of their names, in order of registration, and by
+    pack."""
 
     ordered: dict[str, ToolSpec]
     packs: dict[str, list[ToolSpec]]
@@ -58,7 +64,8 @@ class _Index(NamedTuple):
 class Registry:
     """All tools of a toolbox: `get` by name in one dict access, `list` in order of registration.
 
-    `generation` counts how often the index was built: what was found out about a tool holds as long as it is the same.
+    `generation` is another number whenever the index was built or may have to be: what was found
+    out about a tool holds as long as it is the same.
     """
 
     def __init__(
@@ -84,7 +91,8 @@ class Registry:
         self._recommended = recommended
         # The first tools are no change, so nobody is told of them.
         self._changed: Callable[[], None] | None = None
-        self.generation = 0
+        self._generations = itertools.count()
+        self.generation = next(self._generations)
         self._index = _Index({}, {}, (), {}, {})
         self.rebuild()
         self._changed = changed
@@ -99,8 +107,16 @@ class Registry:
             self.refresh()
         return self._index.lookup.get(name)
 
+    def latest(self) -> int:
+        """Return the generation, after asking the sources again if one of them said that it has
+        news."""
+        if self._is_stale:
+            self.refresh()
+        return self.generation
+
     def find(self, name: str) -> ToolSpec | None:
-        """Return the tool of that name, or None. On a miss, check whether a source has something new."""
+        """Return the tool of that name, or None. On a miss, check whether a source has something
+        new."""
         if self._is_stale:
             self.refresh()
         spec = self._index.lookup.get(name)
@@ -111,7 +127,8 @@ class Registry:
         return spec
 
     def require(self, name: str) -> ToolSpec:
-        """The tool of that name as it is known now, or ToolNotFound with the nearest names. Imports nothing."""
+        """The tool of that name as it is known now, or ToolNotFound with the nearest names. Imports
+        nothing."""
         self.refresh()
         spec = self._index.lookup.get(name)
         if spec is None:
@@ -126,7 +143,8 @@ class Registry:
         return spec.load() if spec.load is not None else spec
 
     def loaded(self, specs: Iterable[ToolSpec]) -> Specs:
-        """The tools with the schemas of their code: this imports the packs they are from, where the user trusts them.
+        """The tools with the schemas of their code: this imports the packs they are from, where the
+        user trusts them.
 
         A tool that cannot be loaded stays as its text describes it; a call says what is wrong.
         """
@@ -139,20 +157,25 @@ class Registry:
         return loaded
 
     def missing(self, name: str) -> ToolNotFound:
-        """Return the error for an unknown name: why its source does not have it, or the nearest names."""
+        """Return the error for an unknown name: why its source does not have it, or the nearest
+        names."""
         explained = self._explain(name)
         if explained is not None:
             return explained
         offered = self._index.lookup
-        near = did_you_mean(name, offered if "@" in name else [one for one in offered if "@" not in one])
+        near = did_you_mean(
+            name, offered if "@" in name else [one for one in offered if "@" not in one]
+        )
         return ToolNotFound(
-            f"No tool '{values.cut(name, 80)}'." + (f" {near}" if near else ""), hint="See all with: %tool list"
+            f"No tool '{values.cut(name, 80)}'." + (f" {near}" if near else ""),
+            hint="See all with: %tool list",
         )
 
     def list(self, allow: Sequence[str] | None = None) -> Specs:
         """All tools in order of registration, or those that an allow-list lets through.
 
-        In a trusted project this starts the servers whose tools are not known yet; `known` starts nothing.
+        In a trusted project this starts the servers whose tools are not known yet; `known` starts
+        nothing.
         """
         self._before_list()
         return self.known(allow)
@@ -163,7 +186,8 @@ class Registry:
         return [s for s in self._index.ordered.values() if names.allowed(s.name, allow)]
 
     def unlisted(self, pack: str = "") -> Specs:
-        """Return what is found by name but not listed, of all packs or one: versions of tools, prompts of servers."""
+        """Return what is found by name but not listed, of all packs or one: versions of tools,
+        prompts of servers."""
         self.refresh()
         return [spec for spec in self._index.unlisted.values() if not pack or spec.pack == pack]
 
@@ -177,8 +201,13 @@ class Registry:
         return spec.name in self._recommended or spec.pack in self._recommended
 
     def place_of(self, spec: ToolSpec) -> tuple[Any, ...]:
-        """The sort key of a tool in a list: recommended ones first, in their order, then as `ToolSpec.place` says."""
-        places = [self._recommended.index(name) for name in (spec.name, spec.pack) if name in self._recommended]
+        """The sort key of a tool in a list: recommended ones first, in their order, then as
+        `ToolSpec.place` says."""
+        places = [
+            self._recommended.index(name)
+            for name in (spec.name, spec.pack)
+            if name in self._recommended
+        ]
         return (min(places, default=len(self._recommended)), *spec.place)
 
     def packs(self) -> dict[str, Specs]:
@@ -194,23 +223,32 @@ class Registry:
     def pack(self, name: str) -> Specs | None:
         """The tools of one pack, or None. On a miss, check whether a source has something new.
 
-        A pack whose name Python cannot spell is found by how Python spells it too: `my_api` for `my-api`.
+        A pack whose name Python cannot spell is found by how Python spells it too: `my_api` for
+        `my-api`.
         """
         if self._is_stale or name not in self._index.packs:
             self.refresh()
         packs = self._index.packs
-        specs = packs.get(name) or next((s for pack, s in packs.items() if identifier(pack) == name), None)
+        specs = packs.get(name) or next(
+            (s for pack, s in packs.items() if identifier(pack) == name), None
+        )
         return None if specs is None else specs.copy()
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what the sources could not offer, and the names that were refused."""
-        problems = [p for source in (*self._sources, self.session) for p in _guarded(source, source.problems)[0]]
+        problems = [
+            p
+            for source in (*self._sources, self.session)
+            for p in _guarded(source, source.problems)[0]
+        ]
         return (*problems, *self._index.problems)
 
     def register(self, tool: ToolSpec | Mapping[str, object]) -> ToolSpec:
-        """Add a tool to this session. Raises InvalidTool or DuplicateTool; only a cell's tool replaces a cell's.
+        """Add a tool to this session. Raises InvalidTool or DuplicateTool; only a cell's tool
+        replaces a cell's.
 
-        A definition replaces nothing (spec 003). What is given is copied: changing it later changes no tool.
+        A definition replaces nothing (spec 003). What is given is copied: changing it later changes
+        no tool.
         """
         if not isinstance(tool, ToolSpec):
             return self._add([_validated(self._from_definition(tool))], are_definitions=True)[0]
@@ -223,7 +261,9 @@ class Registry:
         """
         return self._add([_validated(_copied(tool)) for tool in tools], replacing=replacing)
 
-    def _add(self, specs: Specs, *, replacing: Collection[str] = (), are_definitions: bool = False) -> Specs:
+    def _add(
+        self, specs: Specs, *, replacing: Collection[str] = (), are_definitions: bool = False
+    ) -> Specs:
         with self._building:
             session, fresh = self.session.specs, {spec.name: spec for spec in specs}
             before = {name: session[name] for name in {*replacing, *fresh} if name in session}
@@ -244,16 +284,20 @@ class Registry:
                 for name in fresh:
                     session.pop(name, None)
                 session.update(before)
-                self._is_stale = self._was_stopped = True
+                self._was_stopped = True
+                self.expire()
                 raise
         return specs
 
     def expire(self) -> None:
-        """Make the next look-up ask the sources again. Can be called from any thread; does not wait."""
+        """Make the next look-up ask the sources again. Can be called from any thread; does not
+        wait."""
         self._is_stale = True
+        self.generation = next(self._generations)
 
     def refresh(self) -> bool:
-        """Ask every source to look again. Rebuild the index if one has other tools than those listed."""
+        """Ask every source to look again. Rebuild the index if one has other tools than those
+        listed."""
         with self._building:
             self._is_stale = False
             is_changed = False
@@ -267,7 +311,8 @@ class Registry:
                     self.rebuild()
             except BaseException:
                 # After a Stop, a source that was already read would say that it has no news.
-                self._is_stale = self._was_stopped = True
+                self._was_stopped = True
+                self.expire()
                 raise
             self._was_stopped = False
             return is_changed
@@ -291,7 +336,9 @@ class Registry:
                         packs.setdefault(spec.pack, []).append(spec)
                     else:
                         failure = _duplicate(spec, holder)
-                        problems.append(Problem(spec.where or spec.name, failure.message, failure.hint))
+                        problems.append(
+                            Problem(spec.where or spec.name, failure.message, failure.hint)
+                        )
             for problem in problems:
                 if problem not in self._index.problems:
                     _log.error("%s: %s", problem.where, problem.message)
@@ -301,7 +348,7 @@ class Registry:
                 if "." not in spec.short_name and spec.short_name not in ordered:
                     lookup[spec.short_name] = spec
             self._index = _Index(ordered, packs, tuple(problems), unlisted, lookup)
-            self.generation += 1
+            self.generation = next(self._generations)
         if self._changed is not None:
             self._changed()
 
@@ -312,12 +359,17 @@ class Registry:
         try:
             own = copy.deepcopy(dict(definition))
         except Exception as exc:  # a value may refuse to be copied in any way
-            raise InvalidTool(f"A definition holds plain values only: {type(exc).__name__}: {exc}") from exc
+            raise InvalidTool(
+                f"A definition holds plain values only: {type(exc).__name__}: {exc}"
+            ) from exc
         return self._read_definition(own)
 
 
-def _guarded(source: Source, ask: Callable[[], Iterable[object]]) -> tuple[list[Any], list[Problem]]:
-    """Call a source. If it raises, although it must not, that is a problem and does not affect the other sources."""
+def _guarded(
+    source: Source, ask: Callable[[], Iterable[object]]
+) -> tuple[list[Any], list[Problem]]:
+    """Call a source. If it raises, although it must not, that is a problem and does not affect the
+    other sources."""
     try:
         return list(ask()), []
     except Exception as exc:  # noqa: BLE001 - a source runs foreign code (style 16)
@@ -355,7 +407,8 @@ def _validated(spec: ToolSpec) -> ToolSpec:
 def _duplicate(spec: ToolSpec, holder: ToolSpec) -> DuplicateTool:
     place = f" ({holder.where})" if holder.where else ""
     return DuplicateTool(
-        f"The name '{spec.name}' is taken by a {holder.origin} tool{place}.", hint="Give one of them another name."
+        f"The name '{spec.name}' is taken by a {holder.origin} tool{place}.",
+        hint="Give one of them another name.",
     )
 
 

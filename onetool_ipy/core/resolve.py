@@ -1,27 +1,31 @@
-"""Resolve a call: a name, a caller, arguments and an allow-list become a call that only needs to be run.
+"""Resolve a call: a name, a caller, arguments and an allow-list become a call that only needs to be
+run.
 
-This is the one place that decides whether a call may run: its server is started, the user trusts it, the allow-list has
-it, it is switched on, what it needs is installed, its code is loaded, its arguments fit. What does not depend on the
-arguments is found once for each generation of the registry; whether a pack file or a bundle record changed is looked at
-for each call. A call that may not run is resolved too: its `failure` says why, and the executor records it.
+This is the one place that decides whether a call may run: its server is started, the user trusts
+it, the allow-list has it, it is switched on, what it needs is installed, its code is loaded, its
+arguments fit. What does not depend on the arguments is found once for each generation of the
+registry and kept; for each call it is looked whether its pack file, its bundle record or the user's
+trust changed. A call that may not run is resolved too: its `failure` says why, and the executor
+records it.
 
-The check of arguments here runs no code of the tool. Converting them to the tool's own types does, so that is part of
-the run, under its time limit. The import of a pack file has to come first: it has the same limit, and its time counts.
+The check of arguments here runs no code of the tool. Converting them to the tool's own types does,
+so that is part of the run, under its time limit. The import of a pack file has to come first: it
+has the same limit, and its time counts.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import DeadlineExceeded, Workers, is_cancellation
 from onetool_ipy.base.errors import Disabled, InvalidArgs, NotAllowed, OneToolError, UsageProblem
 from onetool_ipy.base.interrupts import interrupt_in
 from onetool_ipy.core import names
-from onetool_ipy.core.current import LIMITED, REMOTE
+from onetool_ipy.core.current import LIMITED, REMOTE, Scope
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolCall, ToolSpec
@@ -36,39 +40,42 @@ Arguments = Mapping[str, Any] | Callable[[ToolSpec], dict[str, Any]]
 Allow = Sequence[str] | Callable[[ToolSpec], bool]
 """The tools that may be called: an allow-list, or a function that decides."""
 
-Heard = Callable[[float, float | None, str], None]
-"""Called with the progress of a call: (done, total, text)."""
-
 Prepare = Callable[[str, ToolSpec | None, CallSource], bool]
-"""Called before a call of a project's tool is decided: a person may be asked for trust, and the server of an unknown
-tool is started. Returns whether there may be other tools now."""
+"""Called before a call of a project's tool is decided: a person may be asked for trust, and the
+server of an unknown tool is started. Returns whether there may be other tools now."""
 
 Admit = Callable[[str, ToolSpec | None], None]
-"""Called with a tool by its name and what is known of it; raises Untrusted where the user's trust does not cover it."""
+"""Called with a tool by its name and what is known of it; raises Untrusted where the user's trust
+does not cover it."""
+
+HasNews = Callable[[], bool]
+"""Whether the user trusted or distrusted something since these parts were built."""
 
 Require = Callable[[ToolSpec], None]
 """Called with a tool that declares `deps`; raises Unavailable where one is missing."""
 
 
-@dataclass(slots=True)
-class ResolvedCall:
-    """A call with its tool, ready to run; or with the `failure` that is its result.
+@dataclass(slots=True, eq=False)
+class ResolvedCall(Scope):
+    """A call with its tool, ready to run; or with the `failure` that is its result. While the tool
+    runs it is the scope of its code.
 
-    `tool` is the canonical name, or what stands for a name that no tool has. `args` are the checked arguments, which
-    the tool may change; `call.args` stay as they came. `args_size` and `copier` are what `values.plain_copy` says of
-    them. `inputs` are the arguments that came from results of other calls, each with the id of the call; `lent` is what
-    `core.lineage` knows of the copies. `limit_s` is the limit of the call, of which the import of a pack file has taken
-    `load_s`. Steps and sources write into `meta` what the result's `meta` shall show. `has_yes` says
-    that a person approved this tool, or that an allow-list of our MCP server names it: then it may
-    change something through other tools.
+    `tool` is the canonical name, or what stands for a name that no tool has. `args` are the checked
+    arguments, which the tool may change; `call.args` stay as they came. `args_size` and `copier`
+    are what `values.plain_copy` says of them. `inputs` are the arguments that came from results of
+    other calls, each with the id of the call; `lent` is what `core.lineage` knows of the copies.
+    `limit_s` is the limit of the call, of which the import of a pack file has taken `load_s`. Steps
+    and sources write into `meta` what the result's `meta` shall show. `has_yes` says that a person
+    approved this tool, or that an allow-list of our MCP server names it: then it may change
+    something through other tools.
     """
 
     call: ToolCall
     spec: ToolSpec | None
-    tool: str
-    is_checked: bool
-    args: dict[str, Any]
     meta: dict[str, Any]
+    tool: str = ""
+    is_checked: bool = True
+    args: dict[str, Any] = field(default_factory=dict)
     limit_s: float | None = None
     load_s: float = 0.0
     failure: BaseException | None = None
@@ -76,7 +83,6 @@ class ResolvedCall:
     copier: values.Copier | None = None
     inputs: tuple[tuple[str, str], ...] = ()
     lent: object = None
-    heard: Heard | None = None
     has_yes: bool = False
 
     @property
@@ -93,24 +99,39 @@ class ResolvedCall:
 
 
 class Step(Protocol):
-    """One concern around a call, as a generator: code before `yield`, the result comes in, a result goes out.
+    """One concern around a call, as a generator: code before `yield`, the result comes in, a result
+    goes out.
 
-    Returning a ToolResult before the yield answers the call without running it; returning None steps aside, and so
-    does a step that gives no generator at all. A CallFailure that it raises becomes the call's result.
+    Returning a ToolResult before the yield answers the call without running it; returning None
+    steps aside, and so does a step that gives no generator at all. A CallFailure that it raises
+    becomes the call's result.
     """
 
-    def __call__(self, resolved: ResolvedCall) -> Generator[None, ToolResult, ToolResult | None] | None: ...
+    def __call__(
+        self, resolved: ResolvedCall
+    ) -> Generator[None, ToolResult, ToolResult | None] | None: ...
 
 
 Record = Callable[[ResolvedCall, ToolResult], None]
-"""Called with every call at its end, after all steps, also if the call was refused, failed or was stopped."""
+"""Called with every call at its end, after all steps, also if the call was refused, failed or was
+stopped."""
+
+
+class _Permit(NamedTuple):
+    """A tool that a caller may call, whatever the arguments. `is_guarded` says that the user's
+    trust is looked at for each call."""
+
+    spec: ToolSpec
+    limit_s: float | None
+    is_guarded: bool
 
 
 class Resolver:
     """Resolves the calls of one generation of a toolbox's parts.
 
-    `local_s` is the limit of calls that no person makes. `in_force` gives the resolver of the parts in force: after
-    `prepare` that may be another one, since trust that was given or taken builds new parts.
+    `local_s` is the limit of calls that no person makes. `in_force` gives the resolver of the parts
+    in force: after `prepare` that may be another one, since trust that was given or taken builds
+    new parts; `has_news` says that it did.
     """
 
     def __init__(
@@ -121,6 +142,7 @@ class Resolver:
         prepare: Prepare | None = None,
         in_force: Callable[[], Resolver] | None = None,
         admit: Admit | None = None,
+        has_news: HasNews = lambda: False,
         require: Require | None = None,
         local_s: float = 8.0,
         mask: Callable[[str], str] = str,
@@ -130,11 +152,12 @@ class Resolver:
         self._prepare = prepare
         self._in_force = in_force
         self._admit = admit
+        self._has_news = has_news
         self._require = require
         self._local_s = local_s
         self._mask = mask
-        self._generation = -1
-        self._permitted: set[ToolSpec] = set()
+        self._permits: tuple[int, dict[tuple[str, CallSource], _Permit]] = (-1, {})
+        """What was found out in one generation of the registry; replaced as a whole."""
 
     def resolve(
         self,
@@ -146,96 +169,140 @@ class Resolver:
         allow: Allow | None = None,
         check: bool = True,
     ) -> ResolvedCall:
-        """Resolve a call. What is wrong with it is its `failure`; raises UsageProblem for a timeout that is none."""
+        """Resolve a call. What is wrong with it is its `failure`; raises UsageProblem for a timeout
+        that is none."""
         if timeout_s is not None:
             timeout_s = seconds(timeout_s)
-        resolver, is_name = self, type(name) is str
-        spec = self.registry.find(name) if is_name else None
-        # Without `admit` everything is trusted for the life of these parts: only a server may be missing.
-        if (spec is None or (self._admit is not None and spec.origin in PROJECT_ORIGINS)) and is_name and self._prepare:
-            # A name that is not on the allow-list starts no server.
-            may_start = spec is not None or allow is None or callable(allow) or names.allowed(name, allow)
-            if may_start and self._prepare(name, spec, source):
-                # Trust that was given or taken a moment ago has built new parts: theirs decide.
-                resolver = self if self._in_force is None else self._in_force()
-                spec = resolver.registry.find(name)
-        tool = spec.name if spec is not None else name if is_name else values.safe_repr(name, 80)
-        reader = None
-        if type(args) is not dict:
-            if callable(args):
-                reader, args = args, {}
-            elif isinstance(args, Mapping):
-                args = dict(args)
-        resolved = ResolvedCall(ToolCall(call_id, name, args, source), spec, tool, check, {}, {})
-        try:
-            resolver._permit(resolved, allow, timeout_s)
-        except BaseException as exc:
-            # An import may raise anything. What stops this thread is no failure of the call.
-            if interrupt_in(exc) is not None or is_cancellation(exc):
-                raise
-            resolved.failure = exc
-        if reader is not None and resolved.spec is not None:
-            resolved.call = ToolCall(call_id, name, reader(resolved.spec), source)
-        if resolved.failure is None and resolved.spec is not None:
+        resolver, failure, load_s = self, None, 0.0
+        spec: ToolSpec | None
+        generation, permits = self._permits
+        permit = (
+            permits.get((name, source))
+            if generation == self.registry.generation and type(name) is str
+            else None
+        )
+        if permit is not None:
+            spec, limit_s, is_guarded = permit
+            tool = spec.name
+            if (is_guarded and self._has_news()) or not (allow is None or _is_allowed(spec, allow)):
+                permit = None
+        if permit is None:
+            resolver, tool, spec, limit_s, failure = self._decide(name, source, allow)
+        if failure is None and spec is not None:
+            if timeout_s is not None:
+                limit_s = timeout_s
+            if spec.load is not None:
+                spec, load_s, failure = resolver._load(spec, tool, limit_s)
+        mapping = args if type(args) is dict else _read(args, spec)
+        resolved = ResolvedCall(None, ToolCall(call_id, name, mapping, source), spec, {}, source, 1)
+        resolved.tool, resolved.is_checked = tool, check
+        resolved.limit_s, resolved.load_s, resolved.failure = limit_s, load_s, failure
+        if failure is None and spec is not None:
             try:
-                resolver._check(resolved, resolved.spec)
+                resolver._check(resolved, spec, mapping)
             except OneToolError as exc:
-                # Its traceback holds this frame, and so the call itself: only the collector could free them.
+                # Its traceback holds this frame, and so the call itself: only the collector could
+                # free them.
                 resolved.failure = exc.with_traceback(None)
         return resolved
 
-    def is_quick(self, name: str) -> bool:
-        """Whether resolving a call of this tool waits for nothing: no server, no person, no import."""
-        spec = self.registry.get(name) if type(name) is str else None
-        is_permitted = spec in self._permitted and self._generation == self.registry.generation
-        return spec is not None and is_permitted and spec.origin not in _IMPORTED
+    def is_quick(self, name: str, source: CallSource) -> bool:
+        """Whether resolving a call of this tool waits for nothing: no server, no person, no
+        import."""
+        generation, permits = self._permits
+        permit = permits.get((name, source)) if type(name) is str else None
+        return (
+            permit is not None
+            and generation == self.registry.generation
+            and permit.spec.origin not in _IMPORTED
+        )
 
-    def _permit(self, resolved: ResolvedCall, allow: Allow | None, timeout_s: float | None) -> None:
-        """Find out whether the tool may be called, and load it. Raises what is in the way."""
-        spec, source = resolved.spec, resolved.call.source
-        if spec is not None and allow is not None:
-            is_allowed = allow(spec) if callable(allow) else names.allowed(spec.name, allow)
-            if not is_allowed:
-                raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
-        if self._generation != self.registry.generation:
-            self._generation, self._permitted = self.registry.generation, set()
-        if spec is None or spec not in self._permitted:
-            if self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS):
-                self._admit(resolved.tool, spec)
-            if spec is None:
-                raise self.registry.missing(resolved.tool)
-            # Whether a tool with `load` is on is known when it is loaded: another process may have switched it.
-            if spec.disabled and spec.load is None:
-                raise Disabled.of(spec.name, spec.disabled)
-            if spec.deps and self._require is not None:
-                self._require(spec)
-            self._permitted.add(spec)
-        if timeout_s is not None:
-            resolved.limit_s = timeout_s
-        elif (spec.timeout_s is not None or source in LIMITED) and (
+    def _decide(
+        self, name: str, source: CallSource, allow: Allow | None
+    ) -> tuple[Resolver, str, ToolSpec | None, float | None, BaseException | None]:
+        """Find out whether the caller may call the tool. Returns who decided, the tool's name, the
+        tool, the limit of its calls, and what is in the way."""
+        resolver, is_name = self, type(name) is str
+        # The number is read first: a tool that is replaced meanwhile must not be kept under the
+        # next.
+        generation = self.registry.generation
+        spec = self.registry.find(name) if is_name else None
+        # Without `admit` everything is trusted for the life of these parts: only a server may be
+        # missing.
+        if (
+            (spec is None or (self._admit is not None and spec.origin in PROJECT_ORIGINS))
+            and is_name
+            and self._prepare
+        ):
+            # A name that is not on the allow-list starts no server.
+            may_start = (
+                spec is not None or allow is None or callable(allow) or names.allowed(name, allow)
+            )
+            if may_start and self._prepare(name, spec, source):
+                # Trust that was given or taken a moment ago has built new parts: theirs decide.
+                resolver = self if self._in_force is None else self._in_force()
+                generation = resolver.registry.generation
+                spec = resolver.registry.find(name)
+        tool = spec.name if spec is not None else name if is_name else values.safe_repr(name, 80)
+        try:
+            permit = resolver._permit(tool, spec, source, allow)
+        except BaseException as exc:  # noqa: BLE001 - an import may raise anything
+            _require_failure(exc)
+            return resolver, tool, spec, None, exc
+        permits = resolver._permits
+        if permits[0] != generation:
+            permits = resolver._permits = (generation, {})
+        permits[1][name, source] = permit
+        return resolver, tool, spec, permit.limit_s, None
+
+    def _permit(
+        self, tool: str, spec: ToolSpec | None, source: CallSource, allow: Allow | None
+    ) -> _Permit:
+        """Find out whether the caller may call the tool, and with which limit. Raises what is in
+        the way."""
+        if spec is not None and allow is not None and not _is_allowed(spec, allow):
+            raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
+        is_guarded = self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS)
+        if is_guarded and self._admit is not None:
+            self._admit(tool, spec)
+        if spec is None:
+            raise self.registry.missing(tool)
+        # Whether a tool with `load` is on is known when it is loaded: another process may have
+        # switched it.
+        if spec.disabled and spec.load is None:
+            raise Disabled.of(spec.name, spec.disabled)
+        if spec.deps and self._require is not None:
+            self._require(spec)
+        limit_s = None
+        if (spec.timeout_s is not None or source in LIMITED) and (
             not spec.limits_itself or (source in REMOTE and spec.http is None)
         ):
-            resolved.limit_s = self._local_s if spec.timeout_s is None else spec.timeout_s
-        if spec.load is not None:
-            self._load(resolved, spec, spec.load)
+            limit_s = self._local_s if spec.timeout_s is None else spec.timeout_s
+        return _Permit(spec, limit_s, is_guarded)
 
-    def _load(self, resolved: ResolvedCall, spec: ToolSpec, load: Callable[[], ToolSpec]) -> None:
-        """Take the tool as its file or record is now."""
-        if resolved.limit_s is None or spec.origin not in _IMPORTED:
-            spec = load()
-        else:
-            began = time.perf_counter()
-            try:
-                spec = self._workers.run(load, resolved.limit_s)
-            except DeadlineExceeded as exc:
-                raise exc.of(resolved.tool, resolved.limit_s) from exc.__cause__
-            resolved.load_s = time.perf_counter() - began
-        resolved.spec = spec
-        if spec.disabled:
-            raise Disabled.of(spec.name, spec.disabled)
+    def _load(
+        self, spec: ToolSpec, tool: str, limit_s: float | None
+    ) -> tuple[ToolSpec, float, BaseException | None]:
+        """Take the tool as its file or record is now. Returns it, how long its import took, and
+        what is in the way."""
+        load, load_s = spec.load, 0.0
+        assert load is not None
+        try:
+            if limit_s is None or spec.origin not in _IMPORTED:
+                spec = load()
+            else:
+                began = time.perf_counter()
+                try:
+                    spec = self._workers.run(load, limit_s)
+                except DeadlineExceeded as exc:
+                    raise exc.of(tool, limit_s) from exc.__cause__
+                load_s = time.perf_counter() - began
+        except BaseException as exc:  # noqa: BLE001 - the same
+            _require_failure(exc)
+            return spec, load_s, exc
+        return spec, load_s, Disabled.of(spec.name, spec.disabled) if spec.disabled else None
 
-    def _check(self, resolved: ResolvedCall, spec: ToolSpec) -> None:
-        args = resolved.call.args
+    def _check(self, resolved: ResolvedCall, spec: ToolSpec, args: Any) -> None:
         if type(args) is not dict and not isinstance(args, dict):
             raise InvalidArgs(
                 f"'{spec.name}': the arguments must be an object, not {type(args).__name__}.",
@@ -249,8 +316,27 @@ class Resolver:
             spec.checker.fit(resolved.args, is_plain, spec.name, self._mask)
 
 
+def _read(args: Any, spec: ToolSpec | None) -> Any:
+    """Return the arguments as a dict; what is no arguments as it is, for the check."""
+    if callable(args):
+        return {} if spec is None else args(spec)
+    return dict(args) if isinstance(args, Mapping) else args
+
+
+def _is_allowed(spec: ToolSpec, allow: Allow) -> bool:
+    return allow(spec) if callable(allow) else names.allowed(spec.name, allow)
+
+
+def _require_failure(exc: BaseException) -> None:
+    """Raise what stops this thread: that is no failure of the call."""
+    if interrupt_in(exc) is not None or is_cancellation(exc):
+        raise exc
+
+
 def seconds(timeout_s: object) -> float:
     """Return a limit that somebody wrote as seconds. Raises UsageProblem for what is none."""
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
-        raise UsageProblem(f"A timeout is a number of seconds above 0, not {values.safe_repr(timeout_s, 40)}.")
+        raise UsageProblem(
+            f"A timeout is a number of seconds above 0, not {values.safe_repr(timeout_s, 40)}."
+        )
     return min(float(timeout_s), _LONGEST_S)

@@ -1,8 +1,10 @@
-"""ToolResult and Failure: what a call gave. Both are frozen. `to_frame` makes a pandas DataFrame of any result.
+"""ToolResult and Failure: what a call gave. Both are frozen. `to_frame` makes a pandas DataFrame of
+any result.
 
-A tool's failure is data in `ToolResult.error`; no exception crosses the executor. `failure_of` makes that data,
-without secrets, of whatever the tool raised. `to_frame` finds the list of records,
-flattens it and parses dates; `frame.attrs["onetool"]` says what it chose. pandas is imported when it is needed.
+A tool's failure is data in `ToolResult.error`; no exception crosses the executor. `failure_of`
+makes that data, without secrets, of whatever the tool raised. `to_frame` finds the list of records,
+flattens it and parses dates; `frame.attrs["onetool"]` says what it chose. pandas is imported when
+it is needed.
 """
 
 from __future__ import annotations
@@ -31,13 +33,18 @@ if TYPE_CHECKING:
 _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]"
 _DATE = re.compile(
     rf"(?!0000)[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}"
-    rf"([T ]{_TIME}(:[0-5][0-9](\.[0-9]{{1,9}})?)?(?P<zone>Z|[+-]{_TIME}|[+-]{_TIME.replace(':', '')})?)?"
+    r"([T"
+    rf" ]{_TIME}(:[0-5][0-9](\.[0-9]{{1,9}})?)?"
+    rf"(?P<zone>Z|[+-]{_TIME}|[+-]{_TIME.replace(':', '')})?)?"
 )
-"""A date, or a date with a time and perhaps a zone, in digits of ASCII; pandas keeps nine digits of a second."""
+"""A date, or a date with a time and perhaps a zone, in digits of ASCII; pandas keeps nine digits of
+a second."""
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _MAX_LOOKED = 10_000
 _CELLS = frozenset((str, int, float, bool, type(None)))
-_OURS = tuple(f"onetool_ipy.{room}" for room in ("base.", "core.", "schema.", "sources.", "mcp.", "toolbox"))
+_OURS = tuple(
+    f"onetool_ipy.{room}" for room in ("base.", "core.", "schema.", "sources.", "mcp.", "toolbox")
+)
 _PLUMBING = ("concurrent.futures", "asyncio", "threading", "contextvars")
 
 Mask = Callable[[str], str]
@@ -45,7 +52,8 @@ Mask = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Failure:
-    """Why a call failed. Its fields are attributes and keys; `exception` is the tool's own exception."""
+    """Why a call failed. Its fields are attributes and keys; `exception` is the tool's own
+    exception."""
 
     code: Code
     message: str
@@ -61,7 +69,8 @@ class Failure:
         return cls(exc.code, exc.message, tool, exc.reason, exc.details, exc.hint, exc.status, exc)
 
     def to_dict(self) -> Json:
-        """`code`, `message`, `tool`, and `reason` and `details` where there are some; fit for JSON."""
+        """`code`, `message`, `tool`, and `reason` and `details` where there are some; fit for
+        JSON."""
         out: Json = {"code": self.code, "message": self.message, "tool": self.tool}
         if self.reason is not None:
             out["reason"] = self.reason
@@ -91,11 +100,14 @@ class Failure:
         return f"{self.code}: {self.message}"
 
     def __repr__(self) -> str:
-        return printable(f"Failure({self.code}{f'/{self.reason}' if self.reason else ''}: {self.message})")
+        return printable(
+            f"Failure({self.code}{f'/{self.reason}' if self.reason else ''}: {self.message})"
+        )
 
 
 class CallSite(NamedTuple):
-    """Where a call was made: `box` returns the toolbox while it exists, `mask` hides the secrets that it knows."""
+    """Where a call was made: `box` returns the toolbox while it exists, `mask` hides the secrets
+    that it knows."""
 
     box: Callable[[], Any]
     mask: Callable[[str], str]
@@ -104,10 +116,11 @@ class CallSite(NamedTuple):
 # Lineage holds weak references to results, so the class has no slots.
 @dataclass(frozen=True, eq=False, repr=False)
 class ToolResult:
-    """What a call gave: the tool's own object in `data`, or a Failure in `error`; `meta` says how it went.
+    """What a call gave: the tool's own object in `data`, or a Failure in `error`; `meta` says how
+    it went.
 
-    Handy in a cell: indexing, `len`, iteration and `in` act on the data; truth is `ok`. Its `repr` and `str` show no
-    secret; `data` is as the tool gave it.
+    Handy in a cell: indexing, `len`, iteration and `in` act on the data; truth is `ok`. Its `repr`
+    and `str` show no secret; `data` is as the tool gave it.
     """
 
     ok: bool
@@ -116,6 +129,21 @@ class ToolResult:
     meta: Json = field(default_factory=dict)
     _site: CallSite | None = field(default=None, init=False)
     """Where the call was made; a copy sent elsewhere has none."""
+
+    def __init__(
+        self,
+        ok: bool,
+        data: Any = None,
+        error: Failure | None = None,
+        meta: Json | None = None,
+    ) -> None:
+        # Every call makes a result, and the __init__ of a frozen dataclass takes twice as long.
+        fields = self.__dict__
+        fields["ok"] = ok
+        fields["data"] = data
+        fields["error"] = error
+        fields["meta"] = {} if meta is None else meta
+        fields["_site"] = None
 
     def unwrap(self) -> Any:
         """Return the data, or raise ToolCallError."""
@@ -138,7 +166,9 @@ class ToolResult:
     def links(self) -> list[Any]:
         """The links to resources in the result; `.read()` follows one."""
         parts = self.data if isinstance(self.data, list) else [self.data]
-        return [part for part in parts if callable(getattr(part, "read", None)) and hasattr(part, "uri")]
+        return [
+            part for part in parts if callable(getattr(part, "read", None)) and hasattr(part, "uri")
+        ]
 
     @property
     def df(self) -> pd.DataFrame:
@@ -152,10 +182,15 @@ class ToolResult:
         """
         data = self.unwrap()
         # A shallow copy: pandas copies a column when somebody writes into it.
-        frame = _frame_copy(self._frame) if path is None and is_foreign(data) else to_frame(data, path)
+        frame = (
+            _frame_copy(self._frame) if path is None and is_foreign(data) else to_frame(data, path)
+        )
         # A frame that the tool itself gave stays as it is; it is known by its identity.
         if "call_id" in self.meta and frame is not self.data:
-            frame.attrs["onetool"] = {**frame.attrs.get("onetool", {}), "call_id": self.meta["call_id"]}
+            frame.attrs["onetool"] = {
+                **frame.attrs.get("onetool", {}),
+                "call_id": self.meta["call_id"],
+            }
         return frame
 
     @property
@@ -188,20 +223,26 @@ class ToolResult:
         return str(stores.store(self.handle))
 
     def lines(self, offset: int = 1, limit: int = 100) -> LinePage:
-        """Return lines of the stored result, with the keys of `ot.result`. Stores the result first if needed."""
+        """Return lines of the stored result, with the keys of `ot.result`. Stores the result first
+        if needed."""
         return LinePage(self, offset=offset, limit=limit)
 
-    def search(self, pattern: str, fuzzy: bool = False, *, offset: int = 1, limit: int = 100) -> LinePage:
-        """Lines or rows of the result that match a regular expression (RE2), or are like it; `.df` has all of them."""
+    def search(
+        self, pattern: str, fuzzy: bool = False, *, offset: int = 1, limit: int = 100
+    ) -> LinePage:
+        """Lines or rows of the result that match a regular expression (RE2), or are like it; `.df`
+        has all of them."""
         return LinePage(self, offset=offset, limit=limit, search=pattern, fuzzy=fuzzy)
 
     def view(self) -> Any:
-        """Open the result viewer: lines, table, tree, image; paged, searched and sorted over all of it."""
+        """Open the result viewer: lines, table, tree, image; paged, searched and sorted over all of
+        it."""
         return current.require().ot.view(self)
 
     @property
     def origin(self) -> Any:
-        """Where the result came from: its call, the results in its arguments, the calls it made; as a tree."""
+        """Where the result came from: its call, the results in its arguments, the calls it made; as
+        a tree."""
         box = None if self._site is None else self._site.box()
         return (current.require() if box is None else box).ot.origin(self)
 
@@ -226,7 +267,9 @@ class ToolResult:
         return (current.require() if box is None else box).results
 
     def __getstate__(self) -> Json:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_site", "_frame")}
+        return {
+            name: value for name, value in self.__dict__.items() if name not in ("_site", "_frame")
+        }
 
     def __bool__(self) -> bool:
         return self.ok
@@ -244,7 +287,11 @@ class ToolResult:
         return item in self.unwrap()
 
     def __repr__(self) -> str:
-        outcome = f"error={self.error!r}" if self.error is not None else f"data={values.safe_repr(self.data)}"
+        outcome = (
+            f"error={self.error!r}"
+            if self.error is not None
+            else f"data={values.safe_repr(self.data)}"
+        )
         return printable(self._mask()(f"ToolResult(ok={self.ok}, {outcome}, meta={self.meta!r})"))
 
     def _mask(self) -> Callable[[str], str]:
@@ -256,9 +303,11 @@ class ToolResult:
 
 
 class ToolCallError(OneToolError):
-    """A failed call that was asked to raise. `.error` is the Failure, `.result` the whole ToolResult.
+    """A failed call that was asked to raise. `.error` is the Failure, `.result` the whole
+    ToolResult.
 
-    For a local Python tool its traceback ends in the tool's own frame, so that `%debug` opens there.
+    For a local Python tool its traceback ends in the tool's own frame, so that `%debug` opens
+    there.
     """
 
     def __init__(self, result: ToolResult, shown: Sequence[str] = ()) -> None:
@@ -278,7 +327,8 @@ class ToolCallError(OneToolError):
 
 
 class LinePage(dict[str, Any]):
-    """Some lines of a stored result, under the keys of `ot.result`. A notebook shows rows of data as a table.
+    """Some lines of a stored result, under the keys of `ot.result`. A notebook shows rows of data
+    as a table.
 
     `.df` is a DataFrame of all rows or lines that were asked for, whatever the limit.
     """
@@ -286,7 +336,9 @@ class LinePage(dict[str, Any]):
     def __init__(self, result: ToolResult, *, offset: int, limit: int, **filters: object) -> None:
         self._result = result
         self._filters = filters
-        super().__init__(result._stores().query(result.store(), offset=offset, limit=limit, **filters))
+        super().__init__(
+            result._stores().query(result.store(), offset=offset, limit=limit, **filters)
+        )
 
     @property
     def is_of_rows(self) -> bool:
@@ -295,7 +347,8 @@ class LinePage(dict[str, Any]):
 
     @property
     def df(self) -> pd.DataFrame:
-        """All rows that match, with the columns and the index of the result's own table; of a text, its lines."""
+        """All rows that match, with the columns and the index of the result's own table; of a text,
+        its lines."""
         numbers, lines = self._all()
         frame = self._result.df
         if len(frame) == self["total_lines"] and self.is_of_rows:
@@ -320,11 +373,14 @@ class LinePage(dict[str, Any]):
 
 
 def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
-    """Return the failure of a call that raised `exc`. A failed call inside the tool passes its reason on."""
+    """Return the failure of a call that raised `exc`. A failed call inside the tool passes its
+    reason on."""
     for link in errors.chain(exc):
         attributes: list[tuple[str, object]] = [("args", link.args), *vars(link).items()]
         if isinstance(link, OSError):
-            attributes += [(name, getattr(link, name)) for name in ("filename", "filename2", "strerror")]
+            attributes += [
+                (name, getattr(link, name)) for name in ("filename", "filename2", "strerror")
+            ]
         for name, value in attributes:
             try:
                 changed = values.map_text(value, mask)
@@ -338,25 +394,33 @@ def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
         inner = exc.error
         reason = inner.reason if inner.code == "execution_error" else None
         text = inner.message if inner.tool in (tool, "") else f"in '{inner.tool}': {inner.message}"
-        return Failure("execution_error", text, tool, reason, inner.details, inner.hint, inner.status, exc)
+        return Failure(
+            "execution_error", text, tool, reason, inner.details, inner.hint, inner.status, exc
+        )
     try:
         text = str(exc)
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
         text = ""
     name = type(exc).__name__
-    return Failure("execution_error", mask(f"{name}: {text}" if text else name), tool, exception=exc)
+    return Failure(
+        "execution_error", mask(f"{name}: {text}" if text else name), tool, exception=exc
+    )
 
 
 def own_frames(exc: BaseException) -> types.TracebackType | None:
-    """Return the traceback of a tool's exception from the tool's first frame on, without our frames above it."""
+    """Return the traceback of a tool's exception from the tool's first frame on, without our frames
+    above it."""
     frame = exc.__traceback__
-    while frame is not None and str(frame.tb_frame.f_globals.get("__name__", "")).startswith((*_OURS, *_PLUMBING)):
+    while frame is not None and str(frame.tb_frame.f_globals.get("__name__", "")).startswith(
+        (*_OURS, *_PLUMBING)
+    ):
         frame = frame.tb_next
     return frame or exc.__traceback__
 
 
 def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:
-    """The rows of a result; `path` (such as `data.items` or `pages[0].rows`) says where they are."""
+    """The rows of a result; `path` (such as `data.items` or `pages[0].rows`) says where they
+    are."""
     import pandas as pd
 
     if path is None:
@@ -382,12 +446,17 @@ def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:
         if column is not None:
             frame[name] = column
             dates.append(name)
-    frame.attrs["onetool"] = {"path": chosen or "(the result itself)", "rows": len(frame), "dates": dates}
+    frame.attrs["onetool"] = {
+        "path": chosen or "(the result itself)",
+        "rows": len(frame),
+        "dates": dates,
+    }
     return frame
 
 
 def _to_dates(column: pd.Series) -> pd.Series | None:
-    """Return a column of texts as dates or times; None unless every cell that is not missing is a whole valid one.
+    """Return a column of texts as dates or times; None unless every cell that is not missing is a
+    whole valid one.
 
     All of them have a zone, and become UTC, or none has: a time without one is not known to be UTC.
     A time that pandas cannot hold exactly stays text, and the whole column with it.
@@ -417,12 +486,13 @@ def frame_of(
 ) -> pd.DataFrame:
     """Make a frame of rows. `columns` gives the columns of one of them, if these are not its keys.
 
-    Raises UsageProblem if nearly all of a large frame would be empty. Half a character, which pandas cannot store, is
-    written out.
+    Raises UsageProblem if nearly all of a large frame would be empty. Half a character, which
+    pandas cannot store, is written out.
     """
     if is_sparse(rows if columns is None else map(columns, rows)):
         raise UsageProblem(
-            f"The {len(rows):,} rows have too many different keys for a table: nearly all of it would be empty.",
+            f"The {len(rows):,} rows have too many different keys for a table: nearly all of it"
+            " would be empty.",
             hint="Use .data, or .to_df('path') for a part of it.",
         )
     try:
@@ -501,8 +571,14 @@ def _follow(data: Any, path: str) -> Any:
         try:
             node = node[key]
         except (KeyError, IndexError, TypeError):
-            keys = ", ".join(map(str, node)) if isinstance(node, Mapping) else f"a {type(node).__name__}"
-            raise UsageProblem(f"No '{key}' at '{done or 'the result'}'.", hint=f"There are: {keys[:200]}") from None
+            keys = (
+                ", ".join(map(str, node))
+                if isinstance(node, Mapping)
+                else f"a {type(node).__name__}"
+            )
+            raise UsageProblem(
+                f"No '{key}' at '{done or 'the result'}'.", hint=f"There are: {keys[:200]}"
+            ) from None
         done = f"{done}.{key}".lstrip(".")
     return node
 

@@ -40,13 +40,16 @@ def mask(text: str) -> str:
 def _masking(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def show(*args: Any, **kwargs: Any) -> Any:
-        shown = method(*args, **kwargs)
-        if isinstance(shown, str):
-            return mask(shown)
-        if not isinstance(shown, dict):
-            return shown
+        output = method(*args, **kwargs)
+        if isinstance(output, str):
+            return mask(output)
+        if not isinstance(output, dict):
+            return output
         # The bytes of a picture, as Base64, are no text that a secret could stand in.
-        is_picture = {kind: str(kind).startswith(_PICTURE) and kind != _SVG for kind in shown}
-        return {kind: data if is_picture[kind] else values.map_text(data, mask) for kind, data in shown.items()}
+        is_picture = {kind: str(kind).startswith(_PICTURE) and kind != _SVG for kind in output}
+        return {
+            kind: data if is_picture[kind] else values.map_text(data, mask)
+            for kind, data in output.items()
+        }
 
     return show

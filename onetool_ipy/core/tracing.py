@@ -1,10 +1,12 @@
-"""OpenTelemetry spans of calls, asks, model and HTTP requests, by its conventions for generative AI and HTTP.
+"""OpenTelemetry spans of calls, asks, model and HTTP requests, by its conventions for generative AI
+and HTTP.
 
-Spans are made where the process has a tracer provider, which the user's own code or `opentelemetry-instrument` sets.
-Without one a look at a module's variable is all that a call pays; the library itself makes no-op spans that cost a
-hundred times as much. Arguments and results leave the process only where the capture variable says so, and
-masked then. A span carries no text of an exception: that may hold anything; and no URL, which may hold a secret. An
-HTTP request carries the id of its span as `traceparent`, so that the spans of a server are below it.
+Spans are made where the process has a tracer provider, which the user's own code or
+`opentelemetry-instrument` sets. Without one a look at a module's variable is all that a call pays;
+the library itself makes no-op spans that cost a hundred times as much. Arguments and results leave
+the process only where the capture variable says so, and masked then. A span carries no text of an
+exception: that may hold anything; and no URL, which may hold a secret. An HTTP request carries the
+id of its span as `traceparent`, so that the spans of a server are below it.
 """
 
 from __future__ import annotations
@@ -40,7 +42,17 @@ def traced(mask: Callable[[str], str]) -> Step:
     return step
 
 
-def _call_span(resolved: ResolvedCall, mask: Callable[[str], str]) -> Generator[None, ToolResult, ToolResult | None]:
+def is_traced() -> bool:
+    """Whether the process has a tracer provider."""
+    # The library's public `get_tracer_provider` sets a proxy where there is none, and its tracers
+    # make no-op spans.
+    trace = sys.modules.get("opentelemetry.trace")
+    return trace is not None and getattr(trace, "_TRACER_PROVIDER", None) is not None
+
+
+def _call_span(
+    resolved: ResolvedCall, mask: Callable[[str], str]
+) -> Generator[None, ToolResult, ToolResult | None]:
     spec, call, name = resolved.spec, resolved.call, mask(resolved.tool)
     is_remote = spec is not None and (spec.http is not None or bool(spec.server))
     attributes: Attributes = {
@@ -64,9 +76,11 @@ def _call_span(resolved: ResolvedCall, mask: Callable[[str], str]) -> Generator[
 def traced_work(
     operation: Literal["execute_tool", "invoke_agent", "chat"], name: str, attributes: Attributes
 ) -> Iterator[Attributes]:
-    """Be one span, if the process has a tracer provider. What is put into the yielded dict becomes its attributes.
+    """Be one span, if the process has a tracer provider. What is put into the yielded dict becomes
+    its attributes.
 
-    The span is that of the running context, which threads and event loops of ours copy: spans inside have it as parent.
+    The span is that of the running context, which threads and event loops of ours copy: spans
+    inside have it as parent.
     """
     ended: Attributes = {}
     tracer = _tracer()
@@ -82,12 +96,18 @@ def traced_work(
 
 
 @contextmanager
-def _span(tracer: Tracer, name: str, kind: SpanKind, attributes: Attributes, ended: Attributes) -> Iterator[None]:
+def _span(
+    tracer: Tracer, name: str, kind: SpanKind, attributes: Attributes, ended: Attributes
+) -> Iterator[None]:
     """Be the span of the running context. It gets the attributes in `ended` at its end."""
     from opentelemetry.trace import Status, StatusCode
 
     with tracer.start_as_current_span(
-        name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
+        name,
+        kind=kind,
+        attributes=attributes,
+        record_exception=False,
+        set_status_on_exception=False,
     ) as span:
         try:
             yield
@@ -102,7 +122,8 @@ def _span(tracer: Tracer, name: str, kind: SpanKind, attributes: Attributes, end
 
 @contextmanager
 def traced_request(method: str, host: str, port: int) -> Iterator[Attributes]:
-    """Be the client span of one HTTP request, if the process has a tracer provider, as `traced_work` is that of a call.
+    """Be the client span of one HTTP request, if the process has a tracer provider, as
+    `traced_work` is that of a call.
 
     The yielded dict gets `http.response.status_code`; a status of an error is the span's.
     """
@@ -122,7 +143,8 @@ def traced_request(method: str, host: str, port: int) -> Iterator[Attributes]:
 
 
 def trace_headers() -> dict[str, str]:
-    """The headers that put what a server does below the span of now; none without a tracer provider."""
+    """The headers that put what a server does below the span of now; none without a tracer
+    provider."""
     if _tracer() is None:
         return {}
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -142,9 +164,7 @@ def _content(value: object, mask: Callable[[str], str]) -> str:
 
 
 def _tracer() -> Tracer | None:
-    # The library's public `get_tracer_provider` sets a proxy where there is none, and its tracers make no-op spans.
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None or getattr(trace, "_TRACER_PROVIDER", None) is None:
+    if not is_traced():
         return None
-    tracer: Tracer = trace.get_tracer("onetool_ipy", __version__)
+    tracer: Tracer = sys.modules["opentelemetry.trace"].get_tracer("onetool_ipy", __version__)
     return tracer

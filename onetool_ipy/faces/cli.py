@@ -1,7 +1,7 @@
 """`onetool-ipy`: the commands of `faces.commands.table` in a shell.
 
-Results are on stdout, as JSON where the command says so; words go to stderr, both masked. Exit code 0 means ok, 1 a
-failed call, 2 a wrong command. What tools and pack files print goes to stderr, too.
+Results are on stdout, as JSON where the command says so; words go to stderr, both masked. Exit code
+0 means ok, 1 a failed call, 2 a wrong command. What tools and pack files print goes to stderr, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.commands import Command, CommandContext, DataPage, Option, WrongWords
 from onetool_ipy.faces.commands.catalog import help_rows
 from onetool_ipy.faces.commands.shell import say
-from onetool_ipy.faces.commands.table import command_parts, command_words, continuation, find, help_lines, shell_lines
+from onetool_ipy.faces.commands.table import (
+    command_parts,
+    command_words,
+    continuation,
+    find,
+    help_lines,
+    shell_lines,
+)
 from onetool_ipy.faces.line.grammar import Options, read_shell_options
 from onetool_ipy.render.pages import Rows, to_text
 from onetool_ipy.render.result import note_line
@@ -37,14 +44,17 @@ _CONFIG = Option("--config", "text", "the configuration to use", "FILE", "file")
 _HELP = (Option("--help", help="show this"), Option("-h", help="the same as --help"))
 _JSON = Option("--json", help="print it as JSON")
 _WIDTH = 100
-# A name of a project that is not trusted must not become a command of the shell when a person presses Enter.
+# A name of a project that is not trusted must not become a command of the shell when a person
+# presses Enter.
 _SAFE = re.compile(r"[\w.@:/+=,-]+")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not be able to show every name
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # the terminal may not be able to show every name
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         if sys.stdout is not None:
@@ -67,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Line(NamedTuple):
-    """A command line that was understood; `text` is printed instead where it asks for help or the version."""
+    """A command line that was understood; `text` is printed instead where it asks for help or the
+    version."""
 
     command: Command | None
     options: Options
@@ -102,13 +113,18 @@ def read_line(arguments: Sequence[str]) -> _Line:
     if words[:1] == ["help"]:
         words, asks_for_help = words[1:], True
     if "--version" in leading.values or not words:
-        text = __version__ if "--version" in leading.values else _overview() if asks_for_help else ""
+        text = (
+            __version__ if "--version" in leading.values else _overview() if asks_for_help else ""
+        )
         return _Line(None, leading, text=text)
     command, length = find(words, "shell")
     rest = words[length:]
     if asks_for_help or rest in (["--help"], ["-h"]):
         return _Line(command, leading, text=_help(command))
-    options_by_name = {**command.options_in("shell"), **{option.name: option for option in _common_options(command)}}
+    options_by_name = {
+        **command.options_in("shell"),
+        **{option.name: option for option in _common_options(command)},
+    }
     kinds = {name: option.kind for name, option in options_by_name.items()}
     options = read_shell_options(rest, kinds, leading=command.leading)
     text = _help(command) if {"--help", "-h"} & set(options.values) else ""
@@ -141,12 +157,16 @@ def _answer(line: _Line) -> int:
         with _aside():
             answer = command.run(context, options)
         if isinstance(answer, ToolResult):
-            return _print_result(context.box, answer, is_shown=as_json or not is_terminal or answer.ok)
+            return _print_result(
+                context.box, answer, is_shown=as_json or not is_terminal or answer.ok
+            )
         # The lines that a person may type are those of a shell.
         text = "" if answer is None else shell_lines(printable(str(answer)))
         if isinstance(answer, Listing | Record):
             text = printable(answer.to_text(context.width or _WIDTH)) if answer else "nothing"
-        wants_json = as_json or command.output == "json" or (command.output == "piped" and not is_terminal)
+        wants_json = (
+            as_json or command.output == "json" or (command.output == "piped" and not is_terminal)
+        )
         if command.output == "words":
             say(text)
         elif wants_json:
@@ -162,7 +182,8 @@ def _answer(line: _Line) -> int:
 
 
 def _print_result(box: Toolbox, result: ToolResult, *, is_shown: bool) -> int:
-    """Print the result of a call. A failure at a terminal is its words alone; programs get all of it as JSON."""
+    """Print the result of a call. A failure at a terminal is its words alone; programs get all of
+    it as JSON."""
     data = box.outgoing(result)  # first: it notes the handle of a large result in `meta`
     if is_shown:
         _print_json(box, {**result.to_dict(), "data": data})
@@ -175,10 +196,13 @@ def _print_result(box: Toolbox, result: ToolResult, *, is_shown: bool) -> int:
 
 
 def _overview() -> str:
-    commands = to_text([Rows(help_rows(help_lines("shell")))], shutil.get_terminal_size((_WIDTH, 24)).columns)
+    commands = to_text(
+        [Rows(help_rows(help_lines("shell")))], shutil.get_terminal_size((_WIDTH, 24)).columns
+    )
     return (
-        "usage: onetool-ipy [--config FILE] COMMAND ...\n\nOne registry of tools for notebooks.\n\n"
-        f"Commands:\n{commands}\n\nMore about one: onetool-ipy COMMAND --help. The version: --version."
+        "usage: onetool-ipy [--config FILE] COMMAND ...\n\nOne registry of tools for"
+        f" notebooks.\n\nCommands:\n{commands}\n\nMore about one: onetool-ipy COMMAND --help. The"
+        " version: --version."
     )
 
 
@@ -191,7 +215,8 @@ def _help(command: Command) -> str:
 
 
 def _offer_words(arguments: Sequence[str]) -> int:
-    """Print what can follow on a half-typed command line, a word a line. Starts nothing, and never fails."""
+    """Print what can follow on a half-typed command line, a word a line. Starts nothing, and never
+    fails."""
     *words, last = [*arguments[arguments[:1] == ["--"] :]] or [""]
     while words[:1] == ["--config"]:
         del words[:2]
@@ -199,14 +224,20 @@ def _offer_words(arguments: Sequence[str]) -> int:
         offers = _offers(words, last)
     except Exception:  # noqa: BLE001 - a broken project must never break Tab
         offers = []
-    safe = [word for word in dict.fromkeys(offers) if word.startswith(last) and _SAFE.fullmatch(word)]
+    safe = [
+        word for word in dict.fromkeys(offers) if word.startswith(last) and _SAFE.fullmatch(word)
+    ]
     sys.stdout.write("".join(f"{word}\n" for word in safe))
     return _OK
 
 
 def _offers(words: Sequence[str], last: str) -> list[str]:
     if not words:
-        return [line.split()[0] for line in help_lines("shell")] + [_CONFIG.name, "--help", "--version"]
+        return [line.split()[0] for line in help_lines("shell")] + [
+            _CONFIG.name,
+            "--help",
+            "--version",
+        ]
     command, offers, names = continuation(words, last, "shell")
     if command is not None and last.startswith("-"):
         return [*offers, *(option.name for option in _common_options(command))]
@@ -216,13 +247,19 @@ def _offers(words: Sequence[str], last: str) -> list[str]:
         registry = box.registry
         if command is not None and command.name == "tools invoke" and len(words) > 2:
             spec = registry.find(words[2])
-            return [] if spec is None else [f"{name}=" for name in spec.parameters.get("properties", {})]
+            return (
+                []
+                if spec is None
+                else [f"{name}=" for name in spec.parameters.get("properties", {})]
+            )
         tools = [spec.name for spec in sorted(registry.known(), key=registry.place_of)]
         names_by_kind = {
             "tool": tools,
             "server": list(box.servers),
             "handle": [str(row["handle"]) for row in box.results.list()],
-            "bundle": [bundle.slug for bundle in box.bundles.all_bundles()] if "bundle" in names else [],
+            "bundle": [bundle.slug for bundle in box.bundles.all_bundles()]
+            if "bundle" in names
+            else [],
         }
         return [*offers, *(name for kind in names for name in names_by_kind.get(kind, ()))]
 
@@ -236,7 +273,8 @@ def _drop_output() -> None:
 
 @contextmanager
 def _aside() -> Iterator[None]:
-    """Send what tools and pack files print to stderr, also from child processes: stdout is for the result."""
+    """Send what tools and pack files print to stderr, also from child processes: stdout is for the
+    result."""
     try:
         stdout = os.dup(1)
     except OSError:  # there is no stdout

@@ -1,8 +1,9 @@
-"""MCP servers in the files of other clients: read theirs, and show ours as the JSON that a family of clients reads.
+"""MCP servers in the files of other clients: read theirs, and show ours as the JSON that a family
+of clients reads.
 
-Secrets never leave in plain text: what holds `${NAME}`, or looks like a secret, becomes the client's own variable or
-input. `with_entry` is the text of a client's file with one entry more: this project, for agents that live elsewhere.
-Nothing here asks or writes.
+Secrets never leave in plain text: what holds `${NAME}`, or looks like a secret, becomes the
+client's own variable or input. `with_entry` is the text of a client's file with one entry more:
+this project, for agents that live elsewhere. Nothing here asks or writes.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import Unreadable, read
 from onetool_ipy.base.foreign_json import NotJson
 from onetool_ipy.base.values import Json
+from onetool_ipy.config.paths import APPLICATIONS
 
 _TAKEN = ("command", "args", "env", "cwd", "url", "headers")
-# What has no end (a text, a comment) goes on to the end of the file; to look for other ends of it would be slow.
+# What has no end (a text, a comment) goes on to the end of the file; to look for other ends of it
+# would be slow.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*+"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _COMMA = re.compile(r'("(?:\\.|[^"\\])*+"?)|,(?=\s*[}\]])', re.DOTALL)
 # Blanks and comments of JSON with comments, or a token of it in a group.
@@ -38,8 +41,8 @@ _TOKEN = re.compile(
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-[^{}]*)?\}")
 _MOST_BYTES = 5_000_000
 _CARRIED = ("ONETOOL_STATE", "JUPYTER_RUNTIME_DIR")
-"""Variables that say where this project's notes and kernels are. Clients do not hand their environment on."""
-_HOMES = {"darwin": "Library/Application Support/Claude", "win32": "AppData/Roaming/Claude"}
+"""Variables that say where this project's notes and kernels are. Clients do not hand their
+environment on."""
 
 
 class FoundServer(NamedTuple):
@@ -71,7 +74,8 @@ class Family(NamedTuple):
 
 CLIENTS: Mapping[str, Client] = {
     "claude-desktop": Client(
-        f"{_HOMES.get(sys.platform, '.config/Claude')}/claude_desktop_config.json", is_of_project=False
+        f"{APPLICATIONS}/Claude/claude_desktop_config.json",
+        is_of_project=False,
     ),
     "claude-code": Client(".mcp.json"),
     "vscode": Client(".vscode/mcp.json", key="servers"),
@@ -90,7 +94,9 @@ def read_client_file(path: Path) -> list[FoundServer]:
     """The servers of a file. Raises UsageProblem if the file cannot be read or has none."""
     servers = servers_in(read_json(path))
     if not servers:
-        raise UsageProblem(f"'{path}' has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
+        raise UsageProblem(
+            f"'{path}' has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.'
+        )
     return [as_ours(name, data) for name, data in servers.items()]
 
 
@@ -171,7 +177,9 @@ def without_secrets(found: FoundServer) -> tuple[Json, dict[str, str]]:
 
 
 def _is_secret_flag(word: object) -> TypeGuard[str]:
-    return isinstance(word, str) and word.startswith("-") and "=" not in word and is_secret_name(word)
+    return (
+        isinstance(word, str) and word.startswith("-") and "=" not in word and is_secret_name(word)
+    )
 
 
 def _is_plain(value: object) -> TypeGuard[str]:
@@ -187,7 +195,11 @@ def servers_in(document: object) -> Json:
         if isinstance(entries, dict):
             return entries
         if isinstance(entries, list):  # Jupyter AI
-            return {str(one.get("name")): one for one in entries if isinstance(one, dict) and one.get("name")}
+            return {
+                str(one.get("name")): one
+                for one in entries
+                if isinstance(one, dict) and one.get("name")
+            }
     inner = document.get("mcp")
     return servers_in(inner) if isinstance(inner, dict) else {}
 
@@ -199,26 +211,37 @@ def as_ours(name: str, data: object) -> FoundServer:
     data = {**data, "headers": data.get("headers") or data.get("http_headers")}
     for key in ("env", "headers"):
         if isinstance(data.get(key), list):  # Jupyter AI has lists of {name, value}
-            data[key] = {one.get("name"): one.get("value") for one in data[key] if isinstance(one, dict)}
+            data[key] = {
+                one.get("name"): one.get("value") for one in data[key] if isinstance(one, dict)
+            }
     if isinstance(data.get("env_vars"), list):  # Codex passes these on from its own environment
-        data["env"] = {**(data.get("env") or {}), **{str(each): f"${{{each}}}" for each in data["env_vars"]}}
+        data["env"] = {
+            **(data.get("env") or {}),
+            **{str(each): f"${{{each}}}" for each in data["env_vars"]},
+        }
     if isinstance(data.get("env_http_headers"), dict):
         more = {header: f"${{{variable}}}" for header, variable in data["env_http_headers"].items()}
         data["headers"] = {**(data["headers"] or {}), **more}
     if data.get("bearer_token_env_var"):
-        data["headers"] = {**(data["headers"] or {}), "Authorization": f"Bearer ${{{data['bearer_token_env_var']}}}"}
+        data["headers"] = {
+            **(data["headers"] or {}),
+            "Authorization": f"Bearer ${{{data['bearer_token_env_var']}}}",
+        }
     # Others write `${env:NAME}` and `${input:name}` for our `${NAME}`.
     entry = {key: data[key] for key in _TAKEN if data.get(key) not in (None, {}, [])}
     if data.get("disabled") is True or data.get("enabled") is False:
         entry["enabled"] = False
     if url := data.get("url") or data.get("serverUrl") or data.get("httpUrl"):
         entry = {"type": "sse" if data.get("type") == "sse" else "http", **entry, "url": url}
-    ours = values.map_text(entry, lambda text: _VARIABLE.sub(lambda hit: f"${{{hit[1].replace('-', '_')}}}", text))
+    ours = values.map_text(
+        entry, lambda text: _VARIABLE.sub(lambda hit: f"${{{hit[1].replace('-', '_')}}}", text)
+    )
     return FoundServer(name, {"type": "stdio", **ours})
 
 
 def snippet(family: str, servers: Sequence[FoundServer]) -> tuple[str, list[str]]:
-    """Servers of ours as JSON for the clients of a family, and notes about what is left to do there."""
+    """Servers of ours as JSON for the clients of a family, and notes about what is left to do
+    there."""
     style, notes = FAMILIES[family], []
     entries: dict[str, Any] = {}
     variables: set[str] = set()
@@ -226,7 +249,10 @@ def snippet(family: str, servers: Sequence[FoundServer]) -> tuple[str, list[str]
         data, _ = without_secrets(server)
         is_http = data.get("type") in ("http", "sse")
         keys = ("url", "headers") if is_http else ("command", "args", "env", "cwd")
-        entry = {"type": data.get("type", "stdio"), **{key: data[key] for key in keys if data.get(key)}}
+        entry = {
+            "type": data.get("type", "stdio"),
+            **{key: data[key] for key in keys if data.get(key)},
+        }
         if not style.has_cwd and entry.pop("cwd", None):
             notes.append(f"{server.name}: {style.title} have no 'cwd', so it is left out.")
         variables.update(_VARIABLE.findall(json.dumps(entry)))
@@ -235,17 +261,24 @@ def snippet(family: str, servers: Sequence[FoundServer]) -> tuple[str, list[str]
     document: dict[str, Any] = {style.key: entries}
     if variables and style.variable.startswith("${input:"):
         document["inputs"] = [
-            {"type": "promptString", "id": name, "description": name, "password": True} for name in sorted(variables)
+            {"type": "promptString", "id": name, "description": name, "password": True}
+            for name in sorted(variables)
         ]
     elif variables:
-        notes.append(f"Set there: {', '.join(sorted(variables))}. A client that fills no variables needs the value.")
+        notes.append(
+            f"Set there: {', '.join(sorted(variables))}. A client that fills no variables needs the"
+            " value."
+        )
     return json.dumps(document, indent=2, ensure_ascii=False), notes
 
 
 def entry_of_project(project: Path, env: Mapping[str, str]) -> FoundServer:
     """Return the entry that hands the tools of this project's running notebook to a client."""
     name = re.sub(r"[^a-z0-9]+", "-", project.name.lower()).strip("-") or "project"
-    data: dict[str, Any] = {"command": sys.executable, "args": ["-m", "onetool_ipy", "mcp", "--attach", str(project)]}
+    data: dict[str, Any] = {
+        "command": sys.executable,
+        "args": ["-m", "onetool_ipy", "mcp", "--attach", str(project)],
+    }
     carried = {key: env[key] for key in _CARRIED if env.get(key)}
     return FoundServer(f"onetool-{name}", {**data, **({"env": carried} if carried else {})})
 
@@ -253,8 +286,8 @@ def entry_of_project(project: Path, env: Mapping[str, str]) -> FoundServer:
 def with_entry(client: str, path: Path, text: str, server: FoundServer) -> str:
     """Return the text of a client's file with one entry put in at one place; the rest stays.
 
-    The same text comes back where the entry is there. Raises UsageProblem for another entry of that name, and for a
-    file that cannot be changed so, with what to paste.
+    The same text comes back where the entry is there. Raises UsageProblem for another entry of that
+    name, and for a file that cannot be changed so, with what to paste.
     """
     is_toml, entry = client == "codex", _entry_text(client, server)
     paste = f"Paste this there:\n{entry}"
@@ -276,7 +309,9 @@ def with_entry(client: str, path: Path, text: str, server: FoundServer) -> str:
         read_again = {} if after is None else parse(after)
         if is_toml:
             expected = copy.deepcopy(document)
-            expected.setdefault("mcp_servers", {})[server.name] = _parse_toml(entry)["mcp_servers"][server.name]
+            expected.setdefault("mcp_servers", {})[server.name] = _parse_toml(entry)["mcp_servers"][
+                server.name
+            ]
         else:
             expected = _with_added(client, document, server)
     except (ValueError, TypeError, AttributeError, KeyError):
@@ -296,9 +331,11 @@ def _appended(text: str, entry: str) -> str:
 
 
 def _inserted(client: str, text: str, server: FoundServer) -> str | None:
-    """Put an entry in front of the others, or its list in front of all; None without a place for it.
+    """Put an entry in front of the others, or its list in front of all; None without a place for
+    it.
 
-    In front, the entry needs nothing but a comma behind it, whatever commas and comments the file has.
+    In front, the entry needs nothing but a comma behind it, whatever commas and comments the file
+    has.
     """
     bracket = "[" if client == "jupyter-ai" else "{"
     whole = _with_added(client, {}, server)[CLIENTS[client].key]
@@ -329,7 +366,11 @@ def _container(tokens: Sequence[re.Match[str]], key: str) -> int | None:
     depth, value = 0, None
     for place, token in enumerate(tokens):
         depth += (token[1] in "{[") - (token[1] in "}]")
-        is_key = depth == 1 and token[1][0] == '"' and [one[1] for one in tokens[place + 1 : place + 2]] == [":"]
+        is_key = (
+            depth == 1
+            and token[1][0] == '"'
+            and [one[1] for one in tokens[place + 1 : place + 2]] == [":"]
+        )
         # Of two equal keys the last counts, as in every reader.
         if is_key and place + 2 < len(tokens) and json.loads(token[1], strict=False) == key:
             value = place + 2
@@ -362,12 +403,19 @@ def _placed(text: str, start: int, first: int, is_alone: bool, name: str, value:
 
 
 def _with_added(client: str, document: Json, server: FoundServer) -> Json:
-    """Return the document with one entry more. Jupyter AI has a list where others have an object."""
+    """Return the document with one entry more. Jupyter AI has a list where others have an
+    object."""
     key = CLIENTS[client].key
     if client == "jupyter-ai":
         env = [{"name": name, "value": value} for name, value in server.data.get("env", {}).items()]
-        return {**document, key: [{"name": server.name, **server.data, "env": env}, *document.get(key, [])]}
-    return {**document, key: {**document.get(key, {}), server.name: {"type": "stdio", **server.data}}}
+        return {
+            **document,
+            key: [{"name": server.name, **server.data, "env": env}, *document.get(key, [])],
+        }
+    return {
+        **document,
+        key: {**document.get(key, {}), server.name: {"type": "stdio", **server.data}},
+    }
 
 
 def _entry_text(client: str, server: FoundServer) -> str:
@@ -376,8 +424,11 @@ def _entry_text(client: str, server: FoundServer) -> str:
         return json.dumps(_with_added(client, {}, server), indent=2, ensure_ascii=False)
     # Basic strings of TOML are those of JSON, as far as paths and names go.
     lines = [f"[mcp_servers.{server.name}]"]
-    lines += [f"{key} = {json.dumps(server.data[key], ensure_ascii=False)}" for key in ("command", "args")]
+    lines += [
+        f"{key} = {json.dumps(server.data[key], ensure_ascii=False)}" for key in ("command", "args")
+    ]
     env = ", ".join(
-        f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in server.data.get("env", {}).items()
+        f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        for name, value in server.data.get("env", {}).items()
     )
     return "\n".join([*lines, *([f"env = {{ {env} }}"] if env else [])])

@@ -1,7 +1,7 @@
 """Imports for every face: fetch or read a document, store the bundle and tools made from it.
 
-A bundle that could not be filled is deleted again. A document is fetched under the rules of `http`, like any tool's
-request; a host that the user confirmed may be reached for this one document.
+A bundle that could not be filled is deleted again. A document is fetched under the rules of `http`,
+like any tool's request; a host that the user confirmed may be reached for this one document.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Imported(NamedTuple):
 
 def is_url(text: str) -> bool:
     """Whether a text is a URL, and not a file name or a document."""
-    return text[:8].lower().startswith(("http://", "https://")) and not any(sign in text for sign in "\n{ ")
+    return text[:8].lower().startswith(("http://", "https://")) and not any(
+        sign in text for sign in "\n{ "
+    )
 
 
 def own_host(source: str) -> list[str]:
@@ -60,7 +62,9 @@ def own_host(source: str) -> list[str]:
     except ValueError:
         host, port = "", None
     if not host:
-        raise UsageProblem(f"'{source[:200]}' is not an address.", hint="Write it as https://host/path.")
+        raise UsageProblem(
+            f"'{source[:200]}' is not an address.", hint="Write it as https://host/path."
+        )
     from onetool_ipy.net.hosts import pattern_of
 
     return [pattern_of(parts.scheme.lower(), host, port)]
@@ -86,12 +90,20 @@ def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
 
 
 def choice(
-    tags: Iterable[str] = (), include: Iterable[str] = (), exclude: Iterable[str] = (), *, read_only: bool = False
+    tags: Iterable[str] = (),
+    include: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    *,
+    read_only: bool = False,
 ) -> OperationChoice:
-    """The operations that options choose; each option may hold several words, separated by commas."""
+    """The operations that options choose; each option may hold several words, separated by
+    commas."""
     from onetool_ipy.bundles.importing.draft import OperationChoice
 
-    split = [tuple(word.strip() for text in texts for word in text.split(",")) for texts in (tags, include, exclude)]
+    split = [
+        tuple(word.strip() for text in texts for word in text.split(","))
+        for texts in (tags, include, exclude)
+    ]
     tag_words, in_words, out_words = (tuple(filter(None, words)) for words in split)
     return OperationChoice(tags=tag_words, include=in_words, exclude=out_words, read_only=read_only)
 
@@ -99,12 +111,20 @@ def choice(
 def told(made: Imported, draft: BundleDraft, box: Toolbox) -> list[str]:
     """Describe an import in a few lines."""
     part = f" of {draft.offered:,} operations" if draft.offered > len(made.tools) else ""
-    lines = [f"The bundle {made.bundle.slug} has {counted(len(made.tools), 'tool')}{part}: {made.bundle.display_name}"]
+    lines = [
+        (
+            f"The bundle {made.bundle.slug} has {counted(len(made.tools), 'tool')}{part}:"
+            f" {made.bundle.display_name}"
+        )
+    ]
     secret_names = set(box.config.secrets.names())
     missing = [each for each in draft.secrets if each["name"] not in secret_names]
     if missing:
         lines.append("Add to .onetool/secrets.yaml what they need:")
-        lines += [f'  {each["name"]}: "..."   # {" ".join(each["description"].split())[:80]}' for each in missing]
+        lines += [
+            f'  {each["name"]}: "..."   # {" ".join(each["description"].split())[:80]}'
+            for each in missing
+        ]
     if draft.notes:
         lines.append("Not imported:")
         lines += [f"  {note}" for note in draft.notes[:_SHOWN_NOTES]]
@@ -128,31 +148,46 @@ def read_auth(said: str) -> tuple[dict[str, Any], str]:
     if auth is None or not name.isidentifier():
         raise UsageProblem(
             f"'{said[:80]}' is not a kind of auth with the name of a secret.",
-            hint="Write bearer:API_TOKEN, basic:USER:SECRET, header:X-Api-Key:API_KEY or query:key:API_KEY.",
+            hint=(
+                "Write bearer:API_TOKEN, basic:USER:SECRET, header:X-Api-Key:API_KEY or"
+                " query:key:API_KEY."
+            ),
         )
     return auth, name
 
 
 def shared_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The auth of a tool for all tools of its bundle; empty if it sends no secret, or is signed by an argument."""
+    """The auth of a tool for all tools of its bundle; empty if it sends no secret, or is signed by
+    an argument."""
     auth = (record["http"].get("request") or {}).get("auth")
     arguments = record.get("argSchema", {}).get("properties", {})
-    return {} if not auth or any(f"${{{name}}}" in str(auth) for name in arguments) else {"auth": auth}
+    return (
+        {} if not auth or any(f"${{{name}}}" in str(auth) for name in arguments) else {"auth": auth}
+    )
 
 
-def base_url_for(box: Toolbox, bundle: Bundle | None, records: Sequence[Mapping[str, Any]]) -> str | None:
-    """The base URL of a bundle that gets these tools: its own, else the host that they and its tools all have."""
+def base_url_for(
+    box: Toolbox, bundle: Bundle | None, records: Sequence[Mapping[str, Any]]
+) -> str | None:
+    """The base URL of a bundle that gets these tools: its own, else the host that they and its
+    tools all have."""
     if bundle is not None and bundle.base_url is not None:
         return bundle.base_url
     tools = [] if bundle is None else box.bundles.all_tools(bundle.bundle_id)
-    urls = [step.request.url_template for tool in tools if tool.http for _, step in tool.http.plan()]
+    urls = [
+        step.request.url_template for tool in tools if tool.http for _, step in tool.http.plan()
+    ]
     urls += [step["request"].get("urlTemplate") for record in records for step in _steps(record)]
     origins = {_origin(url) for url in urls if isinstance(url, str)}
     return origins.pop() or None if len(origins) == 1 else None
 
 
 def _steps(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [step for step in record["http"].get("steps") or [record["http"]] if isinstance(step.get("request"), dict)]
+    return [
+        step
+        for step in record["http"].get("steps") or [record["http"]]
+        if isinstance(step.get("request"), dict)
+    ]
 
 
 def lean_on(bundle: Bundle, record: dict[str, Any]) -> None:
@@ -173,17 +208,28 @@ def lean_on(bundle: Bundle, record: dict[str, Any]) -> None:
         path = below(url, bundle.base_url)
         if path is not None and is_relative(path):
             request["urlTemplate"] = path
-    schema, variables = record.get("argSchema") or {}, bundle.environment.variables if bundle.environment else {}
-    shared = {name for name in variables if schema.get("properties", {}).get(name) == {"type": "string"}}
+    schema, variables = (
+        record.get("argSchema") or {},
+        bundle.environment.variables if bundle.environment else {},
+    )
+    shared = {
+        name for name in variables if schema.get("properties", {}).get(name) == {"type": "string"}
+    }
     if shared:
-        properties = {name: each for name, each in schema["properties"].items() if name not in shared}
+        properties = {
+            name: each for name, each in schema["properties"].items() if name not in shared
+        }
         required = [name for name in schema.get("required", ()) if name not in shared]
         record["argSchema"] = {**schema, "properties": properties, "required": required}
 
 
 def wire_auth(bundle: Bundle) -> dict[str, Any] | None:
     """The auth of a bundle as JSON."""
-    return None if bundle.auth is None else bundle.auth.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return (
+        None
+        if bundle.auth is None
+        else bundle.auth.model_dump(mode="json", by_alias=True, exclude_none=True)
+    )
 
 
 def common_origin(tools: Sequence[Tool]) -> str:
@@ -199,7 +245,8 @@ def changed_bundle(
     auth: Mapping[str, Any] | None,
     environment: Mapping[str, Any] | None = None,
 ) -> Bundle:
-    """The bundle with another base URL, auth and environment. Without another environment it keeps its own."""
+    """The bundle with another base URL, auth and environment. Without another environment it keeps
+    its own."""
     from onetool_ipy.bundles.model import Bundle, read
 
     wire = bundle.to_dict()
@@ -222,7 +269,8 @@ def store_bundle(box: Toolbox, bundle: Bundle) -> Bundle:
 
 
 def add_auth(draft: BundleDraft, said: str) -> None:
-    """Let all tools of a draft that have no auth send the secret that `bearer:API_TOKEN` or the like names."""
+    """Let all tools of a draft that have no auth send the secret that `bearer:API_TOKEN` or the
+    like names."""
     auth, name = read_auth(said)
     for tool in draft.tools:
         http = tool["http"]
@@ -235,7 +283,12 @@ def add_auth(draft: BundleDraft, said: str) -> None:
 def examples(made: Imported) -> list[str]:
     """What to type next."""
     first = made.tools[0]
-    return [f"See them with: %tool {made.bundle.slug}    one of them: %tool info {made.bundle.slug}.{first.slug}"]
+    return [
+        (
+            f"See them with: %tool {made.bundle.slug}    one of them: %tool info"
+            f" {made.bundle.slug}.{first.slug}"
+        )
+    ]
 
 
 def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple[bytes, str | None]:
@@ -257,9 +310,11 @@ def fetch(box: Toolbox, url: str, *, also: Sequence[str] = ()) -> tuple[bytes, s
 
 
 def name_bundle(box: Toolbox, draft: BundleDraft, typed: str | None) -> list[str]:
-    """Give the bundle of a document a free name; returns a line about it if it is not the document's own.
+    """Give the bundle of a document a free name; returns a line about it if it is not the
+    document's own.
 
-    Raises UsageProblem for a taken name that a person typed. A bundle of that name is refused when it is stored.
+    Raises UsageProblem for a taken name that a person typed. A bundle of that name is refused when
+    it is stored.
     """
     slug = draft.bundle["slug"]
     bundle = box.bundles.named(slug)
@@ -272,8 +327,11 @@ def name_bundle(box: Toolbox, draft: BundleDraft, typed: str | None) -> list[str
     return [note] if note else []
 
 
-def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_name: str = "") -> Imported:
-    """Store a bundle with all its tools, or nothing. A tool that could not be called is left out with a note."""
+def store_draft(
+    box: Toolbox, draft: BundleDraft, *, slug: str = "", display_name: str = ""
+) -> Imported:
+    """Store a bundle with all its tools, or nothing. A tool that could not be called is left out
+    with a note."""
     bundles = box.bundles
     put = partial(
         bundles.put_bundle,
@@ -324,13 +382,17 @@ def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
 
     http = box.config.settings.http
     hosts = Hosts([*http.allowed_hosts, *also])
-    return replace(Rules.of(http), hosts=hosts, max_bytes=_MAX_BYTES, timeout_s=max(http.timeout_s, _FETCH_S))
+    return replace(
+        Rules.of(http), hosts=hosts, max_bytes=_MAX_BYTES, timeout_s=max(http.timeout_s, _FETCH_S)
+    )
 
 
 def _read_file(file: Path) -> bytes:
     try:
         if not file.is_file():
-            raise UsageProblem(f"There is no file '{file}'.", hint="Name a file, or an address: https://host/path.")
+            raise UsageProblem(
+                f"There is no file '{file}'.", hint="Name a file, or an address: https://host/path."
+            )
         if file.stat().st_size > _MAX_BYTES:
             raise InvalidRequest(f"'{file}' has more than {_MAX_BYTES:,} bytes.")
         return file.read_bytes()

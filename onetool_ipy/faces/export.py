@@ -1,8 +1,9 @@
-"""A notebook as a plain Python script: every form of ours becomes a call (`onetool-ipy export NB.ipynb`).
+"""A notebook as a plain Python script: every form of ours becomes a call (`onetool-ipy export
+NB.ipynb`).
 
-Cells are transformed as IPython does it, then our magics are replaced where they stand, so comments and layout stay.
-Values are read by their schema; an `{expression}` stays an expression. A line that only IPython can run is left out
-with a comment, or is an error if the script cannot do without it.
+Cells are transformed as IPython does it, then our magics are replaced where they stand, so comments
+and layout stay. Values are read by their schema; an `{expression}` stays an expression. A line that
+only IPython can run is left out with a comment, or is an error if the script cannot do without it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _runner = _asyncio.Runner()
 
 def _awaited(cell):
     """Run a cell that awaits at its top; all of them share one event loop, as in the notebook."""
-    _runner.run(eval(compile(cell, "cell", "exec", flags=_ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), globals()))
+    code = compile(cell, "cell", "exec", flags=_ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    _runner.run(eval(code, globals()))
 '''
 
 
@@ -60,7 +62,11 @@ def export_notebook(file: Path, box: Toolbox, commands: Collection[str]) -> str:
     `commands` are the words after `%tool` that are no tools.
     """
     cells = [_Cell(text, number, box, commands) for number, text in _code_cells(file)]
-    tools = {tool.name: tool.parameters for cell in cells for tool in read_outline(cell.source, pack="nb").tools}
+    tools = {
+        tool.name: tool.parameters
+        for cell in cells
+        for tool in read_outline(cell.source, pack="nb").tools
+    }
     names = [name for name in box.parts.pack_names if name.isidentifier()]
     head = [
         f'"""Exported from {file.name} by onetool-ipy; runs as plain Python."""',
@@ -75,7 +81,10 @@ def export_notebook(file: Path, box: Toolbox, commands: Collection[str]) -> str:
     packs = sorted({name.partition(".")[0] for name in tools} - set(names))
     used = [pack for pack in packs if any(re.search(rf"\b{pack}\.", cell.source) for cell in cells)]
     if used:
-        head += ["from onetool_ipy import PackProxy", *(f'{pack} = PackProxy(box, "{pack}")' for pack in used)]
+        head += [
+            "from onetool_ipy import PackProxy",
+            *(f'{pack} = PackProxy(box, "{pack}")' for pack in used),
+        ]
     scripts = [(cell.number, cell.script(tools)) for cell in cells]
     if any(_awaits(script) for _, script in scripts):
         head.append(_AWAITED)
@@ -98,7 +107,9 @@ def _code_cells(file: Path) -> list[tuple[int, str]]:
     try:
         document = parse_json(file.read_bytes())
         cells = [
-            (i, "".join(cell["source"])) for i, cell in enumerate(document["cells"], 1) if cell["cell_type"] == "code"
+            (i, "".join(cell["source"]))
+            for i, cell in enumerate(document["cells"], 1)
+            if cell["cell_type"] == "code"
         ]
     except NotJson as exc:
         raise UsageProblem(f"'{file}' is not a notebook: it {exc}.") from exc
@@ -132,7 +143,11 @@ class _Cell:
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         for node in sorted(calls, key=lambda node: (node.lineno, node.col_offset), reverse=True):
             inner = node.func.value if isinstance(node.func, ast.Attribute) else None
-            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "get_ipython":
+            if (
+                isinstance(inner, ast.Call)
+                and isinstance(inner.func, ast.Name)
+                and inner.func.id == "get_ipython"
+            ):
                 # The offsets of the tree count bytes. A comment goes to the end of its line.
                 lines = source.split("\n")
                 first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
@@ -140,13 +155,19 @@ class _Cell:
                 after = lines[last].encode()[node.end_col_offset :].decode()
                 code, _, comment = self._call(node).partition("  # ")
                 note = f"  # {comment}" if comment else ""
-                source = "\n".join([*lines[:first], f"{before}{code}{after}{note}", *lines[last + 1 :]])
+                source = "\n".join(
+                    [*lines[:first], f"{before}{code}{after}{note}", *lines[last + 1 :]]
+                )
         return source
 
     def _call(self, node: ast.Call) -> str:
         assert isinstance(node.func, ast.Attribute)
         kind = node.func.attr
-        texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        texts = [
+            arg.value
+            for arg in node.args
+            if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+        ]
         if kind == "system":
             return f"__import__('subprocess').run({texts[0]!r}, shell=True, check=False)"
         if kind not in ("run_line_magic", "run_cell_magic") or len(texts) < 2:
@@ -172,7 +193,11 @@ class _Cell:
         request = split_line(line, self._commands)
         if request.kind == "command" and request.name == "replay":
             return self._replay(request.rest)
-        words = read_options(request.rest, {}).words if request.kind == "command" and request.name == "server" else []
+        words = (
+            read_options(request.rest, {}).words
+            if request.kind == "command" and request.name == "server"
+            else []
+        )
         if words[:1] == ["read"] and len(words) > 2:
             variables = dict(word.partition("=")[::2] for word in words[3:])
             return f"box.read_resource({words[1]!r}, {words[2]!r}, {variables!r})"
@@ -182,14 +207,20 @@ class _Cell:
             return f"None  # %tool {line}".rstrip()
         if spec is not None:
             (spec,) = self._box.registry.loaded([spec])
-        schema: Mapping[str, Any] = spec.parameters if spec is not None else self._tools.get(request.name, {})
+        schema: Mapping[str, Any] = (
+            spec.parameters if spec is not None else self._tools.get(request.name, {})
+        )
         try:
             args = read_arguments(request.rest, schema, _Source)
             if body is not None:
-                args = read_body(body, args, schema, body_arg=request.flags.body, as_args=request.flags.args)
+                args = read_body(
+                    body, args, schema, body_arg=request.flags.body, as_args=request.flags.args
+                )
         except (OneToolError, CallFailure) as exc:
             self._refuse(str(exc))
-        options = f", timeout={request.flags.timeout!r}" if request.flags.timeout is not None else ""
+        options = (
+            f", timeout={request.flags.timeout!r}" if request.flags.timeout is not None else ""
+        )
         options += ", check=False" if request.flags.unchecked else ""
         pairs = ", ".join(f"{key!r}: {value!r}" for key, value in args.items())
         verb = "start" if request.flags.bg else "call" if request.flags.soft else "run"
@@ -203,7 +234,13 @@ class _Cell:
             return "None  # %tool replay"
         if request.words[0] == "off":
             return "box.replays.close()"
-        mode = "refresh" if "--refresh" in request.values else "replay" if "--only" in request.values else None
+        mode = (
+            "refresh"
+            if "--refresh" in request.values
+            else "replay"
+            if "--only" in request.values
+            else None
+        )
         mode_text = f", mode={mode!r}" if mode else ""
         return f"ot.replay({request.words[0]!r}{mode_text}).begin_alone()"
 
@@ -228,8 +265,9 @@ class _Cell:
         params = {p.name: ({} if p.is_required else {"default": p.default}) for p in snippet.params}
         data = {"params": params, "body": snippet.body}
         return (
-            f"box.session_snippets[{snippet.name!r}] = __import__('onetool_ipy.snippets.definition', "
-            f"fromlist=['read_snippet']).read_snippet({snippet.name!r}, {data!r})"
+            f"box.session_snippets[{snippet.name!r}] ="
+            " __import__('onetool_ipy.snippets.definition',"
+            f" fromlist=['read_snippet']).read_snippet({snippet.name!r}, {data!r})"
         )
 
     def _refuse(self, why: str) -> NoReturn:

@@ -1,8 +1,10 @@
-"""Sealed notebooks: a notebook with its recording in one file, which runs offline anywhere and says what differs.
+"""Sealed notebooks: a notebook with its recording in one file, which runs offline anywhere and says
+what differs.
 
-`NB.sealed.zip` holds the notebook, the lock file, the recordings that it replays and the stored results that it shows.
-Opening one runs the notebook in a folder and a home of its own. Every tool is answered from the recordings. Nothing of
-an archive is written outside that folder: names, kinds and sizes of its parts are checked first.
+`NB.sealed.zip` holds the notebook, the lock file, the recordings that it replays and the stored
+results that it shows. Opening one runs the notebook in a folder and a home of its own. Every tool
+is answered from the recordings. Nothing of an archive is written outside that folder: names, kinds
+and sizes of its parts are checked first.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -28,60 +30,83 @@ from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.printable import visible
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.lock import NAME as LOCK
-from onetool_ipy.config.paths import FOLDER, state_folder
+from onetool_ipy.config.paths import FOLDER, home_at, state_folder
 from onetool_ipy.faces.mcp.mock import read_recording
 from onetool_ipy.stores.results import is_handle
 from onetool_ipy.toolbox import Toolbox
 
 VERSION = 1
 _MANIFEST = "sealed.json"
-_REPLAY = re.compile(r"""(?:^[ \t]*%tool[ \t]+replay[ \t]+(?:--\S+[ \t]+)*|\bot\.replay\(\s*)["']?([^\s"')]+)""", re.M)
+_REPLAY = re.compile(
+    r"""(?:^[ \t]*%tool[ \t]+replay[ \t]+(?:--\S+[ \t]+)*|\bot\.replay\(\s*)["']?([^\s"')]+)""",
+    re.M,
+)
 _HANDLE = re.compile(r"\b[a-z][0-9a-z]{11}\b")
-_VARIES = re.compile(r"0x[0-9a-f]+|\b\d[\d,.]{0,20}\s{0,2}(?:ms|s|µs|min)\b|\b\d\d:\d\d(?::\d\d)?\b|<1 ms")
+_VARIES = re.compile(
+    r"0x[0-9a-f]+|\b\d[\d,.]{0,20}\s{0,2}(?:ms|s|µs|min)\b|\b\d\d:\d\d(?::\d\d)?\b|<1 ms"
+)
 _MAX_PARTS = 1_000
 _MAX_BYTES = 1 << 30
 _MAX_RATIO = 500
 _CELL_LIMIT_S = 600
-_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
 """What the library raises for an archive with other bytes than it was written with."""
 
 
 def seal(notebook: Path, box: Toolbox) -> Path:
-    """Pack a notebook into `NB.sealed.zip` beside it. Raises UsageProblem if it has no recording or holds a secret."""
+    """Pack a notebook into `NB.sealed.zip` beside it. Raises UsageProblem if it has no recording or
+    holds a secret."""
     text = _read_text(notebook)
     cells = _cells(text, notebook)
-    names = list(dict.fromkeys(name for cell in cells for name in _REPLAY.findall(_source(cell)) if name != "off"))
+    names = list(
+        dict.fromkeys(
+            name for cell in cells for name in _REPLAY.findall(_source(cell)) if name != "off"
+        )
+    )
     if not names:
         hint = "Begin the notebook with: %tool replay calls.jsonl"
-        raise UsageProblem(f"'{notebook.name}' replays no recording, so it cannot run offline.", hint=hint)
+        raise UsageProblem(
+            f"'{notebook.name}' replays no recording, so it cannot run offline.", hint=hint
+        )
     if box.mask(text) != text:
-        raise UsageProblem(f"'{notebook.name}' holds a secret of this project.", hint="Remove it, and save again.")
+        raise UsageProblem(
+            f"'{notebook.name}' holds a secret of this project.", hint="Remove it, and save again."
+        )
     parts: dict[str, bytes] = {notebook.name: text.encode()}
     for name in names:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:
-            raise UsageProblem(f"The recording '{name}' is not beside the notebook.", hint="Move it there.")
+            raise UsageProblem(
+                f"The recording '{name}' is not beside the notebook.", hint="Move it there."
+            )
         read_recording(notebook.parent / name, box.mask)
         parts[path.as_posix()] = (notebook.parent / name).read_bytes()
     folder = box.config.paths.onetool_dir
     if folder is not None and (folder / LOCK).is_file():
         parts[LOCK] = (folder / LOCK).read_bytes()
-    for handle in sorted({word for cell in cells for word in _HANDLE.findall(json.dumps(cell))}):
-        files = [box.results.folder / f"{handle}.{end}" for end in ("txt", "json")]
-        if is_handle(handle) and all(file.is_file() for file in files):
-            texts = {f"results/{file.name}": file.read_bytes() for file in files}
-            # A value may have become a secret after the result was stored.
-            if any(box.mask(each) != each for each in (data.decode(errors="replace") for data in texts.values())):
-                raise UsageProblem(f"The result '{handle}' holds a secret of this project.", hint="Clear that output.")
-            parts |= texts
+    parts |= _shown_results(cells, box)
     manifest = {"version": VERSION, "notebook": notebook.name, "recordings": names}
-    if taken := {_MANIFEST, LOCK, notebook.name} & {PurePosixPath(name).as_posix() for name in names}:
-        raise UsageProblem(f"A recording cannot be called '{min(taken)}' in a sealed notebook.", hint="Rename it.")
+    if taken := {_MANIFEST, LOCK, notebook.name} & {
+        PurePosixPath(name).as_posix() for name in names
+    }:
+        raise UsageProblem(
+            f"A recording cannot be called '{min(taken)}' in a sealed notebook.", hint="Rename it."
+        )
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, part in {_MANIFEST: json.dumps(manifest, indent=1).encode(), **parts}.items():
             # A fixed time makes the same bytes of the same parts.
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), part, zipfile.ZIP_DEFLATED)
+            archive.writestr(
+                zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), part, zipfile.ZIP_DEFLATED
+            )
         # What cannot be opened again is not sealed.
         _require_harmless(archive)
     target = notebook.with_suffix(".sealed.zip")
@@ -89,21 +114,48 @@ def seal(notebook: Path, box: Toolbox) -> Path:
     return target
 
 
+def _shown_results(cells: Iterable[Json], box: Toolbox) -> dict[str, bytes]:
+    """Return the files of the stored results that the notebook shows."""
+    parts: dict[str, bytes] = {}
+    for handle in sorted({word for cell in cells for word in _HANDLE.findall(json.dumps(cell))}):
+        files = [box.results.folder / f"{handle}.{end}" for end in ("txt", "json")]
+        if is_handle(handle) and all(file.is_file() for file in files):
+            for file in files:
+                data = file.read_bytes()
+                text = data.decode(errors="replace")
+                # A value may have become a secret after the result was stored.
+                if box.mask(text) != text:
+                    raise UsageProblem(
+                        f"The result '{handle}' holds a secret of this project.",
+                        hint="Clear that output.",
+                    )
+                parts[f"results/{file.name}"] = data
+    return parts
+
+
 def run_sealed(file: Path) -> list[str]:
-    """Run a sealed notebook offline and say what differs from its saved outputs, a line for each cell."""
+    """Run a sealed notebook offline and say what differs from its saved outputs, a line for each
+    cell."""
     with _unpacked(file) as (folder, manifest):
         notebook = folder / manifest["notebook"]
         before = _cells(_read_text(notebook), notebook)
         _offer_recorded_tools(folder, manifest["recordings"])
         after = _run(notebook, folder)
         # A result that is stored again has another handle.
-        handles = {file.stem for file in folder.parent.glob("**/results/*.json") if is_handle(file.stem)}
+        handles = {
+            file.stem for file in folder.parent.glob("**/results/*.json") if is_handle(file.stem)
+        }
     lines = []
     for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
         texts = [
-            _HANDLE.sub(lambda word: "…" if word[0] in handles else word[0], _outputs(cell)) for cell in (old, new)
+            _HANDLE.sub(lambda word: "…" if word[0] in handles else word[0], _outputs(cell))
+            for cell in (old, new)
         ]
-        if old.get("cell_type") == "code" and texts[0] != texts[1] and "%load_ext" not in _source(old):
+        if (
+            old.get("cell_type") == "code"
+            and texts[0] != texts[1]
+            and "%load_ext" not in _source(old)
+        ):
             was, now = (values.cut(text or "nothing", 300) for text in texts)
             lines.append(f"Cell {number} differs.\n  was: {was}\n  is:  {now}")
     return lines
@@ -113,7 +165,9 @@ def run_sealed(file: Path) -> list[str]:
 def _unpacked(file: Path) -> Iterator[tuple[Path, Json]]:
     """Unpack an archive into a new folder. Raises UsageProblem if it is hostile or damaged."""
     if not file.is_file():
-        raise UsageProblem(f"There is no file '{file}'.", hint="Make one: onetool-ipy seal NB.ipynb")
+        raise UsageProblem(
+            f"There is no file '{file}'.", hint="Make one: onetool-ipy seal NB.ipynb"
+        )
     with tempfile.TemporaryDirectory(prefix="onetool-sealed-") as place:
         folder = Path(place).resolve() / "work"
         # Only the unpacking is guarded: a failure of the notebook is not one of the archive.
@@ -146,7 +200,9 @@ def _unpack(file: Path, folder: Path) -> set[str]:
 def _require_harmless(archive: zipfile.ZipFile) -> None:
     """Raise UsageProblem unless every part is a plain file of its own inside the folder."""
     entries = archive.infolist()
-    size, packed = (sum(getattr(each, name) for each in entries) for name in ("file_size", "compress_size"))
+    size, packed = (
+        sum(getattr(each, name) for each in entries) for name in ("file_size", "compress_size")
+    )
     if len(entries) > _MAX_PARTS or size > _MAX_BYTES or size > _MAX_RATIO * max(packed, 1 << 12):
         count = f"{size:,} bytes in {len(entries):,} parts"
         raise UsageProblem(f"The archive would unpack to {count}, which is too much.")
@@ -156,14 +212,20 @@ def _require_harmless(archive: zipfile.ZipFile) -> None:
         label, path = visible(entry.filename, 80), PurePosixPath(entry.filename)
         # Some file systems do not tell capital letters from small ones.
         plain = entry.filename.casefold()
-        is_inside = not (path.is_absolute() or {"..", FOLDER} & {part.casefold() for part in path.parts})
+        is_inside = not (
+            path.is_absolute() or {"..", FOLDER} & {part.casefold() for part in path.parts}
+        )
         is_plain = entry.filename.isprintable() and path.as_posix() == entry.filename and path.parts
         if not (is_inside and is_plain) or {"\\", ":"} & set(entry.filename) or plain in files:
-            raise UsageProblem(f"The archive has a part with the name '{label}', which it may not have.")
+            raise UsageProblem(
+                f"The archive has a part with the name '{label}', which it may not have."
+            )
         if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG) or entry.is_dir():
             raise UsageProblem(f"The part '{label}' of the archive is a link or no plain file.")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise UsageProblem(f"The part '{label}' of the archive is packed in a way that is not supported.")
+            raise UsageProblem(
+                f"The part '{label}' of the archive is packed in a way that is not supported."
+            )
         files.add(plain)
         folders |= {outer.as_posix() for outer in PurePosixPath(plain).parents}
     if both := sorted(files & folders):
@@ -177,37 +239,56 @@ def _manifest(folder: Path, file: Path, names: set[str]) -> Json:
     except NotJson:
         manifest = None
     manifest = manifest if isinstance(manifest, dict) else {}
-    version, notebook, recordings = (manifest.get(key) for key in ("version", "notebook", "recordings"))
+    version, notebook, recordings = (
+        manifest.get(key) for key in ("version", "notebook", "recordings")
+    )
     if isinstance(version, int) and version > VERSION:
         hint = "Upgrade: pip install --upgrade onetool-ipy"
-        raise UsageProblem(f"'{file.name}' was sealed by a later version of onetool-ipy.", hint=hint)
+        raise UsageProblem(
+            f"'{file.name}' was sealed by a later version of onetool-ipy.", hint=hint
+        )
     recordings = recordings if isinstance(recordings, list) else []
     # Each is another part: recordings are written anew before the notebook runs.
-    known = names - {_MANIFEST, LOCK}
-    is_known = all(isinstance(name, str) and name in known for name in (notebook, *recordings))
+    recordable = names - {_MANIFEST, LOCK}
+    is_known = all(isinstance(name, str) and name in recordable for name in (notebook, *recordings))
     if version != VERSION or not recordings or not is_known or notebook in recordings:
-        raise UsageProblem(f"'{file.name}' is not a sealed notebook: its list of parts is missing or wrong.")
+        raise UsageProblem(
+            f"'{file.name}' is not a sealed notebook: its list of parts is missing or wrong."
+        )
     return {"notebook": notebook, "recordings": list(dict.fromkeys(recordings))}
 
 
 def _offer_recorded_tools(folder: Path, recordings: list[str]) -> None:
-    """Write a configuration with the recorded tools, so that their names and schemas are known; none of them runs."""
+    """Write a configuration with the recorded tools, so that their names and schemas are known;
+    none of them runs."""
     tools: dict[str, dict[str, Any]] = {}
     for name in recordings:
         lines = []
         for call in read_recording(folder / name, str):
             is_ours = call.tool.partition(".")[0] in ("nb", "ot", "fs", "tools", "time", "system")
             if call.input_schema and "." in call.tool and not is_ours:
-                about = {"name": call.tool, "description": "Recorded.", "type": "function", "handler": "recorded"}
-                body = {"parameters": call.input_schema, "implementation": {"type": "mock", "mock_response": None}}
+                about = {
+                    "name": call.tool,
+                    "description": "Recorded.",
+                    "type": "function",
+                    "handler": "recorded",
+                }
+                body = {
+                    "parameters": call.input_schema,
+                    "implementation": {"type": "mock", "mock_response": None},
+                }
                 tools[call.tool] = about | body
             # The hash of a schema covers parts that the recording does not have.
-            record = {key: value for key, value in json.loads(call.to_line()).items() if key != "version"}
+            record = {
+                key: value for key, value in json.loads(call.to_line()).items() if key != "version"
+            }
             lines.append(json.dumps(record, ensure_ascii=False))
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     home = folder / FOLDER
     home.mkdir()
-    (home / "onetool.yaml").write_text(json.dumps({"version": 1, "tools": [*tools.values()]}), encoding="utf-8")
+    (home / "onetool.yaml").write_text(
+        json.dumps({"version": 1, "tools": [*tools.values()]}), encoding="utf-8"
+    )
 
 
 def _run(notebook: Path, folder: Path) -> list[Json]:
@@ -218,7 +299,12 @@ def _run(notebook: Path, folder: Path) -> list[Json]:
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
     home, state = folder.parent / "home", folder.parent / "state"
-    env = {**os.environ, "HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "JUPYTER_DATA_DIR": str(home / "data")}
+    env = {
+        **os.environ,
+        **home_at(home),
+        "IPYTHONDIR": str(home / "ipython"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+    }
     env |= {"ONETOOL_STATE": str(state), "ONETOOL_TRUST": str(folder), "ONETOOL_REPLAY": "replay"}
     results = state_folder(folder, env=env, home=home) / "results"
     for place in (home, results):
@@ -244,10 +330,14 @@ def _run(notebook: Path, folder: Path) -> list[Json]:
         where = f"in cell {started[-1] + 1}" if started else "before the first cell"
         is_dead = isinstance(exc, DeadKernelError)
         message = "The kernel died" if is_dead else f"A cell ran for more than {_CELL_LIMIT_S} s"
-        raise UsageProblem(f"{message} {where} of '{notebook.name}'.", hint="The archive is whole.") from exc
+        raise UsageProblem(
+            f"{message} {where} of '{notebook.name}'.", hint="The archive is whole."
+        ) from exc
     except (NoSuchKernel, OSError) as exc:
         hint = "Install one: pip install ipykernel"
-        raise UsageProblem(f"No kernel could be started for '{notebook.name}': {exc}.", hint=hint) from exc
+        raise UsageProblem(
+            f"No kernel could be started for '{notebook.name}': {exc}.", hint=hint
+        ) from exc
     cells: list[Json] = list(node.cells)
     return cells
 
@@ -264,7 +354,9 @@ def _restore_results(parts: Path, results: Path) -> None:
             except NotJson as exc:
                 raise UsageProblem(f"The part 'results/{part.name}' of the archive {exc}.") from exc
             if not isinstance(about, dict):
-                raise UsageProblem(f"The part 'results/{part.name}' of the archive is not a stored result.")
+                raise UsageProblem(
+                    f"The part 'results/{part.name}' of the archive is not a stored result."
+                )
             data = json.dumps({**about, "expires": "9999-01-01T00:00:00+00:00"}).encode()
         (results / part.name).write_bytes(data)
 
@@ -295,11 +387,18 @@ def _source(cell: Json) -> str:
 
 def _text(value: object) -> str:
     """Return a text of a notebook, which may be a list of lines."""
-    return "".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
+    return (
+        "".join(map(str, value))
+        if isinstance(value, list)
+        else value
+        if isinstance(value, str)
+        else ""
+    )
 
 
 def _outputs(cell: Json) -> str:
-    """Return what a cell shows as text, without what differs from run to run: times, durations, addresses."""
+    """Return what a cell shows as text, without what differs from run to run: times, durations,
+    addresses."""
     texts = []
     outputs = cell.get("outputs")
     for output in outputs if isinstance(outputs, list) else ():

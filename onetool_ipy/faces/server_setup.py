@@ -1,20 +1,22 @@
 """Adding and removing MCP servers, for `%tool server` and for the screens.
 
-A server that is added belongs to this session; a saved one goes into `onetool.yaml`, and its secrets into
-`secrets.yaml`. `faces.client_files` reads and writes the files of other clients.
+A server that is added belongs to this session; a saved one goes into `onetool.yaml`, and its
+secrets into `secrets.yaml`. `faces.client_files` reads and writes the files of other clients.
 
-`server_of` reads a registry card: a `server.json` of the MCP registry, with a question for each missing value. A card
-comes from outside. Its program is one of a few that install packages, a package's name cannot be an option, and the
-whole command is shown before a person says yes. Secrets are only named here.
+`server_of` reads a registry card: a `server.json` of the MCP registry, with a question for each
+missing value. A card comes from outside. Its program is one of a few that install packages, a
+package's name cannot be an option, and the whole command is shown before a person says yes. Secrets
+are only named here.
 
-`read_pasted` reads what a person pastes from a README: a command line, an address, JSON, or the line with which another
-client adds it (`claude mcp add ...`). Without a name the server gets that of its package, program or host.
+`read_pasted` reads what a person pastes from a README: a command line, an address, JSON, or the
+line with which another client adds it (`claude mcp add ...`). Without a name the server gets that
+of its package, program or host.
 """
 
 from __future__ import annotations
 
+import os
 import re
-import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,15 +26,28 @@ from urllib.parse import urlsplit
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.foreign_json import NotJson
+from onetool_ipy.base.processes import words_in
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, remove_server, save_secret
-from onetool_ipy.faces.client_files import CLIENTS, FoundServer, as_ours, parse_json, servers_in, without_secrets
+from onetool_ipy.config.paths import home_of
+from onetool_ipy.faces.client_files import (
+    CLIENTS,
+    FoundServer,
+    as_ours,
+    parse_json,
+    servers_in,
+    without_secrets,
+)
 from onetool_ipy.faces.new_packs import proposed_name, require_free_name
 from onetool_ipy.mcp.definition import read_server
 from onetool_ipy.toolbox import Toolbox
 
-_PROGRAMS: Mapping[str, tuple[str, ...]] = {"npm": ("npx",), "pypi": ("uvx",), "oci": ("docker", "podman")}
+_PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "npm": ("npx",),
+    "pypi": ("uvx",),
+    "oci": ("docker", "podman"),
+}
 _PACKAGE = re.compile(r"(?:@[\w.-]+/)?\w[\w./:@-]*", re.ASCII)
 _VERSION = re.compile(r"\w[\w.+!-]*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -46,7 +61,8 @@ _LAUNCHERS = ("npx", "uvx", "bunx", "pnpm", "npm", "uv", "docker", "python", "py
 _RUN_WORDS = ("run", "exec", "dlx", "x", "tool")
 _ENDING = "_server"
 _INSTALLS = re.compile(
-    r"(?:(?:sudo )?(?:pip3?|pipx|npm|pnpm|yarn|brew|apt|apt-get|cargo|gem|conda|mamba|go|uv|uv pip|uv tool"
+    r"(?:(?:sudo )?(?:pip3?|pipx|npm|pnpm|yarn|brew|apt|apt-get|cargo|gem|conda|mamba|go|uv|uv"
+    r" pip|uv tool"
     r"|python3? -m pip)) (?:install|i|add|get)(?= |$)|docker pull(?= |$)"
 )
 _OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted", "--yes")
@@ -59,24 +75,35 @@ class ServerSetup:
     def __init__(self, box: Toolbox) -> None:
         self._box = box
 
-    def proposed(self, found: list[FoundServer]) -> tuple[list[FoundServer], list[str]]:
-        """Give servers that a document or a command names free names; returns them, and a line for each new name.
+    def proposed(self, servers: list[FoundServer]) -> tuple[list[FoundServer], list[str]]:
+        """Give servers that a document or a command names free names; returns them, and a line for
+        each new name.
 
-        The name of a server that is there stays: it is the same server, most likely, and is refused as such.
+        The name of a server that is there stays: it is the same server, most likely, and is refused
+        as such.
         """
-        servers = self._box.servers
-        found = [self._apart(server) for server in found]
+        present = self._box.servers
+        servers = [self._apart(server) for server in servers]
         names = [
-            (server.name, "") if server.name in servers else proposed_name(self._box, server.name, _ENDING)
-            for server in found
+            (server.name, "")
+            if server.name in present
+            else proposed_name(self._box, server.name, _ENDING)
+            for server in servers
         ]
-        renamed = [server._replace(name=name) for server, (name, _) in zip(found, names, strict=True)]
+        renamed = [
+            server._replace(name=name) for server, (name, _) in zip(servers, names, strict=True)
+        ]
         return renamed, [note for _, note in names if note]
 
     def _apart(self, server: FoundServer) -> FoundServer:
-        """Return a server by the whole name of its host, if its short name belongs to one at another address."""
+        """Return a server by the whole name of its host, if its short name belongs to one at
+        another address."""
         url, servers = str(server.data.get("url") or ""), self._box.servers
-        if not url or server.name not in servers or servers.definition(server.name).url in ("", url):
+        if (
+            not url
+            or server.name not in servers
+            or servers.definition(server.name).url in ("", url)
+        ):
             return server
         parts = urlsplit(url)
         name = re.sub(r"\W+", "_", parts.hostname or "").strip("_")
@@ -85,7 +112,8 @@ class ServerSetup:
         return server if name in servers else server._replace(name=name)
 
     def add(self, found: list[FoundServer], *, is_saved: bool) -> list[str]:
-        """Add servers and say what was done; a bad one does not stop the others. Raises UsageProblem if all are bad."""
+        """Add servers and say what was done; a bad one does not stop the others. Raises
+        UsageProblem if all are bad."""
         lines: list[str] = []
         added = 0
         for each in found:
@@ -120,13 +148,18 @@ class ServerSetup:
         if secrets:
             raise UsageProblem(
                 f"It holds a secret ({', '.join(secrets)}).",
-                hint="Use --save, which keeps it in secrets.yaml; or put it there yourself and write ${NAME}.",
+                hint=(
+                    "Use --save, which keeps it in secrets.yaml; or put it there yourself and write"
+                    " ${NAME}."
+                ),
             )
         config = self._box.config
         checked = check_server(found.name, found.data, config.secrets.get)
         self.require_free(found.name)
         folder, limit = config.paths.project, config.settings.timeouts.mcp_s
-        self._box.servers.add(read_server(found.name, checked, "this session", folder=folder, timeout_s=limit))
+        self._box.servers.add(
+            read_server(found.name, checked, "this session", folder=folder, timeout_s=limit)
+        )
         return f"{found.name}: added for this session.{_doubts(found.data)}"
 
     def _save(self, found: FoundServer) -> str:
@@ -158,7 +191,11 @@ class ServerSetup:
     def client_path(self, word: str) -> Path:
         """The file of another client by the client's name, or by its own path."""
         project = self._box.config.paths.project
-        return CLIENTS[word].path(project, Path.home()) if word in CLIENTS else Path(word).expanduser()
+        return (
+            CLIENTS[word].path(project, home_of(os.environ))
+            if word in CLIENTS
+            else Path(word).expanduser()
+        )
 
     def written(self, name: str) -> Json:
         """The entry of a server as it is written, with every `${NAME}` unfilled."""
@@ -167,7 +204,11 @@ class ServerSetup:
             return dict(saved.written)
         definition = self._box.servers.definition(name)
         data = {key: getattr(definition, key) for key in ("type", "command", "url")}
-        data |= {"args": list(definition.args), "env": dict(definition.env), "headers": dict(definition.headers)}
+        data |= {
+            "args": list(definition.args),
+            "env": dict(definition.env),
+            "headers": dict(definition.headers),
+        }
         secrets = self._box.config.secrets
         by_value = {value: each for each in secrets.names() if (value := secrets.get(each))}
 
@@ -187,19 +228,26 @@ def _require_server(data: Json) -> None:
     if hit is not None:
         raise UsageProblem(
             f"'{hit[0]}' installs a program and does not run a server.",
-            hint=f"Run it in a terminal. Then add what it installed: %tool server add NAME {words[-1]}",
+            hint=(
+                "Run it in a terminal. Then add what it installed: %tool server add NAME"
+                f" {words[-1]}"
+            ),
         )
 
 
 def _doubts(data: Json) -> str:
-    """What is likely wrong with a server that was typed: a program that is not there, flags of ours for it."""
+    """What is likely wrong with a server that was typed: a program that is not there, flags of ours
+    for it."""
     command = str(data.get("command") or "")
     if not command:
         return ""
     note = "" if shutil.which(command) else f"\n  There is no program '{command}' on your PATH."
     ours = [flag for flag in _OUR_FLAGS if flag in data.get("args", ())]
     if ours:
-        note += f"\n  {', '.join(ours)} went to the command. For %tool, write: %tool server add NAME {ours[0]} ..."
+        note += (
+            f"\n  {', '.join(ours)} went to the command. For %tool, write: %tool server add NAME"
+            f" {ours[0]} ..."
+        )
     return note
 
 
@@ -213,7 +261,8 @@ class CardInput(NamedTuple):
 
 
 Answer = Callable[[CardInput], str]
-"""Gives the value of an input: what was data before, or what a person says; for a secret its `${NAME}`."""
+"""Gives the value of an input: what was data before, or what a person says; for a secret its
+`${NAME}`."""
 
 
 def is_card(document: object) -> bool:
@@ -230,47 +279,74 @@ def card_name(card: Mapping[str, object]) -> str:
 
 def server_of(card: Json, name: str, answer: Answer) -> FoundServer:
     """The server of a card. Raises UsageProblem if it has none that can be used here."""
-    packages = [one for one in card.get("packages") or [] if isinstance(one, dict) and _program(one)]
+    packages = [
+        one for one in card.get("packages") or [] if isinstance(one, dict) and _program(one)
+    ]
     there = [one for one in packages if shutil.which(_program(one))]
     remotes = [
         one
         for one in card.get("remotes") or []
-        if isinstance(one, dict) and one.get("type") == "streamable-http" and isinstance(one.get("url"), str)
+        if isinstance(one, dict)
+        and one.get("type") == "streamable-http"
+        and isinstance(one.get("url"), str)
     ]
     if there or (packages and not remotes):
         return FoundServer(name, _from_package((there or packages)[0], answer))
     if remotes:
         headers = _values(remotes[0].get("headers"), answer, _HEADER, "header")
         url = _substituted(remotes[0]["url"], remotes[0].get("variables"), answer)
-        return FoundServer(name, {"type": "http", "url": url, **({"headers": headers} if headers else {})})
+        return FoundServer(
+            name, {"type": "http", "url": url, **({"headers": headers} if headers else {})}
+        )
     kinds = ", ".join(
-        sorted({str(one.get("registryType")) for one in card.get("packages") or [] if isinstance(one, dict)})
+        sorted(
+            {
+                str(one.get("registryType"))
+                for one in card.get("packages") or []
+                if isinstance(one, dict)
+            }
+        )
     )
     raise UsageProblem(
         f"The card '{values.cut(str(card['name']), 80)}' has no server that can be used here.",
-        hint=f"It has: {values.cut(kinds, 80) or 'nothing'}. Known are npm, pypi, oci, and remotes over HTTP.",
+        hint=(
+            f"It has: {values.cut(kinds, 80) or 'nothing'}. Known are npm, pypi, oci, and remotes"
+            " over HTTP."
+        ),
     )
 
 
 def _program(package: Json) -> str:
-    """Return the program that starts a package, which the card may not choose; empty for one of another kind."""
+    """Return the program that starts a package, which the card may not choose; empty for one of
+    another kind."""
     transport = package.get("transport")
     kind = transport.get("type") if isinstance(transport, dict) else "stdio"
     programs = _PROGRAMS.get(str(package.get("registryType")), ()) if kind == "stdio" else ()
-    return package["runtimeHint"] if package.get("runtimeHint") in programs else next(iter(programs), "")
+    return (
+        package["runtimeHint"]
+        if package.get("runtimeHint") in programs
+        else next(iter(programs), "")
+    )
 
 
 def _from_package(package: Json, answer: Answer) -> Json:
     kind, program = package["registryType"], _program(package)
     identifier, version = str(package.get("identifier") or ""), str(package.get("version") or "")
     if not _PACKAGE.fullmatch(identifier) or (version and not _VERSION.fullmatch(version)):
-        raise UsageProblem(f"The card names no package: {values.safe_repr(identifier, 60)} {values.cut(version, 40)}")
+        raise UsageProblem(
+            f"The card names no package: {values.safe_repr(identifier, 60)}"
+            f" {values.cut(version, 40)}"
+        )
     env = _values(package.get("environmentVariables"), answer, _NAME, "variable")
     before = _arguments(package.get("runtimeArguments"), answer)
     after = _arguments(package.get("packageArguments"), answer)
     if kind == "oci":
         passed = [word for variable in env for word in ("-e", variable)]
-        tag = f"{identifier}:{version}" if version and ":" not in identifier.rpartition("/")[2] else identifier
+        tag = (
+            f"{identifier}:{version}"
+            if version and ":" not in identifier.rpartition("/")[2]
+            else identifier
+        )
         args = ["run", "-i", "--rm", *passed, *before, tag, *after]
     else:
         args = [
@@ -287,7 +363,9 @@ def _values(listed: object, answer: Answer, form: re.Pattern[str], what: str) ->
     for one in listed[:_MAX_INPUTS] if isinstance(listed, list) else ():
         name = one.get("name") if isinstance(one, dict) else None
         if not isinstance(name, str) or not form.fullmatch(name):
-            raise UsageProblem(f"The card has a {what} without a usable name: {values.safe_repr(name, 60)}")
+            raise UsageProblem(
+                f"The card has a {what} without a usable name: {values.safe_repr(name, 60)}"
+            )
         value = _value(one, name, answer)
         if value is not None:
             headers[name] = value
@@ -301,7 +379,11 @@ def _arguments(listed: object, answer: Answer) -> list[str]:
         if not isinstance(one, dict):
             continue
         name = str(one.get("name") or "")
-        is_flag = name and not ({"value", "default", "valueHint", "format"} & one.keys()) and not one.get("isRequired")
+        is_flag = (
+            name
+            and not ({"value", "default", "valueHint", "format"} & one.keys())
+            and not one.get("isRequired")
+        )
         if is_flag:
             arguments.append(name)
             continue
@@ -312,7 +394,8 @@ def _arguments(listed: object, answer: Answer) -> list[str]:
 
 
 def _value(one: Json, name: str, answer: Answer) -> str | None:
-    """A value as the card gives it, its default, or what is answered if it is required; None if it is not needed."""
+    """A value as the card gives it, its default, or what is answered if it is required; None if it
+    is not needed."""
     if isinstance(one.get("value"), str) and one["value"]:
         return _substituted(one["value"], one.get("variables"), answer)
     if isinstance(one.get("default"), str | int | float) and not one.get("isSecret"):
@@ -330,21 +413,24 @@ def _substituted(text: str, variables: object, answer: Answer) -> str:
 
     def value(hit: re.Match[str]) -> str:
         one = declared.get(hit[1])
-        value = _value({"isRequired": True, **one}, hit[1], answer) if isinstance(one, dict) else None
+        value = (
+            _value({"isRequired": True, **one}, hit[1], answer) if isinstance(one, dict) else None
+        )
         return hit[0] if value is None else value
 
     return _PLACEHOLDER.sub(value, text)
 
 
 def read_pasted(text: str, name: str = "") -> list[FoundServer]:
-    """The servers of what was pasted; `name` wins over a guess. Raises UsageProblem if there are none."""
+    """The servers of what was pasted; `name` wins over a guess. Raises UsageProblem if there are
+    none."""
     text = text.strip().removeprefix("$ ").strip()
     if not text:
         raise UsageProblem("Nothing was pasted.", hint="Paste a command line, an address, or JSON.")
     if text.startswith("{") or re.match(r'"[^"]+"\s*:\s*\{', text):
         return _from_json(text if text.startswith("{") else f"{{{text.rstrip(',')}}}", name)
     try:
-        words = shlex.split(text.replace("\\\n", " "))
+        words = words_in(text.replace("\\\n", " "))
     except ValueError as exc:
         raise UsageProblem(f"This is not a command line: {exc}.") from exc
     env: dict[str, str] = {}
@@ -354,7 +440,10 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
     while words and _ASSIGNED.fullmatch(words[0]):
         key, _, env[key] = words.pop(0).partition("=")
     if not words:
-        raise UsageProblem("There is no command in it.", hint="For example: npx -y @modelcontextprotocol/server-memory")
+        raise UsageProblem(
+            "There is no command in it.",
+            hint="For example: npx -y @modelcontextprotocol/server-memory",
+        )
     if re.match(r"https?://", words[0]):
         return [FoundServer(name or _name_of_host(words[0]), {"type": "http", "url": words[0]})]
     data: dict[str, Any] = {"type": "stdio", "command": words[0], "args": words[1:]}
@@ -362,7 +451,8 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
 
 
 def _client_words(words: Sequence[str]) -> tuple[str, list[str], dict[str, str]]:
-    """The name, the command and the variables of the words behind `mcp add`; its other options are left out."""
+    """The name, the command and the variables of the words behind `mcp add`; its other options are
+    left out."""
     end = words.index("--") if "--" in words else len(words)
     plain: list[str] = []
     env: dict[str, str] = {}
@@ -389,7 +479,9 @@ def _from_json(text: str, name: str) -> list[FoundServer]:
         servers = {str(document.get("name") or ""): document} if is_one else document
     entries = [as_ours(key, data) for key, data in servers.items() if isinstance(data, dict)]
     if not entries:
-        raise UsageProblem("This JSON has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
+        raise UsageProblem(
+            "This JSON has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.'
+        )
     if len(entries) > 1:
         return entries
     data = entries[0].data
@@ -401,9 +493,14 @@ def _from_json(text: str, name: str) -> list[FoundServer]:
 
 
 def _name_of_command(words: Sequence[str]) -> str:
-    """A name from a package or program: `memory` for `npx -y @modelcontextprotocol/server-memory@1`."""
+    """A name from a package or program: `memory` for `npx -y
+    @modelcontextprotocol/server-memory@1`."""
     runs_package = Path(words[0]).name in _LAUNCHERS
-    named = [word for word in words[1:] if not word.startswith("-") and word not in _RUN_WORDS] if runs_package else []
+    named = (
+        [word for word in words[1:] if not word.startswith("-") and word not in _RUN_WORDS]
+        if runs_package
+        else []
+    )
     plain = re.sub(r"@[^/@]*$", "", named[0] if named else words[0]).rstrip("/")
     return _plain_name(Path(plain).stem)
 

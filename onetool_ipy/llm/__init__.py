@@ -1,7 +1,8 @@
-"""Language models: provider formats, a client for every wire format, the `ask` loop, a scripted model for tests.
+"""Language models: provider formats, a client for every wire format, the `ask` loop, a scripted
+model for tests.
 
-`messages` holds a conversation independent of any provider; `formats` and `wire` translate it. Only `ask` knows the
-Toolbox; to all else callers pass in what is needed.
+`messages` holds a conversation independent of any provider; `formats` and `wire` translate it. Only
+`ask` knows the Toolbox; to all else callers pass in what is needed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.answer_type import AnswerMismatch
-    from onetool_ipy.llm.messages import Call, Message, ModelClient, Outcome, Outcomes, System, TokenUsage, Turn, User
+    from onetool_ipy.llm.messages import (
+        Call,
+        Message,
+        ModelClient,
+        Outcome,
+        Outcomes,
+        System,
+        TokenUsage,
+        Turn,
+        User,
+    )
     from onetool_ipy.llm.scripted import ScriptedModel
 
 __all__ = [

@@ -1,8 +1,9 @@
-"""AnswerType: the type that an answer must have. Its JSON Schema for the model, and the check of what came back.
+"""AnswerType: the type that an answer must have. Its JSON Schema for the model, and the check of
+what came back.
 
-A provider wants an object at the top, so the value is the one field of an object; a model that leaves the object out
-is understood all the same. pydantic reads the type and makes the value. Where it refuses one, the reasons are told in
-our own words, as far as the schema explains them.
+A provider wants an object at the top, so the value is the one field of an object; a model that
+leaves the object out is understood all the same. pydantic reads the type and makes the value. Where
+it refuses one, the reasons are told in our own words, as far as the schema explains them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _MAX_REASON = 200
 
 
 class AnswerMismatch(OneToolError):
-    """A model's answer is not of the type that was asked for. `text` is the answer, `reasons` say what is wrong."""
+    """A model's answer is not of the type that was asked for. `text` is the answer, `reasons` say
+    what is wrong."""
 
     def __init__(self, message: str, *, text: str = "", reasons: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint="; ".join(reasons))
@@ -43,7 +45,8 @@ class AnswerMismatch(OneToolError):
 
 
 class AnswerType:
-    """A Python type that an answer must have: a class, `list[City]`, a Literal, a TypedDict, anything pydantic reads.
+    """A Python type that an answer must have: a class, `list[City]`, a Literal, a TypedDict,
+    anything pydantic reads.
 
     Raises UsageProblem for a type that cannot be checked.
     """
@@ -52,14 +55,19 @@ class AnswerType:
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticUserError
 
-        self.name = kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+        self.name = (
+            kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+        )
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
             inner = self._adapter.json_schema()
         except (PydanticUserError, TypeError, ValueError, NameError) as exc:
             raise UsageProblem(
                 f"An answer cannot be checked against '{values.cut(self.name, 80)}'.",
-                hint="Use a type that JSON can hold: str, int, list[...], dict[...], a dataclass or a pydantic model.",
+                hint=(
+                    "Use a type that JSON can hold: str, int, list[...], dict[...], a dataclass or"
+                    " a pydantic model."
+                ),
             ) from exc
         definitions = inner.pop("$defs", None)
         self.schema: Json = {
@@ -75,7 +83,9 @@ class AnswerType:
     def instruction(self) -> str:
         """What a model is told, also where its provider has structured answers."""
         schema = json.dumps(self.schema, ensure_ascii=False)
-        return f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
+        return (
+            f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
+        )
 
     def read(self, text: str) -> Any:
         """Return the value in a model's answer. Raises AnswerMismatch."""
@@ -95,7 +105,8 @@ class AnswerType:
             raise
 
     def check(self, value: object, text: str = "") -> Any:
-        """Return a value as one of this type, converted where that is plain. Raises AnswerMismatch."""
+        """Return a value as one of this type, converted where that is plain. Raises
+        AnswerMismatch."""
         from pydantic import ValidationError
 
         try:
@@ -106,17 +117,27 @@ class AnswerType:
         raise AnswerMismatch(message, text=text, reasons=reasons)
 
     def _reasons(self, value: object, error: Any) -> Iterator[str]:
-        """Yield what is wrong: by the schema, or in the words of a validator that the type's author wrote."""
-        if isinstance(value, str) and self.schema["properties"][_FIELD].get("type") not in (None, "string"):
+        """Yield what is wrong: by the schema, or in the words of a validator that the type's author
+        wrote."""
+        if isinstance(value, str) and self.schema["properties"][_FIELD].get("type") not in (
+            None,
+            "string",
+        ):
             yield "it is not JSON"
             return
-        violations = self._checker.violations({_FIELD: values.to_json(value)}) if self._checker is not None else []
+        violations = (
+            self._checker.violations({_FIELD: values.to_json(value)})
+            if self._checker is not None
+            else []
+        )
         for violation in violations:
             yield values.cut(violation["message"], _MAX_REASON)
         if not violations:
             for each in error.errors(include_url=False):
                 place = dotted([_FIELD, *each["loc"]])
-                yield values.cut(f"field '{place}': {each['msg'].removeprefix('Value error, ')}", _MAX_REASON)
+                yield values.cut(
+                    f"field '{place}': {each['msg'].removeprefix('Value error, ')}", _MAX_REASON
+                )
 
     @cached_property
     def _checker(self) -> Checker | None:
@@ -127,26 +148,38 @@ class AnswerType:
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
-    """Whether every object of a schema has all its fields required and no others, as OpenAI's strict mode wants."""
+    """Whether every object of a schema has all its fields required and no others, as OpenAI's
+    strict mode wants."""
     is_closed = all(
-        node.get("additionalProperties") is False and node["properties"].keys() == set(node.get("required", ()))
+        node.get("additionalProperties") is False
+        and node["properties"].keys() == set(node.get("required", ()))
         for node in _objects(schema)
     )
-    is_open = any(node.get("type") == "object" and "properties" not in node for node in _nodes(schema))
+    is_open = any(
+        node.get("type") == "object" and "properties" not in node for node in _nodes(schema)
+    )
     return is_closed and not is_open
 
 
 def type_named(text: str, namespace: Mapping[str, object]) -> object:
-    """Return the type that a person wrote, such as `list[City]`, by the names of the notebook. Raises UsageProblem."""
-    names: dict[str, Any] = {**{name: getattr(typing, name) for name in typing.__all__}, **namespace}
+    """Return the type that a person wrote, such as `list[City]`, by the names of the notebook.
+    Raises UsageProblem."""
+    names: dict[str, Any] = {
+        **{name: getattr(typing, name) for name in typing.__all__},
+        **namespace,
+    }
     try:
         return eval(text, {"__builtins__": __builtins__, **names})  # noqa: S307 - the person's own code, typed in a cell
     except NameError as exc:
-        near = did_you_mean(exc.name or "", [name for name in namespace if not name.startswith("_")])
+        near = did_you_mean(
+            exc.name or "", [name for name in namespace if not name.startswith("_")]
+        )
         message = f"--as {text}: there is no '{exc.name}'. {near}".rstrip()
         raise UsageProblem(message, hint="Define the type first.") from exc
     except Exception as exc:
-        raise UsageProblem(f"--as {text}: this is not a type.", hint='For example: --as "list[str]"') from exc
+        raise UsageProblem(
+            f"--as {text}: this is not a type.", hint='For example: --as "list[str]"'
+        ) from exc
 
 
 def _objects(schema: object) -> Iterator[dict[str, Any]]:
@@ -159,7 +192,11 @@ def _nodes(schema: object) -> Iterator[dict[str, Any]]:
         yield schema
         for key, inner in schema.items():
             # The keys of these are names, which may be called like a keyword.
-            for part in inner.values() if key in ("properties", "$defs") and isinstance(inner, dict) else [inner]:
+            for part in (
+                inner.values()
+                if key in ("properties", "$defs") and isinstance(inner, dict)
+                else [inner]
+            ):
                 yield from _nodes(part)
     elif isinstance(schema, list):
         for part in schema:

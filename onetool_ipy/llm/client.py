@@ -1,8 +1,10 @@
-"""The HTTP client of a configured model, for every wire format; and `open_model`, which finds it by name.
+"""The HTTP client of a configured model, for every wire format; and `open_model`, which finds it by
+name.
 
-One coroutine on the background loop does everything: retries, deadline, the pieces of text, the turn at its end. Pieces
-go back through a queue, so that `on_text` runs in the calling thread (`complete`) or task (`acomplete`). An HTTP status
-or an error inside a reply becomes one of our failures here.
+One coroutine on the background loop does everything: retries, deadline, the pieces of text, the
+turn at its end. Pieces go back through a queue, so that `on_text` runs in the calling thread
+(`complete`) or task (`acomplete`). An HTTP status or an error inside a reply becomes one of our
+failures here.
 """
 
 from __future__ import annotations
@@ -39,13 +41,31 @@ from onetool_ipy.base.masking import Secrets
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.settings import Model, Models
 from onetool_ipy.core.tracing import Attributes, traced_work
-from onetool_ipy.llm.messages import DEADLINE_S, ImageLimits, Message, ModelClient, OfferedTool, OnText, Turn
-from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, ReplyReader, WireFormat
+from onetool_ipy.llm.messages import (
+    DEADLINE_S,
+    ImageLimits,
+    Message,
+    ModelClient,
+    OfferedTool,
+    OnText,
+    Turn,
+)
+from onetool_ipy.llm.wire import (
+    Anthropic,
+    Gemini,
+    ModelRequest,
+    Ollama,
+    OpenAi,
+    ReplyReader,
+    WireFormat,
+)
 from onetool_ipy.net.client import HttpClient, Retry, Rules, headers_of
 from onetool_ipy.net.hosts import Hosts, origin_of
 from onetool_ipy.net.response import ConnectionFailed, HttpResponse, masked
 
-_FORMATS: Mapping[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
+_FORMATS: Mapping[str, WireFormat] = {
+    wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())
+}
 _TRIES = 3
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_TEXT = 300
@@ -62,18 +82,24 @@ def default_url(provider: str) -> str:
     return "" if wire is None else wire.default_url
 
 
-def listed_models(provider: str, key: str, http_client: HttpClient, base_url: str = "") -> list[str]:
-    """Return the models that a provider lists for a key, the newest first where it says how old they are.
+def listed_models(
+    provider: str, key: str, http_client: HttpClient, base_url: str = ""
+) -> list[str]:
+    """Return the models that a provider lists for a key, the newest first where it says how old
+    they are.
 
     Raises CallFailure.
     """
     wire = _FORMATS[provider]
     url = wire.models_url(base_url or wire.default_url)
-    return model_names(http_client.request("GET", url, rules=_rules_for(url), headers=wire.headers(key)))
+    return model_names(
+        http_client.request("GET", url, rules=_rules_for(url), headers=wire.headers(key))
+    )
 
 
 def model_names(response: HttpResponse) -> list[str]:
-    """Return the names in a list of models, in the form of any provider; empty if the response is not one."""
+    """Return the names in a list of models, in the form of any provider; empty if the response is
+    not one."""
     try:
         data: Any = response.json() if response.status == 200 else {}
     except CallFailure:
@@ -83,7 +109,11 @@ def model_names(response: HttpResponse) -> list[str]:
     if all(type(row.get("created")) is int for row in rows):
         rows.sort(key=lambda row: -row["created"])
     names = [row.get("name") or row.get("id") for row in rows]
-    return [name.removeprefix("models/") for name in names if isinstance(name, str) and name.isprintable()]
+    return [
+        name.removeprefix("models/")
+        for name in names
+        if isinstance(name, str) and name.isprintable()
+    ]
 
 
 def open_model(
@@ -103,7 +133,10 @@ def open_model(
     configured = ", ".join(f"'{name}'" for name in models.named)
     name = models.default if which is None else which
     if name is None:
-        raise UsageProblem("No model was named, and there is no default.", hint=f"{_DEFAULT} Configured: {configured}.")
+        raise UsageProblem(
+            "No model was named, and there is no default.",
+            hint=f"{_DEFAULT} Configured: {configured}.",
+        )
     model = models.named.get(name)
     if model is None:
         near = did_you_mean(name, models.named)
@@ -139,7 +172,8 @@ class HttpModelClient:
         return self.model.name
 
     def image_limits(self) -> ImageLimits | None:
-        """Return what images the model takes, or None if it takes none. Ollama is asked what its model can do."""
+        """Return what images the model takes, or None if it takes none. Ollama is asked what its
+        model can do."""
         takes_images = self.model.images
         if takes_images is None and isinstance(self._wire, Ollama):
             takes_images = self._can_see(self._wire)
@@ -156,7 +190,9 @@ class HttpModelClient:
     ) -> Turn:
         """Send a conversation and wait for the reply. Raises a CallFailure if there is none."""
         if self._background.is_here():
-            raise UsageProblem("A model cannot be asked here without blocking.", hint="Use `await acomplete(...)`.")
+            raise UsageProblem(
+                "A model cannot be asked here without blocking.", hint="Use `await acomplete(...)`."
+            )
         request = self._request(messages, tools, on_text, max_tokens)
         pieces: SimpleQueue[str | None] = SimpleQueue()
         with self._running(request, deadline_s, pieces.put) as future:
@@ -195,7 +231,8 @@ class HttpModelClient:
     def _running(
         self, request: ModelRequest, deadline_s: float, put: Callable[[str | None], None]
     ) -> Iterator[Future[Any]]:
-        """Ask on the background loop while the block runs. `put` gets each piece of text, and None at the end."""
+        """Ask on the background loop while the block runs. `put` gets each piece of text, and None
+        at the end."""
         running = self._background.submit(lambda: self._reply(request, deadline_s, put))
         running.future.add_done_callback(lambda _: put(None))
         try:
@@ -207,10 +244,13 @@ class HttpModelClient:
             raise
 
     def __repr__(self) -> str:
-        return f"<HttpModelClient {self.model.name!r}: {self.model.model!r} by {self.model.provider}>"
+        return (
+            f"<HttpModelClient {self.model.name!r}: {self.model.model!r} by {self.model.provider}>"
+        )
 
     def _can_see(self, wire: Ollama) -> bool | None:
-        """Whether a model of Ollama has the capability "vision"; None if the server does not say."""
+        """Whether a model of Ollama has the capability "vision"; None if the server does not
+        say."""
         url = f"{wire.root(self.model.base_url or wire.default_url)}/api/show"
         try:
             body = {"model": self.model.model}
@@ -224,17 +264,26 @@ class HttpModelClient:
         return "vision" in capabilities if isinstance(capabilities, list) else None
 
     def _request(
-        self, messages: Sequence[Message], tools: Sequence[OfferedTool], on_text: OnText | None, max_tokens: int | None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[OfferedTool],
+        on_text: OnText | None,
+        max_tokens: int | None,
     ) -> ModelRequest:
         model = self.model
         url = model.base_url or self._wire.default_url
         is_streamed = on_text is not None
-        return ModelRequest(url, model.model, tuple(messages), tuple(tools), max_tokens, is_streamed, model.options)
+        return ModelRequest(
+            url, model.model, tuple(messages), tuple(tools), max_tokens, is_streamed, model.options
+        )
 
     async def _reply(self, request: ModelRequest, deadline_s: float, on_text: OnText) -> Turn:
         # The conventions of OpenTelemetry have another name for one of the providers.
         provider = "gcp.gemini" if self.model.provider == "gemini" else self.model.provider
-        attributes: Attributes = {"gen_ai.provider.name": provider, "gen_ai.request.model": self.model.model}
+        attributes: Attributes = {
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": self.model.model,
+        }
         with traced_work("chat", self.model.model, attributes) as ended:
             turn = await self._ask(request, deadline_s, on_text)
             ended["gen_ai.usage.input_tokens"] = turn.usage.input
@@ -243,7 +292,8 @@ class HttpModelClient:
         return turn
 
     async def _ask(self, request: ModelRequest, deadline_s: float, on_text: OnText) -> Turn:
-        """Ask until a reply counts, and read it. Runs on the background loop; `on_text` gets each new piece of text.
+        """Ask until a reply counts, and read it. Runs on the background loop; `on_text` gets each
+        new piece of text.
 
         A request is repeated only as long as nothing of a reply was read.
         """
@@ -264,7 +314,11 @@ class HttpModelClient:
                                 return turn
                     except ConnectionFailed:
                         wait_s = self._retry.wait_s(attempt)
-                        if attempt >= _TRIES or reader.has_begun or time.monotonic() + wait_s >= until:
+                        if (
+                            attempt >= _TRIES
+                            or reader.has_begun
+                            or time.monotonic() + wait_s >= until
+                        ):
                             raise
                     await self._retry.asleep(wait_s)
         except TimeoutError:
@@ -282,8 +336,13 @@ class HttpModelClient:
 
     def _send(self, request: ModelRequest) -> AbstractAsyncContextManager[httpx.Response]:
         url = self._wire.url(request)
-        headers, body = self._wire.headers(self._key()), self._secrets.mask_value(self._wire.body(request))
-        return self._http_client.stream("POST", url, rules=_rules_for(url), headers=headers, json=body)
+        headers, body = (
+            self._wire.headers(self._key()),
+            self._secrets.mask_value(self._wire.body(request)),
+        )
+        return self._http_client.stream(
+            "POST", url, rules=_rules_for(url), headers=headers, json=body
+        )
 
     def _key(self) -> str | None:
         """Return the secret that the model's `key` names."""
@@ -291,7 +350,10 @@ class HttpModelClient:
             if self._wire.needs_key and self.model.base_url is None:
                 raise MissingSecret(
                     f"The model '{self.name}' needs a key.",
-                    hint=f"Write 'key: NAME' into it ({self.model.where}), and NAME into secrets.yaml.",
+                    hint=(
+                        f"Write 'key: NAME' into it ({self.model.where}), and NAME into"
+                        " secrets.yaml."
+                    ),
                 )
             return None
         secret = self._secrets.get(self.model.key)
@@ -299,7 +361,10 @@ class HttpModelClient:
             key_name = self._secrets.mask(values.cut(self.model.key, 80))
             raise MissingSecret(
                 f"There is no secret '{key_name}', which is the key of the model '{self.name}'.",
-                hint=f"'key' is the NAME of a secret: write '{key_name}: <the key>' into secrets.yaml.",
+                hint=(
+                    f"'key' is the NAME of a secret: write '{key_name}: <the key>' into"
+                    " secrets.yaml."
+                ),
             )
         return secret.strip()
 
@@ -311,7 +376,12 @@ class HttpModelClient:
         return wait_s if time.monotonic() + wait_s < until else None
 
     async def _read(
-        self, response: httpx.Response, request: ModelRequest, reader: ReplyReader, attempt: int, on_text: OnText
+        self,
+        response: httpx.Response,
+        request: ModelRequest,
+        reader: ReplyReader,
+        attempt: int,
+        on_text: OnText,
     ) -> None:
         """Read a reply, whole or piece by piece."""
         if response.status_code >= 300:
@@ -320,7 +390,9 @@ class HttpModelClient:
             with suppress(CallFailure):
                 body = await response.aread()
             raise _refused(self.model, _whole(response, body), attempt)
-        is_json = self._wire.is_sse and "application/json" in response.headers.get("content-type", "")
+        is_json = self._wire.is_sse and "application/json" in response.headers.get(
+            "content-type", ""
+        )
         if not request.is_streamed or is_json:
             _parsed(reader.whole, self._checked(_whole(response, await response.aread()).json()))
             # A server that cannot stream answers at once, though it was asked for a stream.
@@ -340,7 +412,8 @@ class HttpModelClient:
                 on_text(piece)
         if not (decoder.is_over or reader.is_complete):
             raise ExecutionFailed(
-                f"The reply of the model '{self.name}' broke off after {len(reader.text):,} characters.",
+                f"The reply of the model '{self.name}' broke off after {len(reader.text):,}"
+                " characters.",
                 hint="Ask again.",
             )
 
@@ -354,10 +427,11 @@ class HttpModelClient:
 
 
 class _StreamDecoder:
-    """Decodes the text of a streamed reply into JSON objects: server-sent events, or one object per line.
+    """Decodes the text of a streamed reply into JSON objects: server-sent events, or one object per
+    line.
 
-    A line ends at a line feed. httpx's own lines end at U+2028, too, which JSON may hold. `is_over` is set when the
-    server says that the stream is done.
+    A line ends at a line feed. httpx's own lines end at U+2028, too, which JSON may hold. `is_over`
+    is set when the server says that the stream is done.
     """
 
     def __init__(self, *, is_sse: bool) -> None:
@@ -398,21 +472,28 @@ class _StreamDecoder:
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):
-            raise InvalidOutput("A part of the model's reply is not JSON.", hint="Ask again.") from None
+            raise InvalidOutput(
+                "A part of the model's reply is not JSON.", hint="Ask again."
+            ) from None
         if not isinstance(data, dict):
-            raise InvalidOutput("A part of the model's reply is not a JSON object.", hint="Ask again.")
+            raise InvalidOutput(
+                "A part of the model's reply is not a JSON object.", hint="Ask again."
+            )
         yield data
 
 
 def _next_piece(pieces: SimpleQueue[str | None]) -> str | None:
-    """Wait for the next piece, a little at a time: Python handles a signal that comes just before a wait at its end."""
+    """Wait for the next piece, a little at a time: Python handles a signal that comes just before a
+    wait at its end."""
     while True:
         with suppress(Empty):
             return pieces.get(timeout=SIGNAL_CHECK_S)
 
 
 def _whole(response: httpx.Response, body: bytes) -> HttpResponse:
-    return HttpResponse(status=response.status_code, headers=headers_of(response), body=body, url=str(response.url))
+    return HttpResponse(
+        status=response.status_code, headers=headers_of(response), body=body, url=str(response.url)
+    )
 
 
 def _parsed(parse: Callable[..., Any], *data: dict[str, Any]) -> Any:
@@ -422,20 +503,29 @@ def _parsed(parse: Callable[..., Any], *data: dict[str, Any]) -> Any:
     except (AttributeError, TypeError, KeyError, ValueError) as exc:
         if isinstance(exc, CallFailure):
             raise
-        raise InvalidOutput("The model's reply is not in its provider's format.", hint="Check 'provider'.") from None
+        raise InvalidOutput(
+            "The model's reply is not in its provider's format.", hint="Check 'provider'."
+        ) from None
 
 
 def _rules_for(url: str) -> Rules:
-    """Return the rules for requests to a model: its own host and port only, which may be private."""
+    """Return the rules for requests to a model: its own host and port only, which may be
+    private."""
     try:
         origin = origin_of(httpx.URL(url))
     except httpx.InvalidURL as exc:
         raise InvalidConfig(f"The model's base_url is not valid: {exc}") from None
     except OneToolError as exc:
-        raise InvalidConfig(f"The model's base_url cannot be used: {exc.message}", hint=exc.hint) from None
+        raise InvalidConfig(
+            f"The model's base_url cannot be used: {exc.message}", hint=exc.hint
+        ) from None
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
     return Rules(
-        hosts=Hosts([f"{host}:{origin.port}"]), allow_private=True, max_bytes=_MAX_BYTES, tries=1, max_redirects=0
+        hosts=Hosts([f"{host}:{origin.port}"]),
+        allow_private=True,
+        max_bytes=_MAX_BYTES,
+        tries=1,
+        max_redirects=0,
     )
 
 
@@ -476,7 +566,9 @@ def _error_body(reply: HttpResponse) -> Any:
 def _hint(model: Model, reply: HttpResponse) -> str:
     status = reply.status
     if status in (401, 403):
-        where = f"the secret '{model.key}'" if model.key else "that the model has a 'key: SECRET_NAME'"
+        where = (
+            f"the secret '{model.key}'" if model.key else "that the model has a 'key: SECRET_NAME'"
+        )
         return f"Check {where} in the configuration."
     if status == 404:
         return f"Check 'model: {model.model}' and its base_url in onetool.yaml."

@@ -1,15 +1,16 @@
 """What a model is sent of a Python value: a description of a few kB, or a picture.
 
-A description says what the value is, its shape, and a little of its content. A DataFrame gives types, missing values,
-minimum and maximum over all rows, frequent values and three rows. Values of a column are listed only if they are
-frequent, and never in the order of the rows, so that no fourth row can be read from them. Small lists, dicts and texts
-go whole. A class may describe itself by `_repr_llm_`, and `describers` holds functions for other classes. Foreign code
-runs here and may raise or take long: what raises is replaced by something plainer, and the caller limits the time.
+A description says what the value is, its shape, and a little of its content. A DataFrame gives
+types, missing values, minimum and maximum over all rows, frequent values and three rows. Values of
+a column are listed only if they are frequent, and never in the order of the rows, so that no fourth
+row can be read from them. Small lists, dicts and texts go whole. A class may describe itself by
+`_repr_llm_`, and `describers` holds functions for other classes. Foreign code runs here and may
+raise or take long: what raises is replaced by something plainer, and the caller limits the time.
 Every text is masked before it is cut, since half a secret is not recognised.
 
-A figure of matplotlib, an image of Pillow, bytes of a known type, and objects that IPython shows as PNG or JPEG are
-pictures. None of their libraries is imported to find out. A picture over a provider's limit is scaled if Pillow is
-installed, otherwise refused in words.
+A figure of matplotlib, an image of Pillow, bytes of a known type, and objects that IPython shows as
+PNG or JPEG are pictures. None of their libraries is imported to find out. A picture over a
+provider's limit is scaled if Pillow is installed, otherwise refused in words.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ ModelDescriber = Callable[[Any], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a model is sent of a value. `extent` says how much of it that is, such as `3 of 1,000 rows`."""
+    """What a model is sent of a value. `extent` says how much of it that is, such as `3 of 1,000
+    rows`."""
 
     data: Any
     extent: str = ""
@@ -123,15 +125,19 @@ class _Describer:
         if isinstance(value, (bytes, bytearray, memoryview)):
             extent = f"{min(len(value), _BYTES)} of {len(value):,} bytes"
             data = self._fit(
-                f"{len(value):,} bytes: {self._short(bytes(value[: _BYTES + _LONGEST_SECRET]), _BYTES + 3)}"
+                f"{len(value):,} bytes:"
+                f" {self._short(bytes(value[: _BYTES + _LONGEST_SECRET]), _BYTES + 3)}"
             )
             return Description(data=data, extent=extent, is_whole=len(value) <= _BYTES)
         if isinstance(value, _CODE):
             return self._code(value)
         return self._data(value)
 
-    def _own_describers(self, value: object, describers: Mapping[type, ModelDescriber]) -> Iterator[ModelDescriber]:
-        """Yield the functions for the value's class, the most special first, then the class's own method."""
+    def _own_describers(
+        self, value: object, describers: Mapping[type, ModelDescriber]
+    ) -> Iterator[ModelDescriber]:
+        """Yield the functions for the value's class, the most special first, then the class's own
+        method."""
         yield from (describers[kind] for kind in type(value).__mro__ if kind in describers)
         own = getattr(type(value), "_repr_llm_", None)
         if callable(own):
@@ -168,13 +174,18 @@ class _Describer:
         kind = type(frame).__name__
         table = frame if is_dataframe(frame) else frame.to_frame()
         count, width = table.shape
-        shape = f"{count:,} rows and {width:,} columns" if is_dataframe(frame) else f"{count:,} rows"
+        shape = (
+            f"{count:,} rows and {width:,} columns" if is_dataframe(frame) else f"{count:,} rows"
+        )
         lines = [f"{kind} with {shape}", f"index: {self._index(table.index)}"]
         # The columns have two thirds of the room, the three rows the rest.
         room = self._limit * 2 // 3 - _size("\n".join(lines))
         described = 0
         for position in range(width):
-            line = f"- {self._short(table.columns[position], _NAME_LENGTH)}: {self._column(table.iloc[:, position])}"
+            line = (
+                f"- {self._short(table.columns[position], _NAME_LENGTH)}:"
+                f" {self._column(table.iloc[:, position])}"
+            )
             room -= _size(line)
             if room < 0:
                 break
@@ -184,7 +195,10 @@ class _Describer:
             lines.append(f"- and {width - described:,} more columns")
         rows = min(count, _ROWS)
         has_labels = not _is_range(table.index)
-        notes = [*(["index first"] if has_labels else []), *([f"{described} columns"] if described < width else [])]
+        notes = [
+            *(["index first"] if has_labels else []),
+            *([f"{described} columns"] if described < width else []),
+        ]
         lines.append(", ".join([f"first {rows} of {count:,} rows", *notes]) + ":")
         head = "\n".join(lines)
         for length in _CELL_LENGTHS:
@@ -199,14 +213,20 @@ class _Describer:
             if _size(text) <= self._limit:
                 break
         is_whole = count <= _ROWS and described == width and length == _CELL_LENGTHS[0]
-        return Description(data=self._fit(text), extent=f"{rows} of {count:,} rows", is_whole=is_whole)
+        return Description(
+            data=self._fit(text), extent=f"{rows} of {count:,} rows", is_whole=is_whole
+        )
 
     def _index(self, index: Any) -> str:
         if _is_range(index):
             return f"{index.start} to {index.stop - index.step}" if len(index) else "empty"
-        names = ", ".join(self._short(name, _NAME_LENGTH) for name in index.names if name is not None)
+        names = ", ".join(
+            self._short(name, _NAME_LENGTH) for name in index.names if name is not None
+        )
         facts = f"{type(index).__name__}" + (f" {names}" if names else "")
-        return f"{facts}, {index.dtype}" if index.nlevels == 1 else f"{facts}, {index.nlevels} levels"
+        return (
+            f"{facts}, {index.dtype}" if index.nlevels == 1 else f"{facts}, {index.nlevels} levels"
+        )
 
     def _column(self, series: Any) -> str:
         """Return type, missing values, and either the range or the frequent values of a column."""
@@ -215,7 +235,10 @@ class _Describer:
             missing = int(series.isna().sum())
             facts += [f"{missing:,} missing"] if missing else []
             if series.dtype.kind in "iufmM" and missing < len(series):
-                low, high = self._cell(series.min(), _CELL_LENGTHS[0]), self._cell(series.max(), _CELL_LENGTHS[0])
+                low, high = (
+                    self._cell(series.min(), _CELL_LENGTHS[0]),
+                    self._cell(series.max(), _CELL_LENGTHS[0]),
+                )
                 return ", ".join([*facts, f"{low} to {high}"])
             counts = series.iloc[:_SAMPLE].value_counts()
             # A value that occurs once belongs to one row, which is not to be told.
@@ -242,13 +265,18 @@ class _Describer:
             pass
         first = [self._cell(value, 20) for value in array.flat[:_VALUES].tolist()]
         text = ", ".join(facts) + f"; first values {json.dumps(first, ensure_ascii=False)}"
-        return Description(data=self._fit(text), extent=f"{len(first)} of {array.size:,} values", is_whole=False)
+        return Description(
+            data=self._fit(text), extent=f"{len(first)} of {array.size:,} values", is_whole=False
+        )
 
     def _data(self, value: Any) -> Description:
-        """Describe a list, a dict, or any object: whole if it is small, otherwise by its beginning."""
+        """Describe a list, a dict, or any object: whole if it is small, otherwise by its
+        beginning."""
         if _is_small(value):
             plain = values.map_text(values.to_json(value), self._mask)
-            if _size(plain) <= self._limit and isinstance(value, (*_LISTS, Mapping, int, float, type(None))):
+            if _size(plain) <= self._limit and isinstance(
+                value, (*_LISTS, Mapping, int, float, type(None))
+            ):
                 return Description(data=plain)
             if _size(plain) <= self._limit - 100 and isinstance(plain, dict):
                 return Description(data={"type": type(value).__name__, "value": plain})
@@ -259,17 +287,26 @@ class _Describer:
         if isinstance(value, _LISTS):
             kinds = Counter(map(type, islice(value, _SAMPLE)))
             names = ", ".join(str(kind.__name__) for kind, _ in kinds.most_common(_VALUES))
-            return self._beginning(value, f"{type(value).__name__} with {len(value):,} items ({names})", "items")
+            return self._beginning(
+                value, f"{type(value).__name__} with {len(value):,} items ({names})", "items"
+            )
         text = values.safe_repr(value, self._limit + _LONGEST_SECRET)
         return self._text(f"{type(value).__name__}: {text}")
 
     def _beginning(self, items: Collection[Any], head: str, noun: str) -> Description:
-        """Describe the first items of a large list, three at most, or the keys of a large dict with their kinds."""
+        """Describe the first items of a large list, three at most, or the keys of a large dict with
+        their kinds."""
         lines, room = [head], self._limit - 100 - _size(head)
         if isinstance(items, Mapping):
-            entries = (f"- {self._short(key, _NAME_LENGTH)}: {self._kind(inner)}" for key, inner in items.items())
+            entries = (
+                f"- {self._short(key, _NAME_LENGTH)}: {self._kind(inner)}"
+                for key, inner in items.items()
+            )
         else:
-            entries = (f"- {self._short(item, self._limit // (_ROWS + 1))}" for item in islice(items, _ROWS))
+            entries = (
+                f"- {self._short(item, self._limit // (_ROWS + 1))}"
+                for item in islice(items, _ROWS)
+            )
         for line in entries:
             room -= _size(line)
             if room < 0:
@@ -299,7 +336,12 @@ class _Describer:
     def _short(self, value: object, length: int) -> str:
         """Return a value as text of at most some characters, masked before it is cut."""
         most = length + _LONGEST_SECRET
-        is_plain = isinstance(value, str) or type(value).__module__ in ("datetime", "pandas", "decimal", "uuid")
+        is_plain = isinstance(value, str) or type(value).__module__ in (
+            "datetime",
+            "pandas",
+            "decimal",
+            "uuid",
+        )
         text = str(value)[:most] if is_plain else values.safe_repr(value, most)
         return values.cut(self._mask(values.encodable(text)), length)
 
@@ -312,7 +354,8 @@ class _Describer:
 
 
 def picture_of(value: Any) -> Image | None:
-    """Return the picture that a value is, or None. What raises while it draws itself is not a picture."""
+    """Return the picture that a value is, or None. What raises while it draws itself is not a
+    picture."""
     if isinstance(value, Image):
         return value if value.mime in SENT_TYPES else None
     if isinstance(value, (bytes, bytearray)):
@@ -332,7 +375,11 @@ def _drawn(value: Any) -> Image | None:
     if pillow is not None and isinstance(value, pillow.Image):
         value.save(buffer, format="PNG")
         return Image("image/png", buffer.getvalue())
-    figure = getattr(value, "figure", value) if type(value).__module__.startswith("matplotlib") else value
+    figure = (
+        getattr(value, "figure", value)
+        if type(value).__module__.startswith("matplotlib")
+        else value
+    )
     if matplotlib is not None and isinstance(figure, matplotlib.Figure):
         figure.savefig(buffer, format="png", bbox_inches="tight")
         return Image("image/png", buffer.getvalue())
@@ -340,7 +387,8 @@ def _drawn(value: Any) -> Image | None:
         method = getattr(type(value), name, None)
         if not callable(method) or (content := method(value)) is None:
             continue
-        # IPython lets these methods return the data, or a tuple of data and metadata, as bytes or base64.
+        # IPython lets these methods return the data, or a tuple of data and metadata, as bytes or
+        # base64.
         data = content[0] if isinstance(content, tuple) else content
         raw = base64.b64decode(data) if isinstance(data, str) else bytes(data)
         return Image(type_of(raw[:12]) or "image/png", raw)
@@ -348,17 +396,29 @@ def _drawn(value: Any) -> Image | None:
 
 
 def fitted(image: Image, limits: ImageLimits) -> Image:
-    """Return an image that a provider takes, scaled if needed. Raises TooLarge where it cannot be scaled."""
+    """Return an image that a provider takes, scaled if needed. Raises TooLarge where it cannot be
+    scaled."""
     # A PNG names its size at a fixed place; the size of another image is not known.
     is_png = image.mime == "image/png" and len(image.data) >= 24 and image.data[12:16] == b"IHDR"
-    side = max(int.from_bytes(image.data[16:20]), int.from_bytes(image.data[20:24])) if is_png else 0
+    side = (
+        max(int.from_bytes(image.data[16:20]), int.from_bytes(image.data[20:24])) if is_png else 0
+    )
     if len(image.data) <= limits.max_bytes and side <= limits.max_side:
         return image
     if find_spec("PIL") is None:
-        extent = f"{len(image.data):,} bytes" if len(image.data) > limits.max_bytes else f"{side:,} pixels wide or high"
-        most = f"{limits.max_bytes:,} bytes" if len(image.data) > limits.max_bytes else f"{limits.max_side:,} pixels"
+        extent = (
+            f"{len(image.data):,} bytes"
+            if len(image.data) > limits.max_bytes
+            else f"{side:,} pixels wide or high"
+        )
+        most = (
+            f"{limits.max_bytes:,} bytes"
+            if len(image.data) > limits.max_bytes
+            else f"{limits.max_side:,} pixels"
+        )
         raise TooLarge(
-            f"An image of {extent} is too large for the model, which takes {most}. Nothing was sent.",
+            f"An image of {extent} is too large for the model, which takes {most}. Nothing was"
+            " sent.",
             hint="Send a smaller one, or install Pillow, which scales it: pip install pillow",
         )
     return _scaled(image, limits)
@@ -378,11 +438,14 @@ def _scaled(image: Image, limits: ImageLimits) -> Image:
             if buffer.tell() <= limits.max_bytes:
                 return Image("image/png", buffer.getvalue())
             side = side * 2 // 3
-    raise TooLarge(f"An image of {len(image.data):,} bytes could not be made small enough for the model.")
+    raise TooLarge(
+        f"An image of {len(image.data):,} bytes could not be made small enough for the model."
+    )
 
 
 def without_pictures(data: object, limits: TakesImages) -> tuple[object, tuple[Image, ...]]:
-    """Return a tool's data with a sentence in place of each picture, and the pictures that a model takes."""
+    """Return a tool's data with a sentence in place of each picture, and the pictures that a model
+    takes."""
     images: list[Image] = []
 
     def replaced(part: object) -> object:

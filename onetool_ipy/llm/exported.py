@@ -1,9 +1,10 @@
 """Our tools as the objects of other frameworks: LangChain, pydantic-ai, OpenAI Agents, smolagents.
 
-A call from there is a model's call like any other: checked, limited, recorded, its secrets masked. What is large goes
-as a handle with a preview. What stays in a framework's messages is plain JSON data without secrets, so that they can
-be saved and loaded. Tools that only read are exported by themselves; the others have to be named, and carry the
-framework's mark for calls that need a yes, where it has one. Nothing is imported before its framework is asked for.
+A call from there is a model's call like any other: checked, limited, recorded, its secrets masked.
+What is large goes as a handle with a preview. What stays in a framework's messages is plain JSON
+data without secrets, so that they can be saved and loaded. Tools that only read are exported by
+themselves; the others have to be named, and carry the framework's mark for calls that need a yes,
+where it has one. Nothing is imported before its framework is asked for.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class ExportingToolbox(Protocol):
 
     def call(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
 
-    async def acall(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
+    async def acall(
+        self, tool: str, args: Mapping[str, Any], *, source: CallSource
+    ) -> ToolResult: ...
 
     def outgoing(self, result: ToolResult) -> Any: ...
 
@@ -48,7 +51,8 @@ class ExportingToolbox(Protocol):
 
 
 class ExportedTool:
-    """One tool for a framework: its name there, its schema, and a model's calls of it, sync and async."""
+    """One tool for a framework: its name there, its schema, and a model's calls of it, sync and
+    async."""
 
     def __init__(self, box: ExportingToolbox, spec: ToolSpec, name: str) -> None:
         self.name = name
@@ -69,7 +73,8 @@ class ExportedTool:
         return self.mask(json_text(self._outgoing(result)))
 
     def kept(self, result: ToolResult) -> tuple[str, Json]:
-        """Return the content, and the result for messages, with the keys of `ToolResult.to_dict`."""
+        """Return the content, and the result for messages, with the keys of
+        `ToolResult.to_dict`."""
         data = self.value(result)
         # What was sent is known before `meta`, which then has the handle of a large result.
         error = None if result.error is None else result.error.to_dict()
@@ -93,7 +98,8 @@ def _small_numbers(data: Any) -> Any:
 
 
 def export(box: ExportingToolbox, framework: str, allow: Sequence[str] | None = None) -> list[Any]:
-    """Return the tools as objects of a framework. Raises UsageProblem, ToolNotFound, or Unavailable without it."""
+    """Return the tools as objects of a framework. Raises UsageProblem, ToolNotFound, or Unavailable
+    without it."""
     makers: dict[str, tuple[str, str, Callable[[ModuleType, ExportedTool], Any]]] = {
         "langchain": ("langchain_core.tools", "langchain-core", _to_langchain),
         "pydantic-ai": ("pydantic_ai", "pydantic-ai-slim", _to_pydantic_ai),
@@ -102,21 +108,32 @@ def export(box: ExportingToolbox, framework: str, allow: Sequence[str] | None = 
     }
     if framework not in makers:
         near = did_you_mean(str(framework), makers)
-        raise UsageProblem(f"No framework '{framework}'. {near}".rstrip(), hint=f"Known are: {', '.join(makers)}.")
+        raise UsageProblem(
+            f"No framework '{framework}'. {near}".rstrip(), hint=f"Known are: {', '.join(makers)}."
+        )
     module_name, distribution, make = makers[framework]
     try:
         module = importlib.import_module(module_name)
     except ImportError as exc:
-        raise Unavailable(f"{distribution} is not installed.", hint=f"Install it: %pip install {distribution}") from exc
+        raise Unavailable(
+            f"{distribution} is not installed.", hint=f"Install it: %pip install {distribution}"
+        ) from exc
     allow = [allow] if isinstance(allow, str) else allow
     for name in allow or ():
         if "*" not in name:
             box.registry.require(name)
-    specs = [spec for spec in box.registry.known(allow) if spec.is_offered and not (spec.prompt or spec.resource)]
+    specs = [
+        spec
+        for spec in box.registry.known(allow)
+        if spec.is_offered and not (spec.prompt or spec.resource)
+    ]
     if allow is None:
         specs = [spec for spec in specs if not _may_write(box, spec)]
     wire = names.wire_names(spec.name for spec in box.registry.known())
-    return [make(module, ExportedTool(box, spec, wire[spec.name])) for spec in box.registry.loaded(specs)]
+    return [
+        make(module, ExportedTool(box, spec, wire[spec.name]))
+        for spec in box.registry.loaded(specs)
+    ]
 
 
 def _may_write(box: ExportingToolbox, spec: ToolSpec) -> bool:
@@ -160,7 +177,9 @@ def _to_pydantic_ai(module: ModuleType, tool: ExportedTool) -> Any:
             raise module.ModelRetry(tool.message(result)) from result.error.exception
         return module.ToolReturn(f"Error: {tool.message(result)}", metadata=record)
 
-    exported = module.Tool.from_schema(run, tool.name, tool.description, tool.parameters, takes_ctx=True)
+    exported = module.Tool.from_schema(
+        run, tool.name, tool.description, tool.parameters, takes_ctx=True
+    )
     exported.requires_approval = tool.needs_approval
     return exported
 
@@ -186,10 +205,13 @@ def _to_agents(module: ModuleType, tool: ExportedTool) -> Any:
 
 
 def _to_smolagents(module: ModuleType, tool: ExportedTool) -> Any:
-    """Return an object of a class of its own, as smolagents reads a tool from its class. It has no mark for a yes."""
+    """Return an object of a class of its own, as smolagents reads a tool from its class. It has no
+    mark for a yes."""
 
     def forward(_self: object, **args: Any) -> Any:
-        result = tool.call({name: value for name, value in args.items() if value is not None or name in required})
+        result = tool.call(
+            {name: value for name, value in args.items() if value is not None or name in required}
+        )
         if result.error is not None:
             raise ToolCallError(result) from result.error.exception
         return tool.value(result)
@@ -199,7 +221,11 @@ def _to_smolagents(module: ModuleType, tool: ExportedTool) -> Any:
     inputs: dict[str, Json] = {}
     for key, schema in tool.parameters.get("properties", {}).items():
         kind = schema.get("type")
-        inputs[key] = {"description": f"The {key}.", **schema, "type": kind if kind in _SMOL_TYPES else "any"}
+        inputs[key] = {
+            "description": f"The {key}.",
+            **schema,
+            "type": kind if kind in _SMOL_TYPES else "any",
+        }
         inputs[key] |= {} if key in required else {"nullable": True}
     fields = {
         "name": name,

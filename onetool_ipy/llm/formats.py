@@ -1,8 +1,10 @@
-"""Tools in the format of each provider: `declare("openai", tools)`. Pure; a tool's schema is never changed.
+"""Tools in the format of each provider: `declare("openai", tools)`. Pure; a tool's schema is never
+changed.
 
-OpenAI, Ollama and Anthropic take JSON Schema with an object at the top, no choices there, and `items` in every array
-(`object_schema`). Gemini takes a subset (`subset`). What a format cannot say is loosened, never tightened, and where it
-helps said in the description: the executor checks arguments against the tool's own schema anyway.
+OpenAI, Ollama and Anthropic take JSON Schema with an object at the top, no choices there, and
+`items` in every array (`object_schema`). Gemini takes a subset (`subset`). What a format cannot say
+is loosened, never tightened, and where it helps said in the description: the executor checks
+arguments against the tool's own schema anyway.
 """
 
 from __future__ import annotations
@@ -23,8 +25,29 @@ _MAX_DESCRIPTION = 1024
 _MAX_DEPTH = 100
 _MAX_BRANCHES = 200
 _CHOICES = ("anyOf", "oneOf", "allOf")
-_NOT_AT_TOP = (*_CHOICES, "enum", "const", "not", "if", "then", "else", "$ref", "$schema", "$id", "id")
-_OF_ONE = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else")
+_NOT_AT_TOP = (
+    *_CHOICES,
+    "enum",
+    "const",
+    "not",
+    "if",
+    "then",
+    "else",
+    "$ref",
+    "$schema",
+    "$id",
+    "id",
+)
+_OF_ONE = (
+    "items",
+    "additionalProperties",
+    "contains",
+    "propertyNames",
+    "not",
+    "if",
+    "then",
+    "else",
+)
 _OF_MANY = ("prefixItems", *_CHOICES)
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _MAX_GEMINI_DEPTH = 12
@@ -37,7 +60,11 @@ _COUNTS = {
     "string": ("minLength", "maxLength"),
     "object": ("minProperties", "maxProperties"),
 }
-_NUMBER_FORMATS = {"string": ("date-time",), "number": ("float", "double"), "integer": ("int32", "int64")}
+_NUMBER_FORMATS = {
+    "string": ("date-time",),
+    "number": ("float", "double"),
+    "integer": ("int32", "int64"),
+}
 _MAX_LISTED = 20
 _ANY: tuple[dict[str, Any], ...] = (
     *({"type": kind} for kind in ("string", "number", "boolean", "object")),
@@ -48,7 +75,8 @@ Schema = Mapping[str, Any]
 
 
 def object_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's arguments as an object schema without anything that providers refuse at the top."""
+    """Return a tool's arguments as an object schema without anything that providers refuse at the
+    top."""
     out = {key: value for key, value in parameters.items() if key not in _NOT_AT_TOP}
     properties: dict[str, Any] = {}
     required: list[str] = []
@@ -64,7 +92,8 @@ def object_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Document:
-    """The schema document, and how many more schemas may be visited: `$ref`s can multiply without end."""
+    """The schema document, and how many more schemas may be visited: `$ref`s can multiply without
+    end."""
 
     def __init__(self, root: Schema, limit: int) -> None:
         self.root = root
@@ -76,13 +105,17 @@ _Branch = tuple[Schema, Sequence[str]]
 
 
 def _branches(schema: object, document: _Document, refs: tuple[str, ...]) -> list[_Branch]:
-    """Return the properties that a schema and its choices name, and those that every choice requires."""
+    """Return the properties that a schema and its choices name, and those that every choice
+    requires."""
     document.left -= 1
     if not isinstance(schema, Mapping) or document.left < 0:
         return []
     members, required = schema.get("properties"), schema.get("required")
     branches: list[_Branch] = [
-        (members if isinstance(members, Mapping) else {}, required if isinstance(required, Sequence) else ())
+        (
+            members if isinstance(members, Mapping) else {},
+            required if isinstance(required, Sequence) else (),
+        )
     ]
     ref = schema.get("$ref")
     if isinstance(ref, str) and ref not in refs:
@@ -100,7 +133,8 @@ def _branches(schema: object, document: _Document, refs: tuple[str, ...]) -> lis
 
 
 def _repaired(schema: object, depth: int) -> Any:
-    """Return a schema with `items` in all its arrays and no draft-07 tuples; what lies too deep may be anything."""
+    """Return a schema with `items` in all its arrays and no draft-07 tuples; what lies too deep may
+    be anything."""
     if not isinstance(schema, Mapping):
         return schema
     if depth > _MAX_DEPTH:
@@ -121,7 +155,11 @@ def _repaired(schema: object, depth: int) -> Any:
             out[key] = [_repaired(part, depth + 1) for part in _listed(out[key])]
     for key in _BY_NAME:
         if isinstance(out.get(key), Mapping):
-            parts = {name: {} if part is True else part for name, part in out[key].items() if part is not False}
+            parts = {
+                name: {} if part is True else part
+                for name, part in out[key].items()
+                if part is not False
+            }
             out[key] = {name: _repaired(part, depth + 1) for name, part in parts.items()}
     return out
 
@@ -154,7 +192,9 @@ def _cut(schema: object, tree: _Document, path: tuple[str, ...], depth: int) -> 
         out["nullable"] = True
     if schema.get("default") is not None:
         out["default"] = schema["default"]
-    choices: list[Any] = next((schema[key] for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list)), [])
+    choices: list[Any] = next(
+        (schema[key] for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list)), []
+    )
     options = [_cut(option, tree, path, depth + 1) for option in choices if not _is_null(option)]
     if options:
         out |= _one_of(options)
@@ -169,13 +209,17 @@ def _cut(schema: object, tree: _Document, path: tuple[str, ...], depth: int) -> 
     allowed = _values(schema)
     if allowed and "enum" not in out and "anyOf" not in out:
         # The subset cannot express these values, so the description lists them.
-        examples = ", ".join(json.dumps(value, ensure_ascii=False, default=str) for value in allowed[:_MAX_LISTED])
+        examples = ", ".join(
+            json.dumps(value, ensure_ascii=False, default=str) for value in allowed[:_MAX_LISTED]
+        )
         note = f"One of: {examples}{', ...' if len(allowed) > _MAX_LISTED else ''}."
         out["description"] = f"{out['description']} {note}" if out.get("description") else note
     return out
 
 
-def _of_kind(kind: str, schema: Schema, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
+def _of_kind(
+    kind: str, schema: Schema, tree: _Document, path: tuple[str, ...], depth: int
+) -> dict[str, Any]:
     out: dict[str, Any] = {"type": kind}
     if schema.get("format") in _NUMBER_FORMATS.get(kind, ()):
         out["format"] = schema["format"]
@@ -204,7 +248,8 @@ def _of_kind(kind: str, schema: Schema, tree: _Document, path: tuple[str, ...], 
 
 
 def _members(schema: Schema, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
-    """Return the properties of an object; Gemini refuses a required property that is not declared."""
+    """Return the properties of an object; Gemini refuses a required property that is not
+    declared."""
     members = schema.get("properties")
     if not isinstance(members, Mapping):
         return {}
@@ -214,7 +259,9 @@ def _members(schema: Schema, tree: _Document, path: tuple[str, ...], depth: int)
             member = _cut(part, tree, path, depth + 1)
             # Gemini wants a type for every property, so one that may be anything names them all.
             is_typed = "type" in member or "anyOf" in member
-            properties[name] = member if is_typed else {**member, "anyOf": [dict(kind) for kind in _ANY]}
+            properties[name] = (
+                member if is_typed else {**member, "anyOf": [dict(kind) for kind in _ANY]}
+            )
     needs = schema.get("required")
     required = [name for name in needs if name in properties] if isinstance(needs, list) else []
     out: dict[str, Any] = {"properties": properties} if properties else {}
@@ -235,7 +282,11 @@ def _kinds(schema: Schema) -> tuple[list[str], bool]:
     declared_type = schema.get("type")
     types = declared_type if isinstance(declared_type, list) else [declared_type]
     choices = [option for key in ("anyOf", "oneOf") for option in (schema.get(key) or ())]
-    nullable = "null" in types or any(_is_null(option) for option in choices) or schema.get("nullable") is True
+    nullable = (
+        "null" in types
+        or any(_is_null(option) for option in choices)
+        or schema.get("nullable") is True
+    )
     kinds = [kind for kind in types if kind in _KINDS]
     if not kinds:
         # A schema without `type` implies one by its values or its parts.
@@ -259,7 +310,8 @@ def _refs(schema: Schema) -> tuple[str, ...]:
 
 
 def _merged(schema: Schema, tree: _Document, path: tuple[str, ...]) -> dict[str, Any]:
-    """Return a schema with its `$ref` and `allOf` merged in; its own keys win. A recursive `$ref` allows any object."""
+    """Return a schema with its `$ref` and `allOf` merged in; its own keys win. A recursive `$ref`
+    allows any object."""
     out = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
     ref = schema.get("$ref")
     parts = list(schema["allOf"]) if isinstance(schema.get("allOf"), list) else []
@@ -271,25 +323,35 @@ def _merged(schema: Schema, tree: _Document, path: tuple[str, ...]) -> dict[str,
         if isinstance(part, Mapping) and len(path) <= _MAX_GEMINI_DEPTH:
             first, second = out, _merged(part, tree, (*path, *_refs(part)))
             out = {**second, **first}
-            if isinstance(first.get("properties"), Mapping) and isinstance(second.get("properties"), Mapping):
+            if isinstance(first.get("properties"), Mapping) and isinstance(
+                second.get("properties"), Mapping
+            ):
                 out["properties"] = {**second["properties"], **first["properties"]}
             if isinstance(first.get("required"), list) and isinstance(second.get("required"), list):
-                out["required"] = [*first["required"], *(n for n in second["required"] if n not in first["required"])]
+                out["required"] = [
+                    *first["required"],
+                    *(n for n in second["required"] if n not in first["required"]),
+                ]
     return out
 
 
 def offers(specs: Iterable[ToolSpec], *, among: Iterable[str] | None = None) -> list[OfferedTool]:
-    """Return tools as they are offered to a model, in their order. `among` are the names of all registered tools."""
+    """Return tools as they are offered to a model, in their order. `among` are the names of all
+    registered tools."""
     listing = list(specs)
     wire = names.wire_names([*(among or ()), *(spec.name for spec in listing)])
-    return [OfferedTool(wire[spec.name], spec.description, spec.parameters, spec.name) for spec in listing]
+    return [
+        OfferedTool(wire[spec.name], spec.description, spec.parameters, spec.name)
+        for spec in listing
+    ]
 
 
 def declare(provider: str, tools: Sequence[OfferedTool]) -> list[dict[str, Any]]:
     """Return tools in a provider's format. Raises UnknownProvider."""
     if provider not in PROVIDERS:
         raise UnknownProvider(
-            f"The provider {provider!r} is not supported.", hint=f"Supported: {', '.join(sorted(PROVIDERS))}."
+            f"The provider {provider!r} is not supported.",
+            hint=f"Supported: {', '.join(sorted(PROVIDERS))}.",
         )
     return [_declaration(provider, tool) for tool in tools]
 
@@ -297,12 +359,20 @@ def declare(provider: str, tools: Sequence[OfferedTool]) -> list[dict[str, Any]]
 def _declaration(provider: str, tool: OfferedTool) -> dict[str, Any]:
     name, description = tool.name, tool.description
     if provider == "anthropic":
-        return {"name": name, "description": description, "input_schema": object_schema(tool.parameters)}
+        return {
+            "name": name,
+            "description": description,
+            "input_schema": object_schema(tool.parameters),
+        }
     if provider == "gemini":
         function = {"name": name, "description": description, "parameters": subset(tool.parameters)}
         return {"functionDeclarations": [function]}
     # OpenAI refuses a longer description.
     if len(description) > _MAX_DESCRIPTION:
         description = description[: _MAX_DESCRIPTION - 3] + "..."
-    function = {"name": name, "description": description, "parameters": object_schema(tool.parameters)}
+    function = {
+        "name": name,
+        "description": description,
+        "parameters": object_schema(tool.parameters),
+    }
     return {"type": "function", "function": function}

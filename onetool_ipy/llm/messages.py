@@ -1,9 +1,10 @@
 """A conversation with a model, independent of any provider, and the protocol of a model client.
 
-A conversation is a list of messages: `System`, `User`, `Turn` (a reply of the model) and `Outcomes` (the results of all
-calls of the turn before, in one message, so that they stay together). Each client writes them in its provider's format.
-Values are frozen and live in memory; `Turn` can be written as JSON, for record and replay. Their fields may be given by
-position, since people write them in tests and in clients of their own: `User("hello")`.
+A conversation is a list of messages: `System`, `User`, `Turn` (a reply of the model) and `Outcomes`
+(the results of all calls of the turn before, in one message, so that they stay together). Each
+client writes them in its provider's format. Values are frozen and live in memory; `Turn` can be
+written as JSON, for record and replay. Their fields may be given by position, since people write
+them in tests and in clients of their own: `User("hello")`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ OnText = Callable[[str], object]
 """Called with each piece of streamed text."""
 
 Stop = Literal["done", "calls", "cut", "refused", "other"]
-"""Why a turn ended: it was complete, it asks for calls, it hit the token limit, the provider refused it."""
+"""Why a turn ended: it was complete, it asks for calls, it hit the token limit, the provider
+refused it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,9 @@ class System:
 class User:
     """What the person writes, and the images that go with it: their MIME types and base64.
 
-    `forbids_calls` marks the line by which the last request of an ask demands an answer without more calls. The tools
-    stay in that request, so that the provider finds its cached prefix again. `schema` is the JSON Schema that the
-    answer must fit.
+    `forbids_calls` marks the line by which the last request of an ask demands an answer without
+    more calls. The tools stay in that request, so that the provider finds its cached prefix again.
+    `schema` is the JSON Schema that the answer must fit.
     """
 
     text: str
@@ -51,8 +53,8 @@ class User:
 class Call:
     """A tool call that the model asks for, by its wire name.
 
-    `arguments` is a dict, or the text as it came if that is not a JSON object. `id` is unique in the conversation, also
-    if the provider gives none.
+    `arguments` is a dict, or the text as it came if that is not a JSON object. `id` is unique in
+    the conversation, also if the provider gives none.
     """
 
     id: str
@@ -67,8 +69,8 @@ class Call:
 class TokenUsage:
     """Tokens read and written, as the provider counts them; 0 if it does not say.
 
-    `cached` is the part of `input` that came from the provider's cache, `reasoning` the part of `output` that is not
-    shown.
+    `cached` is the part of `input` that came from the provider's cache, `reasoning` the part of
+    `output` that is not shown.
     """
 
     input: int = 0
@@ -96,8 +98,9 @@ class TokenUsage:
 class Turn:
     """One reply of the model: text, calls, or both.
 
-    `parts` is the reply in the format of `provider`, which wants it back unchanged (Gemini's thought signatures,
-    Anthropic's thinking blocks). Other providers get text and calls. `stop_word` is the provider's own word for `stop`.
+    `parts` is the reply in the format of `provider`, which wants it back unchanged (Gemini's
+    thought signatures, Anthropic's thinking blocks). Other providers get text and calls.
+    `stop_word` is the provider's own word for `stop`.
     """
 
     text: str = ""
@@ -110,7 +113,10 @@ class Turn:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the turn as JSON data."""
-        lists = {"calls": [call.to_dict() for call in self.calls], "parts": [dict(part) for part in self.parts]}
+        lists = {
+            "calls": [call.to_dict() for call in self.calls],
+            "parts": [dict(part) for part in self.parts],
+        }
         return {**asdict(replace(self, calls=(), parts=())), **lists}
 
     @classmethod
@@ -129,7 +135,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one call: any JSON value, or the words of its failure; and its images, as `User` has them."""
+    """The result of one call: any JSON value, or the words of its failure; and its images, as
+    `User` has them."""
 
     call: Call
     content: Any
@@ -172,11 +179,11 @@ TakesImages = Callable[[], ImageLimits | None]
 class ModelClient(Protocol):
     """A model that can be asked. `name` is what people call it.
 
-    `complete` sends a conversation and returns the model's turn; it keeps no state. With `on_text` the reply is
-    streamed, and each piece of text is passed on in the calling thread (or task).
+    `complete` sends a conversation and returns the model's turn; it keeps no state. With `on_text`
+    the reply is streamed, and each piece of text is passed on in the calling thread (or task).
 
-    Failures are those of `base.errors` with secrets masked; `details["text"]` holds the text before a reply broke off.
-    KeyboardInterrupt and cancelling close the connection and pass through.
+    Failures are those of `base.errors` with secrets masked; `details["text"]` holds the text before
+    a reply broke off. KeyboardInterrupt and cancelling close the connection and pass through.
     """
 
     @property
@@ -210,12 +217,15 @@ class ModelClient(Protocol):
 def require_client(value: object) -> ModelClient:
     """Return a model client that a user passed in. Raises UsageProblem if it is not one."""
     if not callable(getattr(value, "complete", None)):
-        raise UsageProblem(f"A model is a name or has a method 'complete'; this is {type(value).__name__!r}.")
+        raise UsageProblem(
+            f"A model is a name or has a method 'complete'; this is {type(value).__name__!r}."
+        )
     return cast(ModelClient, value)
 
 
 def image_limits(client: object) -> ImageLimits | None:
-    """Return what a model takes, or None if it takes no images. A client of the user's own need not say."""
+    """Return what a model takes, or None if it takes no images. A client of the user's own need not
+    say."""
     limits = getattr(client, "image_limits", None)
     if not callable(limits):
         return ImageLimits()

@@ -1,4 +1,5 @@
-"""ScriptedModel: a model whose replies you write beforehand. A testing aid for your own tests and notebooks.
+"""ScriptedModel: a model whose replies you write beforehand. A testing aid for your own tests and
+notebooks.
 
     from onetool_ipy.llm import ScriptedModel
 
@@ -9,15 +10,16 @@
 Each reply is used once, in order. A reply is
 
 - a text: the model says it, and the turn is over;
-- `(tool, arguments)`: a call of that tool by its canonical name, `time.now`. A tool that was not offered is asked for
-  by the same name, to test made-up names. Arguments given as a str are the raw text of the model;
+- `(tool, arguments)`: a call of that tool by its canonical name, `time.now`. A tool that was not
+  offered is asked for by the same name, to test made-up names. Arguments given as a str are the
+  raw text of the model;
 - a list of texts and calls: all of them in one turn;
 - a `Turn`: that turn;
 - a function of the `ScriptedRequest`: it returns the reply, which may be any of these;
 - an exception: it is raised, as by a failing server.
 
-`requests` holds what was sent. Asking after the last reply is an error, or with `repeat=True` repeats it. Four
-characters count as one token, to test limits.
+`requests` holds what was sent. Asking after the last reply is an error, or with `repeat=True`
+repeats it. Four characters count as one token, to test limits.
 """
 
 from __future__ import annotations
@@ -62,7 +64,14 @@ class ScriptedRequest:
     @property
     def prompt(self) -> str:
         """The last message of the person."""
-        return next((message.text for message in reversed(self._conversation()) if isinstance(message, User)), "")
+        return next(
+            (
+                message.text
+                for message in reversed(self._conversation())
+                if isinstance(message, User)
+            ),
+            "",
+        )
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -90,9 +99,13 @@ class ScriptedRequest:
 class ScriptedModel:
     """A model client with scripted replies."""
 
-    def __init__(self, replies: Sequence[ScriptedReply] = (), *, name: str = "scripted", repeat: bool = False) -> None:
+    def __init__(
+        self, replies: Sequence[ScriptedReply] = (), *, name: str = "scripted", repeat: bool = False
+    ) -> None:
         if isinstance(replies, str):
-            raise UsageProblem("The replies of a scripted model are a list.", hint=f"Write [{replies!r}].")
+            raise UsageProblem(
+                "The replies of a scripted model are a list.", hint=f"Write [{replies!r}]."
+            )
         self.requests: list[ScriptedRequest] = []
         self._replies = list(replies)
         self._name = name
@@ -131,10 +144,15 @@ class ScriptedModel:
         max_tokens: int | None = None,
     ) -> Turn:
         """`complete` for async code."""
-        return self.complete(messages, tools, on_text=on_text, deadline_s=deadline_s, max_tokens=max_tokens)
+        return self.complete(
+            messages, tools, on_text=on_text, deadline_s=deadline_s, max_tokens=max_tokens
+        )
 
     def __repr__(self) -> str:
-        return f"<ScriptedModel {self._name!r}: {len(self.requests)} of {len(self._replies)} replies used>"
+        return (
+            f"<ScriptedModel {self._name!r}: {len(self.requests)} of {len(self._replies)} replies"
+            " used>"
+        )
 
     def _reply(self, number: int) -> ScriptedReply:
         if number < len(self._replies):
@@ -142,13 +160,16 @@ class ScriptedModel:
         if self._repeat and self._replies:
             return self._replies[-1]
         raise InvalidOutput(
-            f"The script of the model '{self._name}' has {len(self._replies)} replies, and was asked once more.",
+            f"The script of the model '{self._name}' has {len(self._replies)} replies, and was"
+            " asked once more.",
             hint="Add a reply, or say repeat=True.",
         )
 
 
 def _turn(reply: ScriptedReply, request: ScriptedRequest) -> Turn:
-    if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
+    if isinstance(reply, BaseException) or (
+        isinstance(reply, type) and issubclass(reply, BaseException)
+    ):
         raise reply
     if callable(reply):
         return _turn(reply(request), request)
@@ -174,7 +195,12 @@ def _turn(reply: ScriptedReply, request: ScriptedRequest) -> Turn:
 def _call(part: object, request: ScriptedRequest, number: int) -> Call:
     if isinstance(part, Call):
         return part
-    if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str) and isinstance(part[1], Mapping | str):
+    if (
+        isinstance(part, tuple)
+        and len(part) == 2
+        and isinstance(part[0], str)
+        and isinstance(part[1], Mapping | str)
+    ):
         tool, arguments = part
         wire = next((offer.name for offer in request.tools if offer.tool == tool), tool)
         copied = arguments if isinstance(arguments, str) else dict(arguments)

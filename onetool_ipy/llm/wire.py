@@ -1,7 +1,8 @@
-"""The wire formats of the providers: OpenAI, Ollama, Gemini, Anthropic. Pure: nothing here sends anything.
+"""The wire formats of the providers: OpenAI, Ollama, Gemini, Anthropic. Pure: nothing here sends
+anything.
 
-A `WireFormat` writes the address, headers and body of a request. Its `ReplyReader` takes a reply, whole or in pieces,
-and ends as a `Turn`.
+A `WireFormat` writes the address, headers and body of a request. Its `ReplyReader` takes a reply,
+whole or in pieces, and ends as a `Turn`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ _STOPS: Mapping[str, Stop] = {
     "IMAGE_PROHIBITED_CONTENT": "refused",
     "IMAGE_RECITATION": "refused",
 }
-"""What the providers' words for the end of a reply mean. No two providers use one word for different ends."""
+"""What the providers' words for the end of a reply mean. No two providers use one word for
+different ends."""
 _LIMITS = frozenset(("max_tokens", "max_completion_tokens", "num_predict", "maxOutputTokens"))
 _ANTHROPIC_VERSION = "2023-06-01"
 _ANTHROPIC_MAX_TOKENS = 4096
@@ -88,21 +90,27 @@ class ModelRequest(NamedTuple):
     @property
     def answer_schema(self) -> Mapping[str, Any] | None:
         """The JSON Schema for the answer, which the last message of the person carries."""
-        prompts = (m for m in reversed(self.messages) if isinstance(m, User) and (m.schema or not m.forbids_calls))
+        prompts = (
+            m
+            for m in reversed(self.messages)
+            if isinstance(m, User) and (m.schema or not m.forbids_calls)
+        )
         prompt = next(prompts, None)
         return None if prompt is None else prompt.schema
 
     @property
     def final_schema(self) -> Mapping[str, Any] | None:
-        """The schema for the answer, unless the reply may hold calls: for providers that cannot offer both."""
+        """The schema for the answer, unless the reply may hold calls: for providers that cannot
+        offer both."""
         return self.answer_schema if self.forbids_calls or not self.tools else None
 
 
 class ReplyReader:
     """Reads one reply: `whole` takes it at once, `piece` takes each part of a stream.
 
-    A subclass collects `text`, calls, `usage` and `stop`. It sets `is_complete` when the turn is complete; a stream
-    without it was cut off. It sets `is_closed` when nothing more will come, though the connection may stay open.
+    A subclass collects `text`, calls, `usage` and `stop`. It sets `is_complete` when the turn is
+    complete; a stream without it was cut off. It sets `is_closed` when nothing more will come,
+    though the connection may stay open.
     """
 
     def __init__(self, request: ModelRequest, provider: str) -> None:
@@ -135,20 +143,26 @@ class ReplyReader:
 
     def add(self, call_id: object, name: object, arguments: object) -> None:
         """Add a call that the model asks for."""
-        self._calls.append((call_id if isinstance(call_id, str) else "", str(name), arguments_of(arguments)))
+        self._calls.append(
+            (call_id if isinstance(call_id, str) else "", str(name), arguments_of(arguments))
+        )
 
     def end(self, word: str, stop: Stop | None = None) -> None:
-        """Take the provider's word for the end of the reply. `stop` is what it means, if `_STOPS` does not say."""
+        """Take the provider's word for the end of the reply. `stop` is what it means, if `_STOPS`
+        does not say."""
         self.stop_word = word
         self.stop = stop or _STOPS.get(word, "other")
 
     def turn(self) -> Turn:
-        """Return the reply as a turn. Raises InvalidOutput if it is empty for no reason that we know."""
+        """Return the reply as a turn. Raises InvalidOutput if it is empty for no reason that we
+        know."""
         self.finish()
         stop: Stop = self.stop or "other"
         if stop == "other" and not self.text and not self._calls:
             reason = (
-                f"it ended with '{values.cut(self.stop_word, 80)}'" if self.stop_word else "the reply has no choices"
+                f"it ended with '{values.cut(self.stop_word, 80)}'"
+                if self.stop_word
+                else "the reply has no choices"
             )
             raise InvalidOutput(f"The model gave no answer: {reason}.", hint="Ask again.")
         if self._calls and stop not in ("cut", "refused"):
@@ -156,13 +170,18 @@ class ReplyReader:
         calls = self._with_ids()
         # The provider's own parts name its calls; they are of no use where a call got another id.
         provider_ids = [provider_id for provider_id, *_ in self._calls]
-        is_renamed = any(old and old != call.id for call, old in zip(calls, provider_ids, strict=True))
+        is_renamed = any(
+            old and old != call.id for call, old in zip(calls, provider_ids, strict=True)
+        )
         parts = () if is_renamed else tuple(self.parts())
         return Turn(self.text, calls, self.usage, stop, self._provider, parts, self.stop_word)
 
     def _with_ids(self) -> tuple[Call, ...]:
-        """Return the calls, each with a distinct id. Ids made here are the same if the conversation is repeated."""
-        taken_ids = {call.id for turn in self._messages if isinstance(turn, Turn) for call in turn.calls}
+        """Return the calls, each with a distinct id. Ids made here are the same if the conversation
+        is repeated."""
+        taken_ids = {
+            call.id for turn in self._messages if isinstance(turn, Turn) for call in turn.calls
+        }
         calls: list[Call] = []
         for number, (provider_id, name, arguments) in enumerate(self._calls, start=1):
             is_free = provider_id and provider_id not in taken_ids
@@ -175,7 +194,8 @@ class ReplyReader:
 
 
 class WireFormat:
-    """A provider's request format. `is_sse` says that it streams server-sent events, not lines of JSON."""
+    """A provider's request format. `is_sse` says that it streams server-sent events, not lines of
+    JSON."""
 
     provider: ClassVar[str]
     default_url: ClassVar[str]
@@ -204,8 +224,8 @@ class WireFormat:
 def base_of(url: str, *, version: str, endpoints: tuple[str, ...] = ()) -> str:
     """Return the configured base_url as endpoints are appended to it, without a slash at its end.
 
-    People write it with or without `version`, which is added if the address has no path; or paste one of the
-    `endpoints` with it, which is removed.
+    People write it with or without `version`, which is added if the address has no path; or paste
+    one of the `endpoints` with it, which is removed.
     """
     base = url.strip().rstrip("/")
     for endpoint in endpoints:
@@ -215,7 +235,8 @@ def base_of(url: str, *, version: str, endpoints: tuple[str, ...] = ()) -> str:
 
 
 def with_options(body: Json, options: Mapping[str, Any]) -> Json:
-    """Return the body with the model's configured options. Ours win; of two token limits, the lower one."""
+    """Return the body with the model's configured options. Ours win; of two token limits, the lower
+    one."""
     merged = {**options, **body}
     for key in _LIMITS & options.keys() & body.keys():
         if isinstance(options[key], int):
@@ -224,7 +245,8 @@ def with_options(body: Json, options: Mapping[str, Any]) -> Json:
 
 
 def arguments_of(value: object) -> Json | str:
-    """Return the arguments of a call as a dict, or as the text that came if it is not a JSON object."""
+    """Return the arguments of a call as a dict, or as the text that came if it is not a JSON
+    object."""
     if isinstance(value, dict):
         return value
     if value is None or (isinstance(value, str) and not value.strip()):
@@ -239,9 +261,12 @@ def arguments_of(value: object) -> Json | str:
 
 
 def text_of(content: object) -> str:
-    """Return the text in a provider's content: text, parts that have some, or another value as JSON."""
+    """Return the text in a provider's content: text, parts that have some, or another value as
+    JSON."""
     if isinstance(content, list):
-        return "".join(text_of(part) for part in content if isinstance(part, str) or _has_text(part))
+        return "".join(
+            text_of(part) for part in content if isinstance(part, str) or _has_text(part)
+        )
     if isinstance(content, dict) and _has_text(content):
         return str(content["text"])
     return "" if content is None else content if isinstance(content, str) else json.dumps(content)
@@ -252,7 +277,8 @@ def _has_text(part: object) -> bool:
 
 
 def as_json_object(arguments: Json | str) -> Json:
-    """Return the arguments as a provider takes them back; text that was not a JSON object goes into one."""
+    """Return the arguments as a provider takes them back; text that was not a JSON object goes into
+    one."""
     return arguments if isinstance(arguments, dict) else {"not_a_json_object": arguments}
 
 
@@ -264,11 +290,16 @@ def result_text(outcome: Outcome) -> str:
 
 def picture_messages(items: Sequence[Outcome]) -> list[User]:
     """Return the images of tools as messages, for providers whose results of tools are text."""
-    return [User(f"The image that {item.call.wire_name} gave:", item.images) for item in items if item.images]
+    return [
+        User(f"The image that {item.call.wire_name} gave:", item.images)
+        for item in items
+        if item.images
+    ]
 
 
 def alternating(turns: Iterable[tuple[str, list[Json]]], key: str) -> list[Json]:
-    """Return messages of alternating roles, each with its blocks under `key`; neighbours of one role are joined."""
+    """Return messages of alternating roles, each with its blocks under `key`; neighbours of one
+    role are joined."""
     messages: list[Json] = []
     for role, blocks in turns:
         if blocks and messages and messages[-1]["role"] == role:
@@ -302,7 +333,9 @@ class _AnthropicReader(ReplyReader):
 
     def whole(self, data: Json) -> None:
         self._anthropic_blocks = dict(enumerate(data.get("content") or ()))
-        self.text = "".join(b.get("text") or "" for b in self._anthropic_blocks.values() if b.get("type") == "text")
+        self.text = "".join(
+            b.get("text") or "" for b in self._anthropic_blocks.values() if b.get("type") == "text"
+        )
         self._read_end(data, data.get("usage"))
         self.is_complete = True
 
@@ -331,7 +364,11 @@ class _AnthropicReader(ReplyReader):
 
     def parts(self) -> list[Json]:
         """Return the blocks as they came, without empty texts, which it would refuse."""
-        return [b for b in self._anthropic_blocks.values() if b.get("type") != "text" or (b.get("text") or "").strip()]
+        return [
+            b
+            for b in self._anthropic_blocks.values()
+            if b.get("type") != "text" or (b.get("text") or "").strip()
+        ]
 
     def _grow(self, index: int, delta: Json) -> str:
         block = self._anthropic_blocks.setdefault(index, {"type": "text", "text": ""})
@@ -358,8 +395,13 @@ class _AnthropicReader(ReplyReader):
         """Read the token counts; tokens from the provider's cache count as input."""
         if isinstance(usage, dict):
             cached = count(usage.get("cache_read_input_tokens"))
-            read = count(usage.get("input_tokens")) + count(usage.get("cache_creation_input_tokens")) + cached
-            # A stream counts its input at the beginning and its output at the end; neither takes the other back.
+            read = (
+                count(usage.get("input_tokens"))
+                + count(usage.get("cache_creation_input_tokens"))
+                + cached
+            )
+            # A stream counts its input at the beginning and its output at the end; neither takes
+            # the other back.
             before = self.usage
             self.usage = TokenUsage(
                 read or before.input,
@@ -370,7 +412,8 @@ class _AnthropicReader(ReplyReader):
 
 
 class Anthropic(WireFormat):
-    """Anthropic's Messages. Calls are `tool_use` blocks, outcomes `tool_result` blocks of one user message.
+    """Anthropic's Messages. Calls are `tool_use` blocks, outcomes `tool_result` blocks of one user
+    message.
 
     Thinking goes back unchanged, with its signature.
     """
@@ -389,24 +432,31 @@ class Anthropic(WireFormat):
         return f"{base_url}/v1/models"
 
     def headers(self, key: str | None) -> dict[str, str]:
-        return {"anthropic-version": _ANTHROPIC_VERSION, **({} if key is None else {"x-api-key": key})}
+        return {
+            "anthropic-version": _ANTHROPIC_VERSION,
+            **({} if key is None else {"x-api-key": key}),
+        }
 
     def body(self, request: ModelRequest) -> Json:
         out: Json = {
             "model": request.model,
-            "max_tokens": request.max_tokens or request.options.get("max_tokens", _ANTHROPIC_MAX_TOKENS),
-            # Anthropic caches a prefix only where a request asks for it. A mark on the request, instead of one on the
-            # last block, leaves the messages the same from turn to turn.
+            "max_tokens": request.max_tokens
+            or request.options.get("max_tokens", _ANTHROPIC_MAX_TOKENS),
+            # Anthropic caches a prefix only where a request asks for it. A mark on the request,
+            # instead of one on the last block, leaves the messages the same from turn to turn.
             "cache_control": request.options.get("cache_control", {"type": "ephemeral"}),
             "messages": alternating(map(_anthropic_blocks, request.messages), "content"),
         }
         if system := system_text(request.messages):
             out["system"] = system
-        # Anthropic requires every tool that the conversation mentions, also where none may be called.
+        # Anthropic requires every tool that the conversation mentions, also where none may be
+        # called.
         turns = [message for message in request.messages if isinstance(message, Turn)]
         called = dict.fromkeys(call.wire_name for turn in turns for call in turn.calls)
         empty: Json = {"type": "object"}
-        if tools := request.tools or [OfferedTool(name, "Not to be called now.", empty, name) for name in called]:
+        if tools := request.tools or [
+            OfferedTool(name, "Not to be called now.", empty, name) for name in called
+        ]:
             out["tools"] = declare(self.provider, tools)
         if tools and (request.forbids_calls or not request.tools):
             out["tool_choice"] = {"type": "none"}
@@ -428,13 +478,18 @@ def _anthropic_blocks(message: Message) -> tuple[str, list[Json]]:
         case Turn(text=text, calls=calls):
             blocks: list[Json] = [{"type": "text", "text": text}] if text.strip() else []
             uses = [(call.id, call.wire_name, as_json_object(call.arguments)) for call in calls]
-            return "assistant", blocks + [{"type": "tool_use", "id": i, "name": n, "input": a} for i, n, a in uses]
+            return "assistant", blocks + [
+                {"type": "tool_use", "id": i, "name": n, "input": a} for i, n, a in uses
+            ]
         case Outcomes(items=items):
             return "user", [
                 {
                     "type": "tool_result",
                     "tool_use_id": item.call.id,
-                    "content": [{"type": "text", "text": result_text(item)}, *_anthropic_images(item.images)]
+                    "content": [
+                        {"type": "text", "text": result_text(item)},
+                        *_anthropic_images(item.images),
+                    ]
                     if item.images
                     else result_text(item),
                     **({"is_error": True} if item.is_error else {}),
@@ -445,7 +500,10 @@ def _anthropic_blocks(message: Message) -> tuple[str, list[Json]]:
 
 
 def _anthropic_images(images: Images) -> list[Json]:
-    return [{"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}} for mime, data in images]
+    return [
+        {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
+        for mime, data in images
+    ]
 
 
 class _GeminiReader(ReplyReader):
@@ -455,7 +513,9 @@ class _GeminiReader(ReplyReader):
 
     def piece(self, data: Json) -> str:
         # A blocked prompt has no candidates: the reason stands elsewhere.
-        if (reason := (data.get("promptFeedback") or {}).get("blockReason")) and not data.get("candidates"):
+        if (reason := (data.get("promptFeedback") or {}).get("blockReason")) and not data.get(
+            "candidates"
+        ):
             self.end(reason, "refused")
             self.is_complete = True
         new = ""
@@ -495,8 +555,8 @@ class _GeminiReader(ReplyReader):
 class Gemini(WireFormat):
     """Gemini's `generateContent`. All outcomes of a turn go back in one content, each an object.
 
-    The model's parts go back unchanged, thought signatures included. Tools are declared by their raw JSON Schema, which
-    says more than the subset that `formats("gemini")` gives.
+    The model's parts go back unchanged, thought signatures included. Tools are declared by their
+    raw JSON Schema, which says more than the subset that `formats("gemini")` gives.
     """
 
     provider = "gemini"
@@ -506,7 +566,8 @@ class Gemini(WireFormat):
     def url(self, request: ModelRequest) -> str:
         model = quote(request.model.removeprefix("models/"), safe="")
         method = "streamGenerateContent?alt=sse" if request.is_streamed else "generateContent"
-        return f"{base_of(request.base_url, version='v1beta', endpoints=('/models',))}/models/{model}:{method}"
+        base = base_of(request.base_url, version="v1beta", endpoints=("/models",))
+        return f"{base}/models/{model}:{method}"
 
     def headers(self, key: str | None) -> dict[str, str]:
         return {} if key is None else {"x-goog-api-key": key}
@@ -528,7 +589,8 @@ class Gemini(WireFormat):
             declared = []
             for tool in request.tools:
                 schema = object_schema(tool.parameters)
-                # Gemini refuses an object without properties, so a tool without arguments has no schema.
+                # Gemini refuses an object without properties, so a tool without arguments has no
+                # schema.
                 is_bare = not schema["properties"] and not schema.get("additionalProperties")
                 arguments = {} if is_bare else {"parametersJsonSchema": schema}
                 declared.append({"name": tool.name, "description": tool.description, **arguments})
@@ -546,24 +608,34 @@ class Gemini(WireFormat):
 def _gemini_content(message: Message, own_ids: Collection[object]) -> tuple[str, list[Json]]:
     match message:
         case User(text=text, images=images):
-            return "user", [{"text": text}, *({"inlineData": {"mimeType": m, "data": d}} for m, d in images)]
+            return "user", [
+                {"text": text},
+                *({"inlineData": {"mimeType": m, "data": d}} for m, d in images),
+            ]
         case Turn(provider="gemini", parts=parts) if parts:
             return "model", [dict(part) for part in parts]
         case Turn(text=text, calls=calls):
             texts: list[Json] = [{"text": text}] if text else []
-            call_parts = [{"functionCall": {"name": c.wire_name, "args": as_json_object(c.arguments)}} for c in calls]
+            call_parts = [
+                {"functionCall": {"name": c.wire_name, "args": as_json_object(c.arguments)}}
+                for c in calls
+            ]
             return "model", texts + call_parts
         case Outcomes(items=items):
             responses: list[Json] = []
             for item in items:
-                content = item.content if isinstance(item.content, dict) else {"result": item.content}
+                content = (
+                    item.content if isinstance(item.content, dict) else {"result": item.content}
+                )
                 response = {
                     "name": item.call.wire_name,
                     "response": {"error": item.content} if item.is_error else content,
                 }
                 call_id = {"id": item.call.id} if item.call.id in own_ids else {}
                 responses.append({"functionResponse": {**call_id, **response}})
-            pictures = [{"inlineData": {"mimeType": m, "data": d}} for item in items for m, d in item.images]
+            pictures = [
+                {"inlineData": {"mimeType": m, "data": d}} for item in items for m, d in item.images
+            ]
             return "user", responses + pictures
     return "", []
 
@@ -578,13 +650,16 @@ class _OllamaReader(ReplyReader):
         if data.get("done"):
             self.is_complete = self.is_closed = True
             self.end(data.get("done_reason") or "stop")
-            self.usage = TokenUsage(count(data.get("prompt_eval_count")), count(data.get("eval_count")))
+            self.usage = TokenUsage(
+                count(data.get("prompt_eval_count")), count(data.get("eval_count"))
+            )
         self.text += new
         return new
 
 
 class Ollama(WireFormat):
-    """Ollama's own `/api/chat`: lines of JSON. Arguments are an object; an outcome names its tool, not its call.
+    """Ollama's own `/api/chat`: lines of JSON. Arguments are an object; an outcome names its tool,
+    not its call.
 
     It has no way to forbid calls but the words of the last message.
     """
@@ -613,10 +688,14 @@ class Ollama(WireFormat):
         if schema := request.final_schema:
             body["format"] = schema
         limit = {} if request.max_tokens is None else {"num_predict": request.max_tokens}
-        options = {key: value for key, value in request.options.items() if key not in _OLLAMA_TOP_LEVEL}
+        options = {
+            key: value for key, value in request.options.items() if key not in _OLLAMA_TOP_LEVEL
+        }
         if inner := with_options(limit, options):
             body["options"] = inner
-        return with_options(body, {key: value for key, value in request.options.items() if key in _OLLAMA_TOP_LEVEL})
+        return with_options(
+            body, {key: value for key, value in request.options.items() if key in _OLLAMA_TOP_LEVEL}
+        )
 
 
 def _ollama_lines(message: Message) -> list[Json]:
@@ -634,8 +713,13 @@ def _ollama_lines(message: Message) -> list[Json]:
             line: Json = {"role": "assistant", "content": text}
             return [{**line, "tool_calls": calls} if calls else line]
         case Outcomes(items=items):
-            lines = [{"role": "tool", "tool_name": i.call.wire_name, "content": result_text(i)} for i in items]
-            return lines + [line for user in picture_messages(items) for line in _ollama_lines(user)]
+            lines = [
+                {"role": "tool", "tool_name": i.call.wire_name, "content": result_text(i)}
+                for i in items
+            ]
+            return lines + [
+                line for user in picture_messages(items) for line in _ollama_lines(user)
+            ]
 
 
 class _OpenAiReader(ReplyReader):
@@ -673,7 +757,8 @@ class _OpenAiReader(ReplyReader):
         self._open = {}
 
     def _read_call_piece(self, call: Json) -> None:
-        """Read a piece of a call. Pieces belong together by index; some servers send only an id, or nothing."""
+        """Read a piece of a call. Pieces belong together by index; some servers send only an id, or
+        nothing."""
         last = next(reversed(self._open), None)
         key = call.get("index", call.get("id") or last)
         pieces = self._open.setdefault(key, {"id": "", "name": "", "arguments": ""})
@@ -681,10 +766,13 @@ class _OpenAiReader(ReplyReader):
         pieces["id"] = pieces["id"] or call.get("id") or ""
         pieces["name"] = pieces["name"] or function.get("name") or ""
         arguments = function.get("arguments")
-        pieces["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
+        pieces["arguments"] += (
+            arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
+        )
 
     def _read_text(self, message: Json) -> str:
-        """Return the text of a message. A model that refuses says why in a field of its own, and ends as usual."""
+        """Return the text of a message. A model that refuses says why in a field of its own, and
+        ends as usual."""
         refusal = text_of(message.get("refusal"))
         self._is_refusal = self._is_refusal or bool(refusal)
         return text_of(message.get("content")) or refusal
@@ -715,7 +803,10 @@ class OpenAi(WireFormat):
     reader = _OpenAiReader
 
     def url(self, request: ModelRequest) -> str:
-        return base_of(request.base_url, version="v1", endpoints=("/chat/completions",)) + "/chat/completions"
+        return (
+            base_of(request.base_url, version="v1", endpoints=("/chat/completions",))
+            + "/chat/completions"
+        )
 
     def body(self, request: ModelRequest) -> Json:
         body: Json = {
@@ -727,7 +818,8 @@ class OpenAi(WireFormat):
             if request.forbids_calls:
                 body["tool_choice"] = "none"
         if request.max_tokens is not None:
-            # The newer models of OpenAI refuse the older name, which is all that most other servers know.
+            # The newer models of OpenAI refuse the older name, which is all that most other servers
+            # know.
             is_own = request.base_url.startswith("https://api.openai.com")
             body["max_completion_tokens" if is_own else "max_tokens"] = request.max_tokens
         if request.is_streamed:
@@ -745,16 +837,27 @@ def _openai_lines(message: Message) -> list[Json]:
         case User(text=text, images=()):
             return [{"role": "user", "content": text}]
         case User(text=text, images=images):
-            urls = [{"type": "image_url", "image_url": {"url": f"data:{mime};base64,{data}"}} for mime, data in images]
+            urls = [
+                {"type": "image_url", "image_url": {"url": f"data:{mime};base64,{data}"}}
+                for mime, data in images
+            ]
             return [{"role": "user", "content": [{"type": "text", "text": text}, *urls]}]
         case Turn(text=text, calls=calls):
             line: Json = {"role": "assistant", "content": text or (None if calls else "")}
             if calls:
-                functions = [(c.id, c.wire_name, json.dumps(as_json_object(c.arguments))) for c in calls]
+                functions = [
+                    (c.id, c.wire_name, json.dumps(as_json_object(c.arguments))) for c in calls
+                ]
                 line["tool_calls"] = [
-                    {"id": i, "type": "function", "function": {"name": n, "arguments": a}} for i, n, a in functions
+                    {"id": i, "type": "function", "function": {"name": n, "arguments": a}}
+                    for i, n, a in functions
                 ]
             return [line]
         case Outcomes(items=items):
-            results = [{"role": "tool", "tool_call_id": i.call.id, "content": result_text(i)} for i in items]
-            return results + [line for user in picture_messages(items) for line in _openai_lines(user)]
+            results = [
+                {"role": "tool", "tool_call_id": i.call.id, "content": result_text(i)}
+                for i in items
+            ]
+            return results + [
+                line for user in picture_messages(items) for line in _openai_lines(user)
+            ]

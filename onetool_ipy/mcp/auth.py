@@ -1,11 +1,14 @@
-"""Sign in to MCP servers: OAuth 2.1 by the official SDK's provider, with our tokens, our call-back and our words.
+"""Sign in to MCP servers: OAuth 2.1 by the official SDK's provider, with our tokens, our call-back
+and our words.
 
-`ServerAuth` signs the requests of a connection. It never asks a person: it renews tokens, under a lock that all
-kernels of the user share, and keeps the server's `challenge` if that is not enough. `SignIn` is what a person does
-about a challenge: it finds the authorization server, shows a link, waits for the answer and keeps the tokens.
+`ServerAuth` signs the requests of a connection. It never asks a person: it renews tokens, under a
+lock that all kernels of the user share, and keeps the server's `challenge` if that is not enough.
+`SignIn` is what a person does about a challenge: it finds the authorization server, shows a link,
+waits for the answer and keeps the tokens.
 
-Imports the SDK, so it is imported on the loop thread. Discovery, registration, PKCE, `iss` and the choice of scopes
-are the SDK's. Requests go only to https addresses, or to this machine if the server is on it.
+Imports the SDK, so it is imported on the loop thread. Discovery, registration, PKCE, `iss` and the
+choice of scopes are the SDK's. Requests go only to https addresses, or to this machine if the
+server is on it.
 """
 
 from __future__ import annotations
@@ -21,7 +24,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+from mcp.client.auth import (
+    OAuthClientProvider,
+    OAuthFlowError,
+    OAuthRegistrationError,
+    OAuthTokenError,
+)
 from mcp.client.auth.extensions.client_credentials import (
     ClientCredentialsOAuthProvider,
     PrivateKeyJWTOAuthProvider,
@@ -50,7 +58,7 @@ from onetool_ipy.mcp.callback import (
     read_pasted_answer,
 )
 from onetool_ipy.mcp.definition import SIGN_IN_S, AuthSettings, ServerDefinition, UnconfirmedIssuer
-from onetool_ipy.mcp.session import http_client
+from onetool_ipy.mcp.transport import http_client
 from onetool_ipy.net.hosts import origin_of
 from onetool_ipy.stores.tokens import Grant, TokenStore
 
@@ -72,26 +80,34 @@ _MODELS: Mapping[str, Any] = {
 
 
 class SignInLink(NamedTuple):
-    """The address at which a person signs in. `is_awaited` is false if the answer has to be pasted."""
+    """The address at which a person signs in. `is_awaited` is false if the answer has to be
+    pasted."""
 
     url: str
     is_awaited: bool
 
 
 class StoredAuth(OAuthClientProvider):
-    """The SDK's provider with the grant that all kernels share. It is its own storage for the SDK."""
+    """The SDK's provider with the grant that all kernels share. It is its own storage for the
+    SDK."""
 
-    def __init__(self, definition: ServerDefinition, store: TokenStore, redirect_uri: str = _NO_REDIRECT) -> None:
+    def __init__(
+        self, definition: ServerDefinition, store: TokenStore, redirect_uri: str = _NO_REDIRECT
+    ) -> None:
         settings = definition.auth
         is_alone = settings.grant == "client_credentials"
         metadata = OAuthClientMetadata(
             client_name=_CLIENT_NAME,
             redirect_uris=None if is_alone else [AnyUrl(redirect_uri)],
-            grant_types=["client_credentials"] if is_alone else ["authorization_code", "refresh_token"],
+            grant_types=["client_credentials"]
+            if is_alone
+            else ["authorization_code", "refresh_token"],
             application_type="native" if is_loopback(redirect_uri) else "web",
             scope=" ".join(settings.scopes) or None,
         )
-        super().__init__(definition.url, metadata, self, client_metadata_url=settings.client_metadata_url or None)
+        super().__init__(
+            definition.url, metadata, self, client_metadata_url=settings.client_metadata_url or None
+        )
         self._definition, self._settings, self._store = definition, settings, store
         self._path = store.path(definition.url, settings.client)
         self._stamp: Stamp | None = None
@@ -117,9 +133,17 @@ class StoredAuth(OAuthClientProvider):
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Keep new tokens, with all that is needed to renew them in another process."""
         context = self.context
-        models = (context.client_info, context.oauth_metadata, context.protected_resource_metadata, tokens)
+        models = (
+            context.client_info,
+            context.oauth_metadata,
+            context.protected_resource_metadata,
+            tokens,
+        )
         dumped = (model and model.model_dump(mode="json", exclude_none=True) for model in models)
-        grant: Grant = {**dict(zip(_MODELS, dumped, strict=True)), "expires_at": context.token_expiry_time}
+        grant: Grant = {
+            **dict(zip(_MODELS, dumped, strict=True)),
+            "expires_at": context.token_expiry_time,
+        }
         await asyncio.to_thread(self._store.write, self._path, grant)
         self._stamp = stamp_of(self._path)
 
@@ -139,21 +163,31 @@ class StoredAuth(OAuthClientProvider):
     def _take(self, grant: Grant) -> None:
         context = self.context
         try:
-            models = [grant.get(key) and kind.model_validate(grant[key]) for key, kind in _MODELS.items()]
+            models = [
+                grant.get(key) and kind.model_validate(grant[key]) for key, kind in _MODELS.items()
+            ]
         except ValidationError:  # written by hand, or by another version
             grant, models = {}, [None] * len(_MODELS)
-        context.client_info, context.oauth_metadata, context.protected_resource_metadata, context.current_tokens = (
-            models
-        )
+        (
+            context.client_info,
+            context.oauth_metadata,
+            context.protected_resource_metadata,
+            context.current_tokens,
+        ) = models
         context.token_expiry_time = grant.get("expires_at")
         if self._settings.client_id:
-            self._issuer = self._issuer or (context.client_info and context.client_info.issuer) or ""
+            self._issuer = (
+                self._issuer or (context.client_info and context.client_info.issuer) or ""
+            )
             context.client_info = self._registered()
 
     def _registered(self) -> OAuthClientInformationFull:
-        """The client that the user registered, showing its secret in a way that the authorization server takes."""
+        """The client that the user registered, showing its secret in a way that the authorization
+        server takes."""
         settings, metadata = self._settings, self.context.oauth_metadata
-        offered = (metadata and metadata.token_endpoint_auth_methods_supported) or ["client_secret_basic"]
+        offered = (metadata and metadata.token_endpoint_auth_methods_supported) or [
+            "client_secret_basic"
+        ]
         method = "client_secret_basic" if "client_secret_basic" in offered else "client_secret_post"
         return OAuthClientInformationFull(
             redirect_uris=self.context.client_metadata.redirect_uris,
@@ -164,13 +198,18 @@ class StoredAuth(OAuthClientProvider):
         )
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
-        return next((url for url in advertised if self._issuer and issuers_match(url, self._issuer)), advertised[0])
+        return next(
+            (url for url in advertised if self._issuer and issuers_match(url, self._issuer)),
+            advertised[0],
+        )
 
     def _expected_issuer(self) -> str:
         """A client's secret goes only to the authorization server that it belongs to."""
         issuer = super()._expected_issuer()
         if self._settings.client_id and self._issuer and not issuers_match(issuer, self._issuer):
-            raise OAuthFlowError(f"The server names '{issuer}' as its authorization server, not '{self._issuer}'")
+            raise OAuthFlowError(
+                f"The server names '{issuer}' as its authorization server, not '{self._issuer}'"
+            )
         return issuer
 
     async def _perform_authorization(self) -> httpx2.Request:
@@ -183,24 +222,37 @@ class StoredAuth(OAuthClientProvider):
         if self._alone is not None:
             return await self._alone._perform_authorization()
         metadata = self.context.oauth_metadata
-        # Without PKCE whoever sees the answer of a sign-in can use it, so the protocol tells clients to refuse.
+        # Without PKCE whoever sees the answer of a sign-in can use it, so the protocol tells
+        # clients to refuse.
         if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
-            raise Unavailable("Its authorization server does not offer PKCE with S256, which MCP requires.")
+            raise Unavailable(
+                "Its authorization server does not offer PKCE with S256, which MCP requires."
+            )
         return await super()._perform_authorization()
 
 
 def _credentials(auth: StoredAuth, settings: AuthSettings) -> OAuthClientProvider:
     """The SDK's provider for the grant `client_credentials`, over the same context."""
-    url, client, scope = auth.context.server_url, settings.client_id, auth.context.client_metadata.scope
+    url, client, scope = (
+        auth.context.server_url,
+        settings.client_id,
+        auth.context.client_metadata.scope,
+    )
     provider: OAuthClientProvider
     if settings.private_key:
         key, algorithm = settings.private_key, settings.signing_algorithm
-        signer = SignedJWTParameters(issuer=client, subject=client, signing_key=key, signing_algorithm=algorithm)
+        signer = SignedJWTParameters(
+            issuer=client, subject=client, signing_key=key, signing_algorithm=algorithm
+        )
         sign = signer.create_assertion_provider()
-        provider = PrivateKeyJWTOAuthProvider(url, auth, client, sign, scope=scope, issuer=settings.issuer)
+        provider = PrivateKeyJWTOAuthProvider(
+            url, auth, client, sign, scope=scope, issuer=settings.issuer
+        )
     else:
         secret = settings.client_secret
-        provider = ClientCredentialsOAuthProvider(url, auth, client, secret, scope=scope, issuer=settings.issuer)
+        provider = ClientCredentialsOAuthProvider(
+            url, auth, client, secret, scope=scope, issuer=settings.issuer
+        )
     provider.context = auth.context
     return provider
 
@@ -208,8 +260,8 @@ def _credentials(auth: StoredAuth, settings: AuthSettings) -> OAuthClientProvide
 class ServerAuth(StoredAuth):
     """Signs the requests of one connection.
 
-    `challenge` is the response by which the server asks for a sign-in, or for more scopes; `refusals` counts them.
-    `fault` says why a client that signs in by itself could not.
+    `challenge` is the response by which the server asks for a sign-in, or for more scopes;
+    `refusals` counts them. `fault` says why a client that signs in by itself could not.
     """
 
     def __init__(self, definition: ServerDefinition, store: TokenStore) -> None:
@@ -223,7 +275,9 @@ class ServerAuth(StoredAuth):
         """Whether the server asked for a sign-in, and has accepted nothing since."""
         return self.challenge is not None and self.challenge.status_code == 401
 
-    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+    async def _auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         rejected = ""
         while True:
             await self.load()
@@ -234,7 +288,12 @@ class ServerAuth(StoredAuth):
             tokens = self.context.current_tokens
             self._add_auth_header(request)
             response = yield request
-            if response.status_code != 401 or rejected or tokens is None or not self.context.can_refresh_token():
+            if (
+                response.status_code != 401
+                or rejected
+                or tokens is None
+                or not self.context.can_refresh_token()
+            ):
                 break
             rejected = tokens.access_token
         wants_scope = extract_field_from_www_auth(response, "error") == "insufficient_scope"
@@ -252,11 +311,13 @@ class ServerAuth(StoredAuth):
         tokens, expires = self.context.current_tokens, self.context.token_expiry_time
         if tokens is None or not self.context.can_refresh_token():
             return False
-        return tokens.access_token == rejected or (expires is not None and time.time() > expires - _EARLY_S)
+        return tokens.access_token == rejected or (
+            expires is not None and time.time() > expires - _EARLY_S
+        )
 
     async def _renew(self, rejected: str) -> None:
-        """Renew the tokens, once for all kernels. Runs in a task of its own: whoever waits for it may be cancelled, and
-        a refresh token counts once, so the answer must not be lost."""
+        """Renew the tokens, once for all kernels. Runs in a task of its own: whoever waits for it
+        may be cancelled, and a refresh token counts once, so the answer must not be lost."""
         async with self._store.locked(self._path, _LOCK_S):
             # Another kernel may have renewed the tokens meanwhile.
             await self.load()
@@ -274,15 +335,22 @@ class ServerAuth(StoredAuth):
         """Whether the grant has other tokens by now: a sign-in takes no lock."""
         grant = await asyncio.to_thread(self._store.read, self._path) or {}
         kept = grant.get("tokens")
-        return isinstance(kept, dict) and tokens is not None and kept.get("refresh_token") != tokens.refresh_token
+        return (
+            isinstance(kept, dict)
+            and tokens is not None
+            and kept.get("refresh_token") != tokens.refresh_token
+        )
 
     async def _renewed(self, response: httpx2.Response) -> None:
-        """Take the renewed tokens. Those that the authorization server no longer knows are forgotten."""
+        """Take the renewed tokens. Those that the authorization server no longer knows are
+        forgotten."""
         before = self.context.current_tokens
         try:
             if await self._handle_refresh_response(response):
                 return
-        except StoreError:  # the disk is full: this kernel has them, the others will ask for a sign-in
+        except (
+            StoreError
+        ):  # the disk is full: this kernel has them, the others will ask for a sign-in
             return
         if response.status_code in _REFUSED:
             await asyncio.to_thread(self._store.remove, self._path)
@@ -292,12 +360,14 @@ class ServerAuth(StoredAuth):
     async def _authorize(
         self, request: httpx2.Request, challenge: httpx2.Response
     ) -> AsyncGenerator[httpx2.Request, None]:
-        """Run the SDK's flow for a client that needs no person. The response to each request is in `_reply`."""
+        """Run the SDK's flow for a client that needs no person. The response to each request is in
+        `_reply`."""
         if challenge.status_code == 401:
             self.context.clear_tokens()
         flow = super()._auth_flow(request)
         try:
-            # The first step of the flow is the request itself, which was answered with the challenge.
+            # The first step of the flow is the request itself, which was answered with the
+            # challenge.
             await anext(flow)
             outgoing = await flow.asend(_challenge(challenge, self._settings.scopes))
             while True:
@@ -314,7 +384,8 @@ class ServerAuth(StoredAuth):
 
 
 class _PersonAuth(StoredAuth):
-    """The SDK's whole flow, with a person in it: `show` gets the address, `answered` gives the answer."""
+    """The SDK's whole flow, with a person in it: `show` gets the address, `answered` gives the
+    answer."""
 
     def __init__(
         self,
@@ -332,7 +403,9 @@ class _PersonAuth(StoredAuth):
         context, redirect_uris = self.context, self.context.client_metadata.redirect_uris or []
         # Nothing is renewed here; what was granted counts for the next scopes.
         context.token_expiry_time = None
-        if context.client_info is not None and not set(redirect_uris) <= set(context.client_info.redirect_uris or []):
+        if context.client_info is not None and not set(redirect_uris) <= set(
+            context.client_info.redirect_uris or []
+        ):
             # This client was registered for another address.
             context.client_info = None
 
@@ -344,17 +417,22 @@ class _PersonAuth(StoredAuth):
             await anext(flow)
             outgoing = await flow.asend(challenge)
             while outgoing is not request:
-                outgoing = await flow.asend(await client.send(_safe(outgoing, self.context.server_url)))
+                outgoing = await flow.asend(
+                    await client.send(_safe(outgoing, self.context.server_url))
+                )
         except OAuthRegistrationError:
             if self.context.oauth_metadata is not None:
                 raise
-            raise Unavailable("It offers no sign-in. If it wants a token, set its header 'Authorization'.") from None
+            raise Unavailable(
+                "It offers no sign-in. If it wants a token, set its header 'Authorization'."
+            ) from None
         finally:
             await flow.aclose()
 
 
 class SignIn:
-    """One sign-in of a person, on the background loop. `link` resolves when there is an address to show."""
+    """One sign-in of a person, on the background loop. `link` resolves when there is an address to
+    show."""
 
     def __init__(
         self,
@@ -407,15 +485,21 @@ class SignIn:
             await self._on_success()
         except TimeoutError:
             message = f"The sign-in to '{name}' took longer than {SIGN_IN_S / 60:g} minutes."
-            raise Unavailable(message, hint=f"Start again with: %tool server login {name}") from None
+            raise Unavailable(
+                message, hint=f"Start again with: %tool server login {name}"
+            ) from None
         except UnconfirmedIssuer:
             raise
         except (OAuthFlowError, OneToolError, httpx2.HTTPError, ValidationError) as exc:
             raise Unavailable(f"You are not signed in to '{name}'. {_words(exc)}") from None
 
     async def _callback(self, stack: AsyncExitStack) -> str:
-        """Choose where the browser brings the answer: the configured address, Jupyter Server, a port, or nowhere."""
-        configured, offered = self._definition.auth.redirect_uri, self._environ.get(CALLBACK_ENV, "")
+        """Choose where the browser brings the answer: the configured address, Jupyter Server, a
+        port, or nowhere."""
+        configured, offered = (
+            self._definition.auth.redirect_uri,
+            self._environ.get(CALLBACK_ENV, ""),
+        )
         if offered and configured in ("", offered):
             self._wait_for = Mailbox(self._store.folder).wait
             return offered
@@ -423,27 +507,37 @@ class SignIn:
             return configured
         # Without a free port the answer has to be pasted.
         with suppress(OSError):
-            port = await stack.enter_async_context(listening_port(configured, self._last_redirect()))
+            port = await stack.enter_async_context(
+                listening_port(configured, self._last_redirect())
+            )
             self._wait_for = port.wait
             return port.redirect_uri
         return configured or _NO_REDIRECT
 
     def _last_redirect(self) -> str:
-        """The address that a known registration is for: a new one is not needed if its port is free."""
-        grant = self._store.read(self._store.path(self._definition.url, self._definition.auth.client)) or {}
+        """The address that a known registration is for: a new one is not needed if its port is
+        free."""
+        grant = (
+            self._store.read(self._store.path(self._definition.url, self._definition.auth.client))
+            or {}
+        )
         addresses = (grant.get("client") or {}).get("redirect_uris") or [""]
         return addresses[0] if isinstance(addresses[0], str) and is_loopback(addresses[0]) else ""
 
     async def _show(self, url: str) -> None:
         """Show the address. Called by the SDK."""
         if not _is_safe(url, self._definition.url):
-            raise Unavailable(f"The server wants you to sign in at an address that is not safe: {_short(url)}")
+            raise Unavailable(
+                f"The server wants you to sign in at an address that is not safe: {_short(url)}"
+            )
         self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
         self.link.set_result(SignInLink(url, self._wait_for is not None))
 
     async def _answered(self) -> AuthorizationCodeResult:
         """Wait for the answer. Called by the SDK, which checks `state` and `iss`."""
-        waiting = None if self._wait_for is None else asyncio.create_task(self._wait_for(self._state))
+        waiting = (
+            None if self._wait_for is None else asyncio.create_task(self._wait_for(self._state))
+        )
         try:
             ways = {self._pasted} if waiting is None else {self._pasted, waiting}
             (done, *_), _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -465,7 +559,8 @@ class SignIn:
 
 
 async def revoke(definition: ServerDefinition, store: TokenStore) -> None:
-    """Tell the authorization server that the tokens are no longer used, if it wants to know. Never raises."""
+    """Tell the authorization server that the tokens are no longer used, if it wants to know. Never
+    raises."""
     auth = StoredAuth(definition, store)
     await auth.load()
     context = auth.context
@@ -479,20 +574,27 @@ async def revoke(definition: ServerDefinition, store: TokenStore) -> None:
     with suppress(OAuthFlowError, OneToolError, httpx2.HTTPError, TimeoutError):
         async with asyncio.timeout(_REVOKE_S), http_client(definition) as http:
             for token in filter(None, (tokens.refresh_token, tokens.access_token)):
-                data, headers = context.prepare_token_auth({"token": token, "client_id": client.client_id}, {})
+                data, headers = context.prepare_token_auth(
+                    {"token": token, "client_id": client.client_id}, {}
+                )
                 request = httpx2.Request("POST", str(endpoint), data=data, headers=headers)
                 await http.send(_safe(request, context.server_url))
 
 
 def _challenge(response: httpx2.Response | None, scopes: Sequence[str]) -> httpx2.Response:
-    """The challenge as the SDK should see it: with the configured scopes, in place of those of the server."""
+    """The challenge as the SDK should see it: with the configured scopes, in place of those of the
+    server."""
     if response is None:
         return httpx2.Response(
-            401, headers={"WWW-Authenticate": f'Bearer scope="{" ".join(scopes)}"'} if scopes else {}
+            401,
+            headers={"WWW-Authenticate": f'Bearer scope="{" ".join(scopes)}"'} if scopes else {},
         )
     if not scopes:
         return response
-    fields = {name: extract_field_from_www_auth(response, name) for name in ("resource_metadata", "error", "scope")}
+    fields = {
+        name: extract_field_from_www_auth(response, name)
+        for name in ("resource_metadata", "error", "scope")
+    }
     is_more = response.status_code == 403
     fields["scope"] = union_scopes(" ".join(scopes), fields["scope"] if is_more else None)
     text = ", ".join(f'{name}="{value}"' for name, value in fields.items() if value)
@@ -503,7 +605,9 @@ def _safe(request: httpx2.Request, server_url: str) -> httpx2.Request:
     """Let a request to a safe address pass, with a time limit."""
     url = str(request.url)
     if not _is_safe(url, server_url):
-        raise Unavailable(f"The server names an address for its sign-in that is not safe: {_short(url)}")
+        raise Unavailable(
+            f"The server names an address for its sign-in that is not safe: {_short(url)}"
+        )
     request.extensions.setdefault("timeout", httpx2.Timeout(_REQUEST_S).as_dict())
     return request
 
@@ -525,11 +629,15 @@ def _short(text: str) -> str:
 
 
 def _words(exc: Exception) -> str:
-    """Say what went wrong. A body of the authorization server is not shown: it may hold what we sent."""
+    """Say what went wrong. A body of the authorization server is not shown: it may hold what we
+    sent."""
     if isinstance(exc, OneToolError):
         return exc.message
     if isinstance(exc, OAuthRegistrationError):
-        return "Its authorization server registers no new clients. Register one there and set 'auth.client_id'."
+        return (
+            "Its authorization server registers no new clients. Register one there and set"
+            " 'auth.client_id'."
+        )
     if isinstance(exc, OAuthTokenError):
         code = re.search(r'"error"\s*:\s*"([\w.-]{1,60})"', str(exc))
         return f"Its authorization server gave no token: {code[1] if code else 'no reason given'}."

@@ -1,8 +1,10 @@
-"""Where a browser brings the answer of a sign-in: to Jupyter Server, to a port of this machine, or by hand.
+"""Where a browser brings the answer of a sign-in: to Jupyter Server, to a port of this machine, or
+by hand.
 
-Jupyter Server and the kernel are two processes, so the route of the server extension drops the answer into a
-`Mailbox`, a folder of the user's state directory. An answer is accepted once, and only for a `state` that a kernel
-waits for. A port answers only on its own path, and closes with the first answer.
+Jupyter Server and the kernel are two processes, so the route of the server extension drops the
+answer into a `Mailbox`, a folder of the user's state directory. An answer is accepted once, and
+only for a `state` that a kernel waits for. A port answers only on its own path, and closes with the
+first answer.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from onetool_ipy.mcp.definition import SIGN_IN_S
 from onetool_ipy.render.html import answer_page
 
 CALLBACK_ENV = "ONETOOL_CALLBACK"
-"""Set by our Jupyter Server extension for its kernels: the address to which a browser may bring answers."""
+"""Set by our Jupyter Server extension for its kernels: the address to which a browser may bring
+answers."""
 
 _PATH = "/callback"
 _MAX_REQUEST = 16_384
@@ -35,7 +38,8 @@ _MAX_FIELDS = 20
 
 
 class CallbackAnswer(NamedTuple):
-    """What an authorization server sent by way of the browser; `error` instead of `code` if the user said no."""
+    """What an authorization server sent by way of the browser; `error` instead of `code` if the
+    user said no."""
 
     code: str = ""
     state: str = ""
@@ -57,9 +61,15 @@ def read_answer(query: str) -> CallbackAnswer | None:
     except ValueError:
         return None
     fields = dict(pairs)
-    if len(fields) != len(pairs) or not fields.get("state") or not (fields.get("code") or fields.get("error")):
+    if (
+        len(fields) != len(pairs)
+        or not fields.get("state")
+        or not (fields.get("code") or fields.get("error"))
+    ):
         return None
-    return CallbackAnswer(fields.get("code", ""), fields["state"], fields.get("iss"), fields.get("error", ""))
+    return CallbackAnswer(
+        fields.get("code", ""), fields["state"], fields.get("iss"), fields.get("error", "")
+    )
 
 
 def read_pasted_answer(text: str, redirect_uri: str, state: str) -> CallbackAnswer:
@@ -69,19 +79,26 @@ def read_pasted_answer(text: str, redirect_uri: str, state: str) -> CallbackAnsw
         return CallbackAnswer(text, state)
     query = urlsplit(text).query if "://" in text else text.lstrip("?")
     answer = read_answer(query)
-    if answer is None or ("://" in text and text.partition("?")[0] != redirect_uri.partition("?")[0]):
+    if answer is None or (
+        "://" in text and text.partition("?")[0] != redirect_uri.partition("?")[0]
+    ):
         raise UsageProblem(
-            "This is not the answer of a sign-in.", hint=f"Paste the whole address, which begins with {redirect_uri}"
+            "This is not the answer of a sign-in.",
+            hint=f"Paste the whole address, which begins with {redirect_uri}",
         )
     if not answer.is_for(state):
-        raise UsageProblem("This address belongs to another sign-in.", hint="Paste the address of the last one.")
+        raise UsageProblem(
+            "This address belongs to another sign-in.", hint="Paste the address of the last one."
+        )
     return answer
 
 
 def is_loopback(url: str) -> bool:
     """Whether an address is on this machine."""
     host = (urlsplit(url).hostname or "").rstrip(".")
-    return host in ("localhost", "::1") or (host.startswith("127.") and host.replace(".", "").isdecimal())
+    return host in ("localhost", "::1") or (
+        host.startswith("127.") and host.replace(".", "").isdecimal()
+    )
 
 
 class Mailbox:
@@ -91,7 +108,8 @@ class Mailbox:
         self._folder = folder
 
     def deliver(self, answer: CallbackAnswer) -> bool:
-        """Leave an answer for the kernel that waits for it. False if none does, or it has one already."""
+        """Leave an answer for the kernel that waits for it. False if none does, or it has one
+        already."""
         waiting, dropped = self._paths(answer.state)
         deadline = read_own(waiting, _MAX_REQUEST)
         try:
@@ -155,9 +173,11 @@ class LoopbackPort:
                 status, text = self._take(head.decode("latin-1"))
                 body = answer_page(text).encode()
                 writer.write(
-                    f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
-                    "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n"
-                    "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'\r\n\r\n".encode()
+                    f"HTTP/1.1 {status}\r\nContent-Type: text/html;"
+                    f" charset=utf-8\r\nContent-Length: {len(body)}\r\nCache-Control:"
+                    " no-store\r\nReferrer-Policy: no-referrer\r\nConnection:"
+                    " close\r\nContent-Security-Policy: default-src 'none'; style-src"
+                    " 'unsafe-inline'\r\n\r\n".encode()
                     + body
                 )
                 await writer.drain()
@@ -180,7 +200,8 @@ class LoopbackPort:
 
 @asynccontextmanager
 async def listening_port(fixed: str = "", preferred: str = "") -> AsyncIterator[LoopbackPort]:
-    """Listen at a fixed address, else at the preferred one if it is free, else on any port. Raises OSError if not."""
+    """Listen at a fixed address, else at the preferred one if it is free, else on any port. Raises
+    OSError if not."""
     port = LoopbackPort(fixed or preferred)
     try:
         server = await _listen(port, urlsplit(port.redirect_uri).port or 0)

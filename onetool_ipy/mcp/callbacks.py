@@ -1,8 +1,10 @@
-"""What a server may ask of its client during a session, and its log messages. The SDK calls these on the loop.
+"""What a server may ask of its client during a session, and its log messages. The SDK calls these
+on the loop.
 
-`ServerCallbacks.options` are the callbacks for the SDK's `Client`. A question is put in the context of the call that
-it belongs to, so that it reaches the caller. A server of the older protocol does not say for which call it
-asks: then the calls under way have to come from one place. The time a person takes counts towards no limit.
+`ServerCallbacks.options` are the callbacks for the SDK's `Client`. A question is put in the context
+of the call that it belongs to, so that it reaches the caller. A server of the older protocol does
+not say for which call it asks: then the calls under way have to come from one place. The time a
+person takes counts towards no limit.
 """
 
 from __future__ import annotations
@@ -48,10 +50,11 @@ _STOP_REASONS = {"cut": "maxTokens", "refused": "refusal"}
 
 
 class RunningCall:
-    """A call under way: where its questions go, and its limits. `note` says why a question of it was not put.
+    """A call under way: where its questions go, and its limits. `note` says why a question of it
+    was not put.
 
-    `is_begun` says that the server has begun with it, whatever happens to a later message; `left` where its result can
-    be had if the connection ends.
+    `is_begun` says that the server has begun with it, whatever happens to a later message; `left`
+    where its result can be had if the connection ends.
     """
 
     def __init__(self, definition: ServerDefinition, limit: asyncio.Timeout) -> None:
@@ -80,7 +83,8 @@ class RunningCall:
         if self._definition.idle_s is None or _now() >= self._until:
             return timed_out(self._definition.timeout_s)
         return CallTimeout(
-            f"Nothing was heard for {self._definition.idle_s:g} s.", hint="Raise 'idle_s' of the server."
+            f"Nothing was heard for {self._definition.idle_s:g} s.",
+            hint="Raise 'idle_s' of the server.",
         )
 
     async def ask(self, question: Question) -> Reply:
@@ -91,7 +95,8 @@ class RunningCall:
         return reply
 
     async def sample(self, asker: str, params: CreateMessageRequestParams) -> tuple[str, str, str]:
-        """Let the user's model reply, if the user says yes; return its name, text and end. Raises an OneToolError."""
+        """Let the user's model reply, if the user says yes; return its name, text and end. Raises
+        an OneToolError."""
         self._samples += 1
         messages = []
         for message in params.messages:
@@ -102,15 +107,25 @@ class RunningCall:
             messages.append((message.role, text))
         system, max_tokens = params.system_prompt or "", min(params.max_tokens, _MAX_SAMPLE_TOKENS)
         if self._samples > _MAX_SAMPLES:
-            raise QuestionRefused(f"A call may use your model at most {_MAX_SAMPLES} times; it was not asked again.")
+            raise QuestionRefused(
+                f"A call may use your model at most {_MAX_SAMPLES} times; it was not asked again."
+            )
         if sum(len(text) for _, text in messages) + len(system) > _MAX_SAMPLE_TEXT:
-            raise QuestionRefused(f"The text for your model is longer than {_MAX_SAMPLE_TEXT:,} characters.")
+            raise QuestionRefused(
+                f"The text for your model is longer than {_MAX_SAMPLE_TEXT:,} characters."
+            )
         if len(messages) > _MAX_SAMPLE_MESSAGES:
-            raise QuestionRefused(f"There are more than {_MAX_SAMPLE_MESSAGES} messages for your model.")
+            raise QuestionRefused(
+                f"There are more than {_MAX_SAMPLE_MESSAGES} messages for your model."
+            )
         texts = [*([("system", system)] if system else []), *messages]
         args = tuple((role, json.dumps(text, ensure_ascii=False)) for role, text in texts)
-        model = ProposedCall("your model", "Its reply goes to the server.", (*args, ("max_tokens", str(max_tokens))))
-        reply = await self.ask(Question(asker, "wants to use your model.", calls=(model,), each_time=True))
+        model = ProposedCall(
+            "your model", "Its reply goes to the server.", (*args, ("max_tokens", str(max_tokens)))
+        )
+        reply = await self.ask(
+            Question(asker, "wants to use your model.", calls=(model,), each_time=True)
+        )
         if reply.action != "accept" or 1 not in reply.content.get("run", ()):
             raise QuestionRefused("The user did not allow the use of the model.")
         # Without a scope nobody could have said yes.
@@ -152,15 +167,16 @@ class ServerCallbacks:
             "logging_callback": self._logged,
             "log_level": self._definition.log_level,
         }
-        # A callback declares its capability. A server that may list roots uses those alone: server-filesystem
-        # then refuses the folders of its own command line.
+        # A callback declares its capability. A server that may list roots uses those alone:
+        # server-filesystem then refuses the folders of its own command line.
         roots = {"list_roots_callback": self._roots} if self._definition.roots else {}
         sampling = {"sampling_callback": self._sample} if self._definition.sampling else {}
         return {**callbacks, **roots, **sampling}
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[RunningCall]:
-        """Hold the limits of one call, and take the questions that belong to it. Raises CallTimeout."""
+        """Hold the limits of one call, and take the questions that belong to it. Raises
+        CallTimeout."""
         try:
             async with asyncio.timeout(None) as limit:
                 call = RunningCall(self._definition, limit)
@@ -173,16 +189,24 @@ class ServerCallbacks:
             raise call.timeout() from None
 
     async def _elicit(self, _context: Any, params: Any) -> ElicitResult | ErrorData:
-        """Ask the person. If no one can answer, the server gets "decline"; a question that is not allowed fails."""
+        """Ask the person. If no one can answer, the server gets "decline"; a question that is not
+        allowed fails."""
         is_form = not isinstance(params, ElicitRequestURLParams)
         asker = f"server '{self._definition.name}'"
         question = Question(
-            asker, params.message, **({"form": params.requested_schema} if is_form else {"url": params.url})
+            asker,
+            params.message,
+            **({"form": params.requested_schema} if is_form else {"url": params.url}),
         )
         call = self._asking_call()
         if call is None:
-            self._log(f"[client] It asked outside of a call, or during calls of several clients: {question.text[:200]}")
-            return ErrorData(code=INVALID_REQUEST, message="It is not clear for which call this is asked.")
+            self._log(
+                "[client] It asked outside of a call, or during calls of several clients:"
+                f" {question.text[:200]}"
+            )
+            return ErrorData(
+                code=INVALID_REQUEST, message="It is not clear for which call this is asked."
+            )
         try:
             reply = await call.ask(question)
         except NobodyToAsk as exc:
@@ -192,14 +216,19 @@ class ServerCallbacks:
             call.note = exc.message
             return ErrorData(code=INVALID_REQUEST, message=exc.message)
         return ElicitResult(
-            action=reply.action, content=dict(reply.content) if is_form and reply.action == "accept" else None
+            action=reply.action,
+            content=dict(reply.content) if is_form and reply.action == "accept" else None,
         )
 
-    async def _sample(self, _context: object, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
+    async def _sample(
+        self, _context: object, params: CreateMessageRequestParams
+    ) -> CreateMessageResult | ErrorData:
         """Lend the user's model for one text, after a yes to just this text."""
         call = self._asking_call()
         if call is None:
-            return ErrorData(code=INVALID_REQUEST, message="It is not clear for which call this is asked.")
+            return ErrorData(
+                code=INVALID_REQUEST, message="It is not clear for which call this is asked."
+            )
         try:
             model, text, end = await call.sample(f"server '{self._definition.name}'", params)
         except OneToolError as exc:
@@ -217,17 +246,25 @@ class ServerCallbacks:
         here = current.scope()
         own = [call for call in self._running if here is not None and call.scope is here]
         calls = own or self._running
-        places = {None if call.scope is None else (call.scope.asked_by, call.scope.ask) for call in calls}
+        places = {
+            None if call.scope is None else (call.scope.asked_by, call.scope.ask) for call in calls
+        }
         return calls[-1] if len(places) == 1 else None
 
     async def _roots(self, _context: object) -> ListRootsResult:
         """Name the folders in `roots` of the server's definition."""
         roots = [Path(root) for root in self._definition.roots]
-        return ListRootsResult(roots=[Root(uri=FileUrl(root.as_uri()), name=root.name or None) for root in roots])
+        return ListRootsResult(
+            roots=[Root(uri=FileUrl(root.as_uri()), name=root.name or None) for root in roots]
+        )
 
     async def _logged(self, params: LoggingMessageNotificationParams) -> None:
         """Keep a log message beside what the server writes to stderr."""
-        data = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False)
+        data = (
+            params.data
+            if isinstance(params.data, str)
+            else json.dumps(params.data, ensure_ascii=False)
+        )
         origin = f"{params.logger}: " if params.logger else ""
         self._log(values.cut(printable_line(f"[{params.level}] {origin}{data}"), _MAX_LOG_LINE))
 

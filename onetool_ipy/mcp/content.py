@@ -1,9 +1,9 @@
-"""A tool result of a server as a Python value: structured data as it is, text as text, media as media.
+"""A tool result of a server as a Python value: structured data as it is, text as text, media as
+media.
 
-    structured content          that data; `{"result": x}` is x if the schema only wraps a plain value
-    one text, or several        text, lines joined
-    an image, audio, resource   a value of `render.media`, which a notebook shows
-    several of these            a list of them, `Blocks`
+    structured content          that data; `{"result": x}` is x if the schema only wraps a plain
+    value one text, or several        text, lines joined an image, audio, resource   a value of
+    `render.media`, which a notebook shows several of these            a list of them, `Blocks`
     nothing                     None
 
 `isError` and protocol errors are raised as our own failures.
@@ -57,13 +57,16 @@ class OutputSchema:
             self._checker = None
 
     def value(self, data: object, tool: str) -> Any:
-        """Return the structured content, unwrapped. Raises InvalidOutput if it does not match the schema."""
+        """Return the structured content, unwrapped. Raises InvalidOutput if it does not match the
+        schema."""
         if self._checker is None:
             return data
         if not isinstance(data, dict):
             if self._allows_any_type:
                 return data
-            raise InvalidOutput(f"The result of '{tool}' does not fit its own output schema: it is not an object.")
+            raise InvalidOutput(
+                f"The result of '{tool}' does not fit its own output schema: it is not an object."
+            )
         violations = self._checker.violations(data)
         if violations:
             reasons = "; ".join(str(one["message"]) for one in violations[:_MAX_LISTED])
@@ -75,10 +78,11 @@ class OutputSchema:
 
 
 def _is_wrapper(schema: Json) -> bool:
-    """Whether a schema only wraps a plain value as `{"result": value}`, since the protocol requires an object.
+    """Whether a schema only wraps a plain value as `{"result": value}`, since the protocol requires
+    an object.
 
-    FastMCP marks such a schema. The official SDK names it after the function, `addOutput`; a model that an author wrote
-    has the name of a class.
+    FastMCP marks such a schema. The official SDK names it after the function, `addOutput`; a model
+    that an author wrote has the name of a class.
     """
     if schema.get(_WRAPPED) is True:
         return True
@@ -96,11 +100,14 @@ def _is_wrapper(schema: Json) -> bool:
 
 
 def value_of(result: Any, output: OutputSchema, tool: str, server: str = "") -> Any:
-    """Return the value of a CallToolResult. Raises ExecutionFailed if it is an error. `server` is for its links."""
+    """Return the value of a CallToolResult. Raises ExecutionFailed if it is an error. `server` is
+    for its links."""
     blocks = [block_of(item, server) for item in result.content or ()]
     if result.is_error:
         text = "\n".join(block for block in blocks if isinstance(block, str)).strip()
-        raise ExecutionFailed(values.cut(text or "The server reports a failure without a reason.", _MAX_WORDS))
+        raise ExecutionFailed(
+            values.cut(text or "The server reports a failure without a reason.", _MAX_WORDS)
+        )
     if result.structured_content is not None:
         data = output.value(result.structured_content, tool)
         media = [block for block in blocks if not isinstance(block, str)]
@@ -111,11 +118,15 @@ def value_of(result: Any, output: OutputSchema, tool: str, server: str = "") -> 
 
 
 def meta_of(result: Any) -> Json:
-    """What a server says about its result: `_meta`, and the annotations (audience, priority) of its blocks.
+    """What a server says about its result: `_meta`, and the annotations (audience, priority) of its
+    blocks.
 
     Empty if it says nothing, or more than a result should carry along.
     """
-    notes = [item.annotations and item.annotations.model_dump(exclude_none=True) for item in result.content or ()]
+    notes = [
+        item.annotations and item.annotations.model_dump(exclude_none=True)
+        for item in result.content or ()
+    ]
     meta: Json = {"annotations": notes} if any(notes) else {}
     if result.meta:
         meta["_meta"] = dict(result.meta)
@@ -126,7 +137,8 @@ def meta_of(result: Any) -> Json:
 
 
 def error_text(exc: BaseException) -> str:
-    """Say why a connection failed: by the error that the server sent, or by the kind of the exception."""
+    """Say why a connection failed: by the error that the server sent, or by the kind of the
+    exception."""
     error = getattr(exc, "error", None)
     if error is None:
         return f"The connection failed ({type(exc).__name__})."
@@ -140,15 +152,22 @@ def failure_of(exc: Any, server: str) -> CallFailure:
         return InvalidArgs(message)
     if code == _CLOSED:
         return Unavailable(
-            f"The server '{server}' stopped during the call; the call may or may not have completed.",
+            f"The server '{server}' stopped during the call; the call may or may not have"
+            " completed.",
             hint="It is not repeated. The next call starts the server again.",
         )
     if code == _TIMED_OUT:
         return CallTimeout(message)
     if code == _VISIT_FIRST:
-        elicitations = exc.error.data.get("elicitations") if isinstance(exc.error.data, dict) else None
-        urls = [str(one.get("url")) for one in elicitations or () if isinstance(one, dict)][:_MAX_LISTED]
-        return ExecutionFailed(message, hint=f"Visit {' and '.join(urls) or 'the address it names'}, then call again.")
+        elicitations = (
+            exc.error.data.get("elicitations") if isinstance(exc.error.data, dict) else None
+        )
+        urls = [str(one.get("url")) for one in elicitations or () if isinstance(one, dict)][
+            :_MAX_LISTED
+        ]
+        return ExecutionFailed(
+            message, hint=f"Visit {' and '.join(urls) or 'the address it names'}, then call again."
+        )
     return ExecutionFailed(message)
 
 
@@ -162,7 +181,9 @@ def block_of(item: Any, server: str = "") -> Any:
     if kind == "audio":
         return Audio(item.mime_type, _bytes(item.data))
     if kind == "resource_link":
-        return ResourceLink(str(item.uri), item.name or "", item.description or "", item.mime_type or "", server)
+        return ResourceLink(
+            str(item.uri), item.name or "", item.description or "", item.mime_type or "", server
+        )
     inner = item.resource
     text = getattr(inner, "text", None)
     content = text if isinstance(text, str) else _bytes(inner.blob)

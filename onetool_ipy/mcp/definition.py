@@ -1,7 +1,8 @@
-"""The definition of one MCP server as a value, and the part of our environment that its process may see.
+"""The definition of one MCP server as a value, and the part of our environment that its process may
+see.
 
-Made from an entry of `servers:` that `config` has checked, with every `${NAME}` filled in. It holds secrets, so its
-repr shows only name and type.
+Made from an entry of `servers:` that `config` has checked, with every `${NAME}` filled in. It holds
+secrets, so its repr shows only name and type.
 """
 
 from __future__ import annotations
@@ -17,26 +18,29 @@ from typing import Any, Literal
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.base.printable import printable_line
-
-INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
-"""Variables that a server's process always inherits, the same as with the official SDK."""
+from onetool_ipy.base.processes import INHERITED
 
 SIGN_IN_S = 600.0
 """How long a sign-in may take a person."""
 
 FailureState = Literal["failed", "unreachable", "wrong address", "refused", "signed out"]
-"""`failed` did not start, `unreachable` does not answer, a `wrong address` answers without being an MCP server,
-`refused` answered 403, `signed out` 401."""
+"""`failed` did not start, `unreachable` does not answer, a `wrong address` answers without being an
+MCP server, `refused` answered 403, `signed out` 401."""
 
 State = (
-    FailureState | Literal["connected", "not started", "starting", "disconnected", "stopped", "untrusted", "disabled"]
+    FailureState
+    | Literal[
+        "connected", "not started", "starting", "disconnected", "stopped", "untrusted", "disabled"
+    ]
 )
-"""`disconnected` was connected and died, `stopped` was stopped by a person; `FailureState` did not connect."""
+"""`disconnected` was connected and died, `stopped` was stopped by a person; `FailureState` did not
+connect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AuthSettings:
-    """How to sign in to a server. Without a client of the user, one is registered at the first sign-in."""
+    """How to sign in to a server. Without a client of the user, one is registered at the first
+    sign-in."""
 
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
     client_id: str = ""
@@ -58,15 +62,18 @@ class AuthSettings:
 
 
 class UnconfirmedIssuer(Unavailable):
-    """The secret of the user's client would go to an authorization server that only the MCP server names."""
+    """The secret of the user's client would go to an authorization server that only the MCP server
+    names."""
 
     def __init__(self, server: str, issuer: str) -> None:
         address = printable_line(values.cut(issuer, 200))
         super().__init__(
             f"The server '{server}' names '{address}' as its authorization server. "
             "The secret of your client would go there.",
-            hint=f"Is your client registered there? Then sign in with: %tool server login {server}\n"
-            f"or write into its 'auth': issuer: {address}",
+            hint=(
+                f"Is your client registered there? Then sign in with: %tool server login {server}\n"
+                f"or write into its 'auth': issuer: {address}"
+            ),
         )
         self.issuer = issuer
 
@@ -75,9 +82,10 @@ class UnconfirmedIssuer(Unavailable):
 class ServerDefinition:
     """One server. `timeout_s` limits a call and a start, `idle_s` how long a call may be silent.
 
-    `protocol` is "auto", "legacy" (with a handshake) or a revision without one. `roots` are the folders that we tell it
-    of when it asks; without any it cannot ask. With `sampling` it may ask for a reply of the
-    user's model. `log_level` is the least important log messages that it should send.
+    `protocol` is "auto", "legacy" (with a handshake) or a revision without one. `roots` are the
+    folders that we tell it of when it asks; without any it cannot ask. With `sampling` it may ask
+    for a reply of the user's model. `log_level` is the least important log messages that it should
+    send.
 
     A server that the user's trust does not cover (`is_allowed`) is never started.
     """
@@ -105,16 +113,20 @@ class ServerDefinition:
 
     @property
     def signs_in(self) -> bool:
-        """Whether a person or a client can sign in to it; not if the definition has its credentials."""
+        """Whether a person or a client can sign in to it; not if the definition has its
+        credentials."""
         has_credentials = any(name.lower() == "authorization" for name in self.headers)
         return self.type == "http" and (not has_credentials or self.auth != AuthSettings())
 
     def fingerprint(self, mask: Callable[[str], str]) -> str:
-        """Return a hash of the definition without secrets: the key of everything cached for the server."""
+        """Return a hash of the definition without secrets: the key of everything cached for the
+        server."""
         parts = [self.type, self.command, self.args, sorted(self.env.items()), self.cwd, self.url]
         parts += [sorted(self.headers.items()), self.auth.client]
         parts += [self.protocol] if self.protocol != "auto" else []
-        return hashlib.sha256(mask(json.dumps([self.name, *parts])).encode("utf-8", "replace")).hexdigest()[:32]
+        return hashlib.sha256(
+            mask(json.dumps([self.name, *parts])).encode("utf-8", "replace")
+        ).hexdigest()[:32]
 
     def identity(self, mask: Callable[[str], str]) -> str:
         """Return what a yes to one of its tools covers of the server itself, without secrets."""
@@ -125,7 +137,8 @@ class ServerDefinition:
         return replace(self, where="") == replace(other, where="")
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the server's process: the safe variables, those in `inherit`, and `env`."""
+        """Return the environment of the server's process: the safe variables, those in `inherit`,
+        and `env`."""
         names = dict.fromkeys((*INHERITED, *self.inherit))
         inherited = {name: environ[name] for name in names if name in environ}
         # A value that starts with `()` is an exported shell function.
@@ -136,12 +149,17 @@ class ServerDefinition:
         return f"ServerDefinition({self.name!r}, {self.type})"
 
 
-def read_server(name: str, data: Mapping[str, Any], where: str, *, folder: Path, timeout_s: float) -> ServerDefinition:
-    """Read a checked entry. Relative folders start at `folder`; `timeout_s` is the default limit."""
+def read_server(
+    name: str, data: Mapping[str, Any], where: str, *, folder: Path, timeout_s: float
+) -> ServerDefinition:
+    """Read a checked entry. Relative folders start at `folder`; `timeout_s` is the default
+    limit."""
     # The schema of the configuration allows no keys but those that are fields here.
     fields: dict[str, Any] = {key: value for key, value in data.items() if value not in (None, "")}
     fields |= {key: tuple(fields.get(key, ())) for key in ("args", "inherit")}
     fields["auth"] = AuthSettings(**fields.get("auth", {}))
     fields["cwd"] = str(folder / Path(fields.get("cwd", ".")).expanduser())
-    fields["roots"] = tuple(os.path.abspath(folder / Path(root).expanduser()) for root in fields.get("roots", ()))
+    fields["roots"] = tuple(
+        os.path.abspath(folder / Path(root).expanduser()) for root in fields.get("roots", ())
+    )
     return ServerDefinition(**{"timeout_s": timeout_s, **fields, "name": name, "where": where})

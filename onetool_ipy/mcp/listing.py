@@ -1,9 +1,10 @@
-"""A server's list of tools as ToolSpecs. A tool that cannot be offered becomes a Problem and costs no other tool.
+"""A server's list of tools as ToolSpecs. A tool that cannot be offered becomes a Problem and costs
+no other tool.
 
 The resources, templates and prompts of the server are in the same listing, checked in the same way.
 
-`ListingCache` keeps lists on disk, so that help and Tab work before the server runs: JSON without secrets, one file per
-server definition. Nothing here imports the SDK.
+`ListingCache` keeps lists on disk, so that help and Tab work before the server runs: JSON without
+secrets, one file per server definition. Nothing here imports the SDK.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ MAX_TOOLS = 5_000
 """The most tools, and the most entries of each other kind, that are taken from one server."""
 
 _KEY: Mapping[OfferKind, str] = {"resources": "uri", "templates": "uriTemplate", "prompts": "name"}
-_NOUN: Mapping[OfferKind, str] = {"resources": "resource", "templates": "template", "prompts": "prompt"}
+_NOUN: Mapping[OfferKind, str] = {
+    "resources": "resource",
+    "templates": "template",
+    "prompts": "prompt",
+}
 _MAX_NAME = 128
 _MAX_WORDS = 2_000
 _MAX_ARGUMENTS = 100
@@ -53,7 +58,11 @@ _SIZES = range(2**63)
 _MAX_SHOWN = 80
 _MAX_FAULTS = 50
 _MAX_TEXT = 20_000
-_HINTS = {"destructive": "destructiveHint", "idempotent": "idempotentHint", "open world": "openWorldHint"}
+_HINTS = {
+    "destructive": "destructiveHint",
+    "idempotent": "idempotentHint",
+    "open world": "openWorldHint",
+}
 _WARNINGS = ("destructive", "open world")
 _MAX_META = 4_000
 _MAX_ICON = 32_768
@@ -71,7 +80,8 @@ HeaderFault = Callable[[Json], str | None]
 
 
 class ServerListing(NamedTuple):
-    """What a server offers: its tools, what is wrong with other tools, and what it says about itself.
+    """What a server offers: its tools, what is wrong with other tools, and what it says about
+    itself.
 
     `capabilities` are those that we ask for: resources, prompts, subscribe, completions.
     """
@@ -120,13 +130,21 @@ def read_offers(kind: OfferKind, raw: Iterable[Any]) -> tuple[tuple[Json, ...], 
             faults.append(f"It lists more than {MAX_TOOLS:,} {kind}; the others are left out.")
             break
         name = entry.get(key) if isinstance(entry, dict) else None
-        if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > MAX_URI:
+        if (
+            not isinstance(name, str)
+            or not name.strip()
+            or not name.isprintable()
+            or len(name) > MAX_URI
+        ):
             faults.append(f"A {noun} is left out: its {key} is {values.safe_repr(name, 80)}.")
         elif name in good:
-            faults.append(f"It lists the {noun} '{values.cut(name, 80)}' twice; the first one counts.")
+            faults.append(
+                f"It lists the {noun} '{values.cut(name, 80)}' twice; the first one counts."
+            )
         else:
             offer: Json = {key: name}
-            # Words stay on one line and have no control characters. The name of a prompt is its key.
+            # Words stay on one line and have no control characters. The name of a prompt is its
+            # key.
             for word in ("name", "title", "description", "mimeType"):
                 text = entry.get(word)
                 if isinstance(text, str) and text.strip() and word != key:
@@ -139,30 +157,49 @@ def read_offers(kind: OfferKind, raw: Iterable[Any]) -> tuple[tuple[Json, ...], 
 
 
 def _arguments(entry: Json) -> Json:
-    """The arguments of a prompt; one without a usable name is left out, so that the rest can be used."""
+    """The arguments of a prompt; one without a usable name is left out, so that the rest can be
+    used."""
     entries = entry.get("arguments")
     arguments: dict[str, Json] = {}
     for one in entries[:_MAX_ARGUMENTS] if isinstance(entries, list) else ():
         name = one.get("name") if isinstance(one, dict) else None
-        if isinstance(name, str) and name and name.isprintable() and " " not in name and len(name) <= _MAX_NAME:
+        if (
+            isinstance(name, str)
+            and name
+            and name.isprintable()
+            and " " not in name
+            and len(name) <= _MAX_NAME
+        ):
             description = one.get("description") or one.get("title")
-            words = printable_line(values.cut(description, _MAX_WORDS)) if isinstance(description, str) else ""
-            arguments.setdefault(name, {"name": name, "description": words, "required": one.get("required") is True})
+            words = (
+                printable_line(values.cut(description, _MAX_WORDS))
+                if isinstance(description, str)
+                else ""
+            )
+            arguments.setdefault(
+                name, {"name": name, "description": words, "required": one.get("required") is True}
+            )
     return {"arguments": list(arguments.values())}
 
 
 def to_specs(
-    definition: ServerDefinition, listing: ServerListing, call: Call, mask: Callable[[str], str] = str
+    definition: ServerDefinition,
+    listing: ServerListing,
+    call: Call,
+    mask: Callable[[str], str] = str,
 ) -> list[ToolSpec]:
-    """Return the tools of a server, ready to be called. `mask` keeps secrets out of their fingerprints."""
+    """Return the tools of a server, ready to be called. `mask` keeps secrets out of their
+    fingerprints."""
     specs: dict[str, ToolSpec] = {}
     here = definition.identity(mask)
     for tool in listing.tools:
         wire = tool["name"]
         name = f"{definition.name}.{'_'.join(wire.split())}"
-        # Two names of the server may differ in their blanks only, and ours have a limit: a hash tells them apart.
+        # Two names of the server may differ in their blanks only, and ours have a limit: a hash
+        # tells them apart.
         if len(name) > _MAX_NAME or name in specs:
-            name = f"{name[: _MAX_NAME - 9]}_{hashlib.sha256(wire.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+            digest = hashlib.sha256(wire.encode("utf-8", "surrogatepass")).hexdigest()
+            name = f"{name[: _MAX_NAME - 9]}_{digest[:8]}"
         hints = tool.get("annotations") or {}
         identity = {key: value for key, value in tool.items() if key not in ("icon", "_meta")}
         specs[name] = ToolSpec(
@@ -190,7 +227,8 @@ def to_specs(
 
 
 def _hints(annotations: Mapping[str, object], *, is_trusted: bool) -> dict[str, bool]:
-    """What the server says of a tool. Only a trusted server may say what makes a tool look harmless."""
+    """What the server says of a tool. Only a trusted server may say what makes a tool look
+    harmless."""
     values_by_name = {name: annotations.get(key) for name, key in _HINTS.items()}
     if annotations.get("readOnlyHint") is True and is_trusted:
         # The other hints mean nothing for a tool that only reads.
@@ -200,23 +238,43 @@ def _hints(annotations: Mapping[str, object], *, is_trusted: bool) -> dict[str, 
 
 
 def _checked(tool: object, header_fault: HeaderFault) -> Json:
-    """Return the part of a tool's description that we keep. Raises InvalidTool if it cannot be offered."""
-    if not isinstance(tool, dict) or not isinstance(tool.get("name"), str) or not tool["name"].strip():
-        raise InvalidTool(f"A tool without a name is left out: {values.safe_repr(tool, _MAX_SHOWN)}")
+    """Return the part of a tool's description that we keep. Raises InvalidTool if it cannot be
+    offered."""
+    if (
+        not isinstance(tool, dict)
+        or not isinstance(tool.get("name"), str)
+        or not tool["name"].strip()
+    ):
+        raise InvalidTool(
+            f"A tool without a name is left out: {values.safe_repr(tool, _MAX_SHOWN)}"
+        )
     name = tool["name"]
     if not all(c.isprintable() or c.isspace() for c in name):
-        raise InvalidTool(f"The tool {values.safe_repr(name, _MAX_SHOWN)} is left out: its name is not printable.")
+        raise InvalidTool(
+            f"The tool {values.safe_repr(name, _MAX_SHOWN)} is left out: its name is not printable."
+        )
     schema = tool.get("inputSchema", _EMPTY)
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        raise InvalidTool(f"The tool '{_shown(name)}' is left out: its inputSchema is not a schema of an object.")
+        raise InvalidTool(
+            f"The tool '{_shown(name)}' is left out: its inputSchema is not a schema of an object."
+        )
     schema = {**schema, "type": "object"}
     _require_schema(name, "inputSchema", schema)
     fault = header_fault(schema)
     if fault is not None:
-        raise InvalidTool(f"The tool '{_shown(name)}' is left out: {values.cut(fault, 2 * _MAX_SHOWN)}.")
+        raise InvalidTool(
+            f"The tool '{_shown(name)}' is left out: {values.cut(fault, 2 * _MAX_SHOWN)}."
+        )
     hints = tool.get("annotations")
     titles = (tool.get("title"), hints.get("title") if isinstance(hints, dict) else None)
-    title = next((" ".join(one.split())[:_MAX_NAME] for one in titles if isinstance(one, str) and one.strip()), "")
+    title = next(
+        (
+            " ".join(one.split())[:_MAX_NAME]
+            for one in titles
+            if isinstance(one, str) and one.strip()
+        ),
+        "",
+    )
     texts = (tool.get("description"), title, name)
     description = next(text for text in texts if isinstance(text, str) and text.strip())[:_MAX_TEXT]
     entry: Json = {"name": name, "description": description, "inputSchema": schema}
@@ -225,7 +283,9 @@ def _checked(tool: object, header_fault: HeaderFault) -> Json:
         _require_schema(name, "outputSchema", output)
         entry["outputSchema"] = output
     if isinstance(hints, dict):
-        entry["annotations"] = {key: hint for key, hint in hints.items() if isinstance(hint, (bool, str))}
+        entry["annotations"] = {
+            key: hint for key, hint in hints.items() if isinstance(hint, (bool, str))
+        }
     if title:
         entry["title"] = title
     if icon := read_icon(tool.get("icons")):
@@ -237,8 +297,13 @@ def _checked(tool: object, header_fault: HeaderFault) -> Json:
 
 
 def read_icon(icons: object) -> str:
-    """Return the first picture that comes as data, or "". One at another address does not count: nothing is fetched."""
-    sources = [icon.get("src") for icon in icons if isinstance(icon, dict)] if isinstance(icons, list) else []
+    """Return the first picture that comes as data, or "". One at another address does not count:
+    nothing is fetched."""
+    sources = (
+        [icon.get("src") for icon in icons if isinstance(icon, dict)]
+        if isinstance(icons, list)
+        else []
+    )
     return next((str(source) for source in sources if _is_icon(source)), "")
 
 
@@ -250,7 +315,9 @@ def _require_schema(name: str, key: str, schema: Json) -> None:
     try:
         Checker(schema)
     except InvalidTool as exc:
-        raise InvalidTool(f"The tool '{_shown(name)}' is left out: its {key} is wrong. {exc.message}") from exc
+        raise InvalidTool(
+            f"The tool '{_shown(name)}' is left out: its {key} is wrong. {exc.message}"
+        ) from exc
 
 
 def _shown(name: str) -> str:
@@ -281,7 +348,8 @@ class ListingCache:
         path.with_suffix(".failed").unlink(missing_ok=True)
         if len(data) > _MAX_FILE:
             return
-        # An unchanged file is left alone: every start of a server comes here, and a write waits for the disk.
+        # An unchanged file is left alone: every start of a server comes here, and a write waits for
+        # the disk.
         with suppress(OSError), open(path, "rb") as file:
             if file.read(len(data) + 1) == data:
                 return
@@ -289,7 +357,8 @@ class ListingCache:
             write_whole(path, data)
 
     def note_failure(self, definition: ServerDefinition) -> None:
-        """Note that a server did not start, so that other kernels do not wait for it when they list tools."""
+        """Note that a server did not start, so that other kernels do not wait for it when they list
+        tools."""
         path = self._path(definition).with_suffix(".failed")
         with suppress(OneToolError, OSError):
             write_whole(path, b"")
@@ -321,7 +390,14 @@ def _read(document: object) -> ServerListing | None:
         return None
     offers = (read_offers(kind, document.get(kind) or ())[0] for kind in LISTS)
     icon = document.get("icon")
-    fields: Any = (tuple(tools), tuple(faults), *words, *offers, tuple(able), icon if _is_icon(icon) else "")
+    fields: Any = (
+        tuple(tools),
+        tuple(faults),
+        *words,
+        *offers,
+        tuple(able),
+        icon if _is_icon(icon) else "",
+    )
     return ServerListing(*fields)
 
 

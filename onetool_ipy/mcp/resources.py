@@ -1,8 +1,9 @@
 """What a server offers besides tools: resources, resource templates and prompts.
 
 `listing` checks and caches the lists. Reading a resource and getting a prompt are calls of tools
-that are found by name and not listed: they take the same way as any call (trust, limits, log, Stop). The functions that
-take the SDK's client run on the background loop, where the SDK is loaded. `Watch` follows one resource.
+that are found by name and not listed: they take the same way as any call (trust, limits, log,
+Stop). The functions that take the SDK's client run on the background loop, where the SDK is loaded.
+`Watch` follows one resource.
 """
 
 from __future__ import annotations
@@ -37,14 +38,20 @@ _MAX_NAME = 128
 _MAX_JSON = 64 * 1024 * 1024
 _MAX_COMPLETIONS = 100
 _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
-_READ_DOC = """Read a resource of the server, by its uri or by a template with the values of its variables.
+_READ_DOC = """\
+Read a resource of the server, by its uri or by a template with the values of its variables.
 
 Text comes as text, JSON as data, an image as an image, anything else as bytes."""
 _READ: Json = {
     "type": "object",
-    "properties": {"uri": {"type": "string", "description": "The uri of a resource, or a template"}},
+    "properties": {
+        "uri": {"type": "string", "description": "The uri of a resource, or a template"}
+    },
     "required": ["uri"],
-    "additionalProperties": {"type": ["string", "number", "boolean"], "description": "A variable of the template"},
+    "additionalProperties": {
+        "type": ["string", "number", "boolean"],
+        "description": "A variable of the template",
+    },
 }
 
 Send = Callable[[Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
@@ -71,7 +78,8 @@ def _row(entry: Json, key: str) -> Json:
 
 
 def prompt_names(server: str, listing: ServerListing) -> dict[str, Json]:
-    """The prompts of a server by the name that they are called by: `server.prompt`, where no tool has that name."""
+    """The prompts of a server by the name that they are called by: `server.prompt`, where no tool
+    has that name."""
     taken = {f"{server}.{'_'.join(tool['name'].split())}" for tool in listing.tools}
     prompts: dict[str, Json] = {}
     for prompt in listing.prompts:
@@ -83,17 +91,23 @@ def prompt_names(server: str, listing: ServerListing) -> dict[str, Json]:
 
 
 def reader_name(server: str, listing: ServerListing) -> str:
-    """The name of the tool that reads resources: `server.read`, if no tool or prompt of the server has that name."""
-    taken = {tool["name"] for tool in listing.tools} | {prompt["name"] for prompt in listing.prompts}
+    """The name of the tool that reads resources: `server.read`, if no tool or prompt of the server
+    has that name."""
+    taken = {tool["name"] for tool in listing.tools} | {
+        prompt["name"] for prompt in listing.prompts
+    }
     return f"{server}.{'resources/read' if 'read' in taken else 'read'}"
 
 
 def offer_specs(
     definition: ServerDefinition, listing: ServerListing, send: Send, mask: Callable[[str], str]
 ) -> list[ToolSpec]:
-    """Return what reads the resources of a server and gets its prompts, as tools that are not listed."""
+    """Return what reads the resources of a server and gets its prompts, as tools that are not
+    listed."""
 
-    def spec(name: str, description: str, parameters: Json, run: Callable[[Json], object], tag: str) -> ToolSpec:
+    def spec(
+        name: str, description: str, parameters: Json, run: Callable[[Json], object], tag: str
+    ) -> ToolSpec:
         return ToolSpec(
             name=name,
             description=description,
@@ -120,13 +134,18 @@ def offer_specs(
 
     specs = []
     if "resources" in listing.capabilities:
-        specs.append(spec(reader_name(definition.name, listing), _READ_DOC, _READ, read, "resource"))
+        specs.append(
+            spec(reader_name(definition.name, listing), _READ_DOC, _READ, read, "resource")
+        )
     for name, prompt in prompt_names(definition.name, listing).items():
         text = prompt.get("description") or prompt.get("title") or f"The prompt '{prompt['name']}'."
         arguments = prompt["arguments"]
         schema = {
             "type": "object",
-            "properties": {one["name"]: {"type": "string", "description": one["description"]} for one in arguments},
+            "properties": {
+                one["name"]: {"type": "string", "description": one["description"]}
+                for one in arguments
+            },
             "required": [one["name"] for one in arguments if one["required"]],
             "additionalProperties": False,
         }
@@ -141,7 +160,13 @@ async def read_resource(client: Any, uri: str, variables: Mapping[str, Any]) -> 
         raise Unavailable("The server has no resources.")
     result = await client.read_resource(address)
     contents = [_content(item) for item in result.contents]
-    return contents[0].value if len(contents) == 1 else Blocks(part.block for part in contents) if contents else None
+    return (
+        contents[0].value
+        if len(contents) == 1
+        else Blocks(part.block for part in contents)
+        if contents
+        else None
+    )
 
 
 def _address(uri: str, variables: Mapping[str, object]) -> str:
@@ -161,9 +186,15 @@ def _address(uri: str, variables: Mapping[str, object]) -> str:
     wrong += [f"it has no variable '{name}'" for name in variables if name not in names]
     if wrong:
         raise InvalidArgs(f"The template '{values.cut(uri, 80)}': {'; '.join(wrong)}.")
-    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in variables.items()}
+    texts = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in variables.items()
+    }
     for name, text in texts.items():
-        if any(part in (".", "..") for part in re.split(r"[/\\]", unquote(text))) or not text.isprintable():
+        if (
+            any(part in (".", "..") for part in re.split(r"[/\\]", unquote(text)))
+            or not text.isprintable()
+        ):
             raise InvalidArgs(f"The value of '{name}' may hold no '..' and no control characters.")
     return template.expand(texts)
 
@@ -183,12 +214,16 @@ def _content(item: Any) -> _Content:
         value: object = text
         # Text that only claims to be JSON stays text.
         with suppress(ValueError, RecursionError):
-            value = json.loads(text) if _JSON_TYPE.fullmatch(mime) and len(text) <= _MAX_JSON else text
+            value = (
+                json.loads(text) if _JSON_TYPE.fullmatch(mime) and len(text) <= _MAX_JSON else text
+            )
         return _Content(value, Resource(uri, mime, text))
     try:
         data = base64.b64decode(item.blob, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidOutput(f"The server sent '{values.cut(uri, 80)}' in a form that is not base64.") from None
+        raise InvalidOutput(
+            f"The server sent '{values.cut(uri, 80)}' in a form that is not base64."
+        ) from None
     if mime.startswith("image/"):
         return _Content(Image(mime, data), Resource(uri, mime, data))
     if mime.startswith("audio/"):
@@ -196,14 +231,24 @@ def _content(item: Any) -> _Content:
     return _Content(data, Resource(uri, mime, data))
 
 
-async def get_prompt(client: Any, name: str, arguments: Mapping[str, str], server: str) -> PromptMessages:
+async def get_prompt(
+    client: Any, name: str, arguments: Mapping[str, str], server: str
+) -> PromptMessages:
     """Get a prompt with these arguments: its messages."""
     result = await client.get_prompt(name, dict(arguments))
-    return PromptMessages(PromptMessage(str(one.role), block_of(one.content, server)) for one in result.messages)
+    return PromptMessages(
+        PromptMessage(str(one.role), block_of(one.content, server)) for one in result.messages
+    )
 
 
 async def complete_argument(
-    client: Any, prompt: str, argument: str, typed: str, others: Mapping[str, str], *, template: str = ""
+    client: Any,
+    prompt: str,
+    argument: str,
+    typed: str,
+    others: Mapping[str, str],
+    *,
+    template: str = "",
 ) -> list[str]:
     """Ask the server how an argument of a prompt, or a variable of a template, may go on."""
     from mcp_types import PromptReference, ResourceTemplateReference
@@ -213,7 +258,9 @@ async def complete_argument(
     ref = ResourceTemplateReference(uri=template) if template else PromptReference(name=prompt)
     result = await client.complete(ref, {"name": argument, "value": typed}, dict(others) or None)
     return [
-        text for text in result.completion.values[:_MAX_COMPLETIONS] if text.isprintable() and len(text) <= _MAX_TEXT
+        text
+        for text in result.completion.values[:_MAX_COMPLETIONS]
+        if text.isprintable() and len(text) <= _MAX_TEXT
     ]
 
 
@@ -221,11 +268,13 @@ async def complete_argument(
 class Watch:
     """A resource that is followed: `changed` says whether it changed since `value` was last read.
 
-    `value` reads it, and follows it again where the server has ended meanwhile. `wait(10)` waits for a change,
-    `stop()` ends it. It may be used from any thread.
+    `value` reads it, and follows it again where the server has ended meanwhile. `wait(10)` waits
+    for a change, `stop()` ends it. It may be used from any thread.
     """
 
-    def __init__(self, server: str, uri: str, *, read: Callable[[], object], follow: Callable[[Watch], None]) -> None:
+    def __init__(
+        self, server: str, uri: str, *, read: Callable[[], object], follow: Callable[[Watch], None]
+    ) -> None:
         self.server = server
         self.uri = uri
         self.changes = 0
@@ -270,7 +319,9 @@ class Watch:
         self.is_live = False
 
     def __repr__(self) -> str:
-        state = "changed" if self.changed else "not changed" if self.is_live else "no longer followed"
+        state = (
+            "changed" if self.changed else "not changed" if self.is_live else "no longer followed"
+        )
         return printable_line(f"<{self.server}: {self.uri}, {state}>")
 
 
@@ -299,7 +350,9 @@ class Watches:
         task: asyncio.Task[None] | None = None
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             acknowledged: asyncio.Future[None] = loop.create_future()
-            task = loop.create_task(_listen(client, watch, acknowledged), context=contextvars.Context())
+            task = loop.create_task(
+                _listen(client, watch, acknowledged), context=contextvars.Context()
+            )
             await acknowledged
         else:
             request = SubscribeRequest(params=SubscribeRequestParams(uri=watch.uri))
@@ -307,10 +360,13 @@ class Watches:
         self._watched.append((watch, task))
 
         async def unsubscribe() -> None:
-            # The server may be gone, or not know such a request: the resource is not followed here either way.
+            # The server may be gone, or not know such a request: the resource is not followed here
+            # either way.
             with suppress(Exception):
                 parameters = UnsubscribeRequestParams(uri=watch.uri)
-                await client.session.send_request(UnsubscribeRequest(params=parameters), EmptyResult)
+                await client.session.send_request(
+                    UnsubscribeRequest(params=parameters), EmptyResult
+                )
 
         def unfollow() -> None:
             # If the loop is closed, so is the session.
@@ -323,7 +379,8 @@ class Watches:
         watch.began(unfollow)
 
     def heard(self, uri: str) -> None:
-        """A resource changed, as a server of the older protocol says; it may name a part of what is followed."""
+        """A resource changed, as a server of the older protocol says; it may name a part of what is
+        followed."""
         for watch, _task in self._watched:
             if uri == watch.uri or uri.startswith(f"{watch.uri.rstrip('/')}/"):
                 watch.heard()
@@ -335,7 +392,9 @@ class Watches:
             self._drop(watch)
 
     def _drop(self, watch: Watch) -> None:
-        for task in [task for watched, task in self._watched if watched is watch and task is not None]:
+        for task in [
+            task for watched, task in self._watched if watched is watch and task is not None
+        ]:
             task.cancel()
         self._watched = [pair for pair in self._watched if pair[0] is not watch]
 

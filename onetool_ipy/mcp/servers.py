@@ -1,14 +1,16 @@
 """Servers: owns all MCP servers of a toolbox; a mapping from name to state. It survives a reload.
 
     servers["git"]                     its state now; starts nothing
-    servers.check()                    {name: state} after starting what was never started and probing the rest
-    servers.start/stop/restart("git")  wait; Unavailable says why a server does not start
-    servers.test("git")                {server, ok, ms, tools, about, protocol}, and {reason, stderr} if not ok
-    servers.sign_in("notion")          the link for a person; `await_sign_in` waits for the end, `sign_out` undoes it
-    servers.add(definition)            adds a server for this session; `remove` takes it out again
+    servers.check()                    {name: state} after starting what was never started and
+    probing the rest servers.start/stop/restart("git")  wait; Unavailable says why a server does not
+    start servers.test("git")                {server, ok, ms, tools, about, protocol}, and {reason,
+    stderr} if not ok servers.sign_in("notion")          the link for a person; `await_sign_in`
+    waits for the end, `sign_out` undoes it servers.add(definition)            adds a server for
+    this session; `remove` takes it out again
 
-Thread-safe: everything that touches a running server happens on the background loop, and callers wait for it. Creating
-`Servers` starts nothing. On the loop's own thread nothing waits: methods use what is known.
+Thread-safe: everything that touches a running server happens on the background loop, and callers
+wait for it. Creating `Servers` starts nothing. On the loop's own thread nothing waits: methods use
+what is known.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import Background
-from onetool_ipy.base.errors import CallFailure, OneToolError, ToolNotFound, Unavailable, UsageProblem
+from onetool_ipy.base.errors import (
+    CallFailure,
+    OneToolError,
+    ToolNotFound,
+    Unavailable,
+    UsageProblem,
+)
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
@@ -50,8 +58,9 @@ Work = Callable[[], Awaitable[Any]]
 class Servers(Mapping[str, State]):
     """The MCP servers by name, each with its state now.
 
-    `changes` counts how often the tools changed; `unknown` says that the tools of some server may not be known yet.
-    `on_change` is told of other tools, `on_state` of each server that has started or ended.
+    `changes` counts how often the tools changed; `unknown` says that the tools of some server may
+    not be known yet. `on_change` is told of other tools, `on_state` of each server that has started
+    or ended.
     """
 
     def __init__(
@@ -98,7 +107,9 @@ class Servers(Mapping[str, State]):
         return len(self._servers)
 
     def __repr__(self) -> str:
-        return f"<Servers {', '.join(f'{name}: {state}' for name, state in self.items()) or 'none'}>"
+        return (
+            f"<Servers {', '.join(f'{name}: {state}' for name, state in self.items()) or 'none'}>"
+        )
 
     def reason(self, name: str) -> str:
         """Return why a server is not connected; empty if it is, or was never started."""
@@ -109,7 +120,8 @@ class Servers(Mapping[str, State]):
         return self._mask(self._require(name).logs())
 
     def trace(self, name: str) -> list[Json]:
-        """Return the last messages between us and a server as rows, secrets masked. Starts nothing."""
+        """Return the last messages between us and a server as rows, secrets masked. Starts
+        nothing."""
         return self._require(name).trace.rows(self._mask)
 
     def message(self, name: str, number: int) -> str | None:
@@ -127,7 +139,11 @@ class Servers(Mapping[str, State]):
     def instructions(self, name: str) -> str:
         """Return a server's instructions, if they are known."""
         server = self._servers.get(name)
-        return "" if server is None or server.listing is None else self._mask(server.listing.instructions)
+        return (
+            ""
+            if server is None or server.listing is None
+            else self._mask(server.listing.instructions)
+        )
 
     def listing(self, name: str) -> ServerListing | None:
         """Return what a server offers, if that is known. Starts nothing."""
@@ -135,7 +151,8 @@ class Servers(Mapping[str, State]):
         return None if server is None or not server.definition.enabled else server.listing
 
     def prompts(self) -> dict[str, Json]:
-        """Return the known prompts of all servers by the name that they are called by. Starts nothing."""
+        """Return the known prompts of all servers by the name that they are called by. Starts
+        nothing."""
         listings = ((name, self.listing(name)) for name in self._servers)
         return {
             tool: prompt
@@ -145,9 +162,17 @@ class Servers(Mapping[str, State]):
         }
 
     def complete(
-        self, name: str, argument: str, typed: str, others: Mapping[str, str], *, prompt: str = "", template: str = ""
+        self,
+        name: str,
+        argument: str,
+        typed: str,
+        others: Mapping[str, str],
+        *,
+        prompt: str = "",
+        template: str = "",
     ) -> list[str]:
-        """Ask a connected server how an argument may go on, within a second. Starts nothing; empty on any failure."""
+        """Ask a connected server how an argument may go on, within a second. Starts nothing; empty
+        on any failure."""
         server = self._servers.get(name)
         if server is None or server.state != "connected" or self._background.is_here():
             return []
@@ -169,16 +194,25 @@ class Servers(Mapping[str, State]):
         server = self._require(name)
 
         def follow(watch: Watch) -> None:
-            self._run(lambda: server.request(lambda session: session.watch(watch)), server.definition.timeout_s)
+            self._run(
+                lambda: server.request(lambda session: session.watch(watch)),
+                server.definition.timeout_s,
+            )
 
         watch = Watch(name, uri, read=read, follow=follow)
         follow(watch)
         return watch
 
     def tasks(self) -> list[SavedTask]:
-        """Return the tasks that earlier calls, maybe of other kernels, have left at servers. Asks no server."""
-        fingerprints = {name: server.definition.fingerprint(self._mask) for name, server in self._servers.items()}
-        return [task for task in self._tasks.list() if fingerprints.get(task.server) == task.definition]
+        """Return the tasks that earlier calls, maybe of other kernels, have left at servers. Asks
+        no server."""
+        fingerprints = {
+            name: server.definition.fingerprint(self._mask)
+            for name, server in self._servers.items()
+        }
+        return [
+            task for task in self._tasks.list() if fingerprints.get(task.server) == task.definition
+        ]
 
     def task(self, word: str) -> SavedTask:
         """Return such a task by its id. Raises UsageProblem if there is none."""
@@ -197,20 +231,27 @@ class Servers(Mapping[str, State]):
         """Cancel a task and forget it. Starts its server if needed."""
         task = self.task(word)
         server = self._require(task.server)
-        if not self._run(lambda: server.request(lambda session: session.cancel(task)), server.definition.timeout_s):
-            raise Unavailable(f"The server '{task.server}' did not confirm the cancellation.", hint="Try again.")
+        if not self._run(
+            lambda: server.request(lambda session: session.cancel(task)),
+            server.definition.timeout_s,
+        ):
+            raise Unavailable(
+                f"The server '{task.server}' did not confirm the cancellation.", hint="Try again."
+            )
         self._tasks.remove(task)
         return task
 
     def leave_tasks(self) -> None:
-        """The kernel ends: tasks of servers at an address go on there, whatever happens to their calls."""
+        """The kernel ends: tasks of servers at an address go on there, whatever happens to their
+        calls."""
         self._tasks.is_closed = True
 
     def check(self, limit_s: float = math.inf) -> dict[str, State]:
-        """Probe every server now, all at once, within `timeouts.mcp_s`. Starts those that were never started.
+        """Probe every server now, all at once, within `timeouts.mcp_s`. Starts those that were
+        never started.
 
-        Leaves out servers that are switched off. A server that died stays `disconnected` until something needs it. One
-        that takes longer than `limit_s` goes on starting.
+        Leaves out servers that are switched off. A server that died stays `disconnected` until
+        something needs it. One that takes longer than `limit_s` goes on starting.
         """
         enabled = [server for server in self._servers.values() if server.definition.enabled]
         allowed = [server for server in enabled if server.definition.is_allowed]
@@ -219,7 +260,8 @@ class Servers(Mapping[str, State]):
         return {server.name: server.state for server in enabled}
 
     def start(self, name: str) -> State:
-        """Start a server and wait for it. Raises Unavailable with the reason if it does not start."""
+        """Start a server and wait for it. Raises Unavailable with the reason if it does not
+        start."""
         server = self._require(name)
         self._run(server.start, server.definition.timeout_s)
         return server.state
@@ -237,7 +279,8 @@ class Servers(Mapping[str, State]):
         return server.state
 
     def test(self, name: str) -> Json:
-        """Start a server if needed and probe it: {server, ok, ms, tools, about, protocol} or {..., reason, stderr}."""
+        """Start a server if needed and probe it: {server, ok, ms, tools, about, protocol} or {...,
+        reason, stderr}."""
         server = self._require(name)
         began, why = time.perf_counter(), ""
         try:
@@ -263,11 +306,14 @@ class Servers(Mapping[str, State]):
     def sign_in(self, name: str, *, issuer: str = "") -> SignInLink:
         """Start a sign-in to a server and return the link to show. One that is under way goes on.
 
-        The server starts by itself when the person is done. Raises Unavailable if the server offers no sign-in, and
-        UnconfirmedIssuer where a person has to say first that the `issuer` may get the secret of their client.
+        The server starts by itself when the person is done. Raises Unavailable if the server offers
+        no sign-in, and UnconfirmedIssuer where a person has to say first that the `issuer` may get
+        the secret of their client.
         """
         server = self._require(name)
-        link: SignInLink = self._run(lambda: server.sign_in(issuer), server.definition.timeout_s + _DISCOVERY_S)
+        link: SignInLink = self._run(
+            lambda: server.sign_in(issuer), server.definition.timeout_s + _DISCOVERY_S
+        )
         return link
 
     def await_sign_in(self, name: str, answer: str = "") -> State:
@@ -283,9 +329,12 @@ class Servers(Mapping[str, State]):
         self._changed()
 
     def add(self, definition: ServerDefinition) -> None:
-        """Add a server for this session; it survives a reload. Raises UsageProblem if the name is taken."""
+        """Add a server for this session; it survives a reload. Raises UsageProblem if the name is
+        taken."""
         if definition.name in self._servers:
-            raise UsageProblem(f"There is a server '{definition.name}' already.", hint="Give it another name.")
+            raise UsageProblem(
+                f"There is a server '{definition.name}' already.", hint="Give it another name."
+            )
         self._added[definition.name] = definition
         self._set([*(server.definition for server in self._servers.values()), definition])
 
@@ -298,15 +347,21 @@ class Servers(Mapping[str, State]):
         if name not in self._added:
             self._require(name)
             raise UsageProblem(
-                f"The server '{name}' is in the configuration.", hint="Remove it there, then: %tool reload"
+                f"The server '{name}' is in the configuration.",
+                hint="Remove it there, then: %tool reload",
             )
         del self._added[name]
         self._set(server.definition for server in self._servers.values() if server.name != name)
 
     def update(
-        self, definitions: Iterable[ServerDefinition], *, wait_s: float, hide: Callable[[str], None] | None = None
+        self,
+        definitions: Iterable[ServerDefinition],
+        *,
+        wait_s: float,
+        hide: Callable[[str], None] | None = None,
     ) -> None:
-        """After a reload: end the servers that are gone or changed, keep the others and those added in this session.
+        """After a reload: end the servers that are gone or changed, keep the others and those added
+        in this session.
 
         `hide` masks a secret in the new configuration.
         """
@@ -317,7 +372,8 @@ class Servers(Mapping[str, State]):
         self._set({**self._added, **fresh}.values())
 
     def prepare(self, *, wait: bool = True) -> None:
-        """Before a listing: start the servers whose tools are not known yet, ask those whose list is stale, and wait.
+        """Before a listing: start the servers whose tools are not known yet, ask those whose list
+        is stale, and wait.
 
         Without `wait` the listing comes first; `on_change` reports the tools that are found later.
         """
@@ -331,15 +387,22 @@ class Servers(Mapping[str, State]):
             self._unwaited = []
         if not self._is_prepared:
             self._is_prepared = True
-            servers += [s for s in self._servers.values() if self._is_unknown(s) and not s.has_failed_lately()]
+            servers += [
+                s
+                for s in self._servers.values()
+                if self._is_unknown(s) and not s.has_failed_lately()
+            ]
         if servers and wait:
             self._all(servers, lambda server: server.list_again())
         elif servers:
             self._unwaited = servers
-            self._background.submit(lambda: _together(servers, lambda server: server.list_again(), self._wait_s))
+            self._background.submit(
+                lambda: _together(servers, lambda server: server.list_again(), self._wait_s)
+            )
 
     def seek(self, tool: object) -> None:
-        """Before a call: start the server that its tool name names, if its tools are not known, and wait for it."""
+        """Before a call: start the server that its tool name names, if its tools are not known, and
+        wait for it."""
         name = tool.partition(".")[0] if isinstance(tool, str) else ""
         server = self._servers.get(name)
         if server is not None and self._is_unknown(server):
@@ -365,30 +428,39 @@ class Servers(Mapping[str, State]):
         specs: list[ToolSpec] = []
         for server in self._servers.values():
             if server.definition.enabled and server.listing is not None:
-                specs += to_specs(server.definition, server.listing, self._caller(server.name), self._mask)
-                specs += offer_specs(server.definition, server.listing, self._requester(server.name), self._mask)
+                specs += to_specs(
+                    server.definition, server.listing, self._caller(server.name), self._mask
+                )
+                specs += offer_specs(
+                    server.definition, server.listing, self._requester(server.name), self._mask
+                )
         return specs
 
     def explain(self, tool: str) -> ToolNotFound | None:
-        """Return the failure of a look-up of a tool that is unknown because its server does not run; else None."""
+        """Return the failure of a look-up of a tool that is unknown because its server does not
+        run; else None."""
         server = self._servers.get(tool.partition(".")[0])
         if server is None or server.listing is not None or server.state == "untrusted":
             return None
         why, hint = server.explanation()
         if not why:
             return ToolNotFound(
-                f"The tool '{values.cut(tool, 80)}' is not known: the server '{server.name}' has not been started yet.",
+                f"The tool '{values.cut(tool, 80)}' is not known: the server '{server.name}' has"
+                " not been started yet.",
                 hint=f"Start it with: %tool server start {server.name}",
             )
         message = f"No tool '{values.cut(tool, 80)}'. {why}"
         if server.state not in ("signed out", "starting"):
             hint = f"{hint}\nTry it with: %tool server test {server.name}".lstrip()
         return ToolNotFound(
-            self._mask(message), hint=self._mask(hint), details=values.map_text(server.stderr_details(), self._mask)
+            self._mask(message),
+            hint=self._mask(hint),
+            details=values.map_text(server.stderr_details(), self._mask),
         )
 
     def problems(self) -> list[Problem]:
-        """Return what is wrong with servers that were tried, and with tools that cannot be offered."""
+        """Return what is wrong with servers that were tried, and with tools that cannot be
+        offered."""
         return [problem for server in self._servers.values() for problem in server.problems()]
 
     def clashes(self, packs: Mapping[str, Iterable[ToolSpec]]) -> list[Problem]:
@@ -398,13 +470,17 @@ class Servers(Mapping[str, State]):
             others = [spec for spec in packs.get(server.name, ()) if spec.server != server.name]
             if others and server.definition.enabled:
                 kind = others[0].origin
-                message = f"The server '{server.name}' has the name of a {kind} pack; their tools are mixed under it."
+                message = (
+                    f"The server '{server.name}' has the name of a {kind} pack; their tools are"
+                    " mixed under it."
+                )
                 hint = "Give the server another name to keep them apart."
                 problems.append(Problem(server.definition.where, message, hint, server.name))
         return problems
 
     def close(self) -> None:
-        """End all servers. Waits only a moment: their watchdogs do the rest. May be called twice."""
+        """End all servers. Waits only a moment: their watchdogs do the rest. May be called
+        twice."""
         running = [server for server in self._servers.values() if server.is_running]
         if running and not self._is_closed and not self._background.is_here():
             self._all(running, lambda server: server.stop(), _CLOSE_S)
@@ -420,7 +496,9 @@ class Servers(Mapping[str, State]):
 
         return call
 
-    def _sender(self, name: str) -> Callable[[Callable[[ServerSession], Awaitable[Any]]], Awaitable[Any]]:
+    def _sender(
+        self, name: str
+    ) -> Callable[[Callable[[ServerSession], Awaitable[Any]]], Awaitable[Any]]:
         return lambda work: self._on_loop(lambda: self._here(name).request(work))
 
     def _requester(self, name: str) -> Send:
@@ -429,7 +507,10 @@ class Servers(Mapping[str, State]):
     def _here(self, name: str) -> Server:
         server = self._servers.get(name)
         if server is None or self._is_closed:
-            raise Unavailable(f"The server '{name}' is gone.", hint="Reload, or see what there is: %tool server list")
+            raise Unavailable(
+                f"The server '{name}' is gone.",
+                hint="Reload, or see what there is: %tool server list",
+            )
         return server
 
     def _is_unknown(self, server: Server) -> bool:
@@ -450,7 +531,10 @@ class Servers(Mapping[str, State]):
         return self._background.run(work, limit_s + _MORE_S)
 
     def _all(
-        self, servers: list[Server], work: Callable[[Server], Awaitable[object]], wait_s: float | None = None
+        self,
+        servers: list[Server],
+        work: Callable[[Server], Awaitable[object]],
+        wait_s: float | None = None,
     ) -> None:
         """Run work for many servers at once. A failure is in the reason of its server."""
         if not servers or self._background.is_here() or self._is_closed:
@@ -497,12 +581,17 @@ class Servers(Mapping[str, State]):
     def _require(self, name: str) -> Server:
         server = self._servers.get(name)
         if server is None:
-            near = did_you_mean(name, self._servers) or f"There are: {', '.join(self._servers) or 'none'}."
+            near = (
+                did_you_mean(name, self._servers)
+                or f"There are: {', '.join(self._servers) or 'none'}."
+            )
             raise UsageProblem(f"No server '{name}'. {near}")
         return server
 
 
-async def _together(servers: list[Server], work: Callable[[Server], Awaitable[object]], limit_s: float) -> None:
+async def _together(
+    servers: list[Server], work: Callable[[Server], Awaitable[object]], limit_s: float
+) -> None:
     """Run work for many servers at once, and wait for it up to a limit."""
     import asyncio
 
@@ -510,7 +599,8 @@ async def _together(servers: list[Server], work: Callable[[Server], Awaitable[ob
     await asyncio.wait(tasks, timeout=limit_s)
     for task in tasks:
         if task.done() and not task.cancelled():
-            # The server keeps the reason; here the exception is only taken, so that asyncio does not print it.
+            # The server keeps the reason; here the exception is only taken, so that asyncio does
+            # not print it.
             task.exception()
         else:
             # Only the wait ends: the start of a server goes on.

@@ -1,7 +1,8 @@
-"""Tools that run as tasks (revision 2025-11-25): start one, look until it has ended, take its result.
+"""Tools that run as tasks (revision 2025-11-25): start one, look until it has ended, take its
+result.
 
-A task of a server at an address outlives this kernel, so it is saved: `resume_task` takes its result later. The SDK has
-the messages but no client for them. Imports the SDK.
+A task of a server at an address outlives this kernel, so it is saved: `resume_task` takes its
+result later. The SDK has the messages but no client for them. Imports the SDK.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ _CANCEL_S = 5.0
 
 def requires_task(tool: object) -> bool:
     """Whether a tool, as a server listed it, can only be called as a task."""
-    execution = tool.get("execution") if isinstance(tool, dict) and isinstance(tool.get("name"), str) else None
+    execution = (
+        tool.get("execution")
+        if isinstance(tool, dict) and isinstance(tool.get("name"), str)
+        else None
+    )
     return isinstance(execution, dict) and execution.get("taskSupport") == "required"
 
 
@@ -68,12 +73,15 @@ class TaskRun:
         self._store = store
 
     async def start(self, wire: str, args: Json, tool: str) -> CallToolResult:
-        """Call a tool as a task and wait for its result. `wire` is what the server calls the tool."""
+        """Call a tool as a task and wait for its result. `wire` is what the server calls the
+        tool."""
         params = CallToolRequestParams(name=wire, arguments=args, task=TaskMetadata(ttl=_TTL_MS))
         task = (await self._send(CallToolRequest(params=params), CreateTaskResult)).task
         self._call.is_begun = True
         server, key = self._definition.name, self._definition.fingerprint(self._store.mask)
-        saved = self._store.new(task.task_id, task.ttl, server=server, definition=key, tool=tool, wire=wire)
+        saved = self._store.new(
+            task.task_id, task.ttl, server=server, definition=key, tool=tool, wire=wire
+        )
         # A process, and what it does, ends with this kernel.
         if self._definition.url:
             self._store.write(saved)
@@ -84,7 +92,8 @@ class TaskRun:
         return await self._finish(saved, "working", 0)
 
     async def _finish(self, saved: SavedTask, status: str, pause_s: float) -> CallToolResult:
-        """Wait for the result. If the wait is cancelled so is the task; it goes on if the connection or kernel ends."""
+        """Wait for the result. If the wait is cancelled so is the task; it goes on if the
+        connection or kernel ends."""
         store, is_kept, self._status = self._store, False, status
         store.held.add(saved.id)
         try:
@@ -102,10 +111,13 @@ class TaskRun:
             if not is_kept:
                 store.remove(saved)
             elif self._definition.url:
-                self._call.left = f"The task goes on at the server. Get its result with: %tool jobs {saved.id}"
+                self._call.left = (
+                    f"The task goes on at the server. Get its result with: %tool jobs {saved.id}"
+                )
 
     async def _result(self, task_id: str, pause_s: float) -> CallToolResult:
-        """Look until the task has ended. The limit of the call counts from the server's last answer."""
+        """Look until the task has ended. The limit of the call counts from the server's last
+        answer."""
         looks = 0
         while self._status == "working":
             await asyncio.sleep(pause_s)
@@ -115,17 +127,22 @@ class TaskRun:
             self._call.extend()
             if self._progress is not None:
                 self._progress(looks, None, printable_line(task.status_message or "")[:200])
-        # A task that needs input asks for it while its result is awaited; one that failed has its error as result.
+        # A task that needs input asks for it while its result is awaited; one that failed has its
+        # error as result.
         payload = GetTaskPayloadRequest(params=GetTaskPayloadRequestParams(task_id=task_id))
         return await self._send(payload, CallToolResult)
 
     async def _look(self, task_id: str) -> Task:
         try:
-            task = await self._send(GetTaskRequest(params=GetTaskRequestParams(task_id=task_id)), GetTaskResult)
+            task = await self._send(
+                GetTaskRequest(params=GetTaskRequestParams(task_id=task_id)), GetTaskResult
+            )
         except MCPError as exc:
             if exc.error.code != INVALID_PARAMS:
                 raise
-            raise _Unknown(f"The server '{self._definition.name}' no longer knows the task of this call.") from None
+            raise _Unknown(
+                f"The server '{self._definition.name}' no longer knows the task of this call."
+            ) from None
         self._call.is_begun = True
         return task
 

@@ -1,7 +1,8 @@
-"""The messages between us and one server, newest last, for `%tool server trace NAME` and the tab of a server.
+"""The messages between us and one server, newest last, for `%tool server trace NAME` and the tab of
+a server.
 
-Bounded; kept over its starts. A message is kept whole up to a size, and cut for the screen only after secrets are
-masked, so that no half of one is shown.
+Bounded; kept over its starts. A message is kept whole up to a size, and cut for the screen only
+after secrets are masked, so that no half of one is shown.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class _Seen(NamedTuple):
 
 
 class MessageTrace:
-    """The last messages. `note` takes one; `rows` are all that are kept, for people; `message` is one of them whole."""
+    """The last messages. `note` takes one; `rows` are all that are kept, for people; `message` is
+    one of them whole."""
 
     def __init__(self) -> None:
         self._seen: deque[_Seen] = deque()
@@ -49,8 +51,15 @@ class MessageTrace:
     def note(self, message: Any, *, is_sent: bool, data: bytes | None = None) -> None:
         """Keep a message of the SDK; `data` is its JSON, if that is at hand."""
         if data is None:
-            data = message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace")
-        number, method, now, ms = getattr(message, "id", None), getattr(message, "method", ""), time.time(), None
+            data = message.model_dump_json(by_alias=True, exclude_unset=True).encode(
+                "utf-8", "replace"
+            )
+        number, method, now, ms = (
+            getattr(message, "id", None),
+            getattr(message, "method", ""),
+            time.time(),
+            None,
+        )
         if method and number is not None:
             if len(self._waiting) < _MAX_WAITING:
                 self._waiting[is_sent, number] = (now, method)
@@ -74,10 +83,15 @@ class MessageTrace:
             return json.dumps(values.map_text(json.loads(text), mask), ensure_ascii=False, indent=2)
         except (ValueError, TypeError, RecursionError):
             more = seen.size - len(seen.start)
-            return mask(text) if more <= 0 else f"{mask(text)[:-_MAX_EDGE]}… ({seen.size:,} bytes in all)"
+            return (
+                mask(text)
+                if more <= 0
+                else f"{mask(text)[:-_MAX_EDGE]}… ({seen.size:,} bytes in all)"
+            )
 
     def rows(self, mask: Callable[[str], str]) -> list[Json]:
-        """Return the messages as rows: number, time, direction, method, id, bytes, ms until the answer, and text."""
+        """Return the messages as rows: number, time, direction, method, id, bytes, ms until the
+        answer, and text."""
         return [
             {
                 "number": seen.number,
@@ -94,11 +108,14 @@ class MessageTrace:
 
 
 def _excerpt(start: bytes, mask: Callable[[str], str]) -> str:
-    """What a message says: its parameters, result or error if all of it is kept, else its beginning."""
+    """What a message says: its parameters, result or error if all of it is kept, else its
+    beginning."""
     text = start.decode("utf-8", "replace")
     try:
         message = json.loads(text)
-        part: Any = next((message[key] for key in ("params", "result", "error") if key in message), {})
+        part: Any = next(
+            (message[key] for key in ("params", "result", "error") if key in message), {}
+        )
         text = json.dumps(values.map_text(part, mask), ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):
         pass

@@ -1,11 +1,13 @@
-"""Run one MCP server, and end everything it started when the kernel ends. A program of its own, without our imports.
+"""Run one MCP server, and end everything it started when the kernel ends. A program of its own,
+without our imports.
 
     python -I -S watchdog.py KERNEL_PID STATUS_FD UNSET COMMAND [ARGUMENT ...]
 
-The server gets our stdin, stdout and stderr; we only watch. It is ended when the kernel is gone, when we get SIGTERM,
-or when it ended and left children behind: by its closed stdin, then SIGTERM, then SIGKILL, within 2.5 s. Linux makes
-us the parent of orphaned children, so that all of them are found. We write the pid of the server to STATUS_FD, and
-`E<errno>` if the command could not be run. UNSET names a variable that Python may have set (LC_CTYPE), or is `-`.
+The server gets our stdin, stdout and stderr; we only watch. It is ended when the kernel is gone,
+when we get SIGTERM, or when it ended and left children behind: by its closed stdin, then SIGTERM,
+then SIGKILL, within 2.5 s. Linux makes us the parent of orphaned children, so that all of them are
+found. We write the pid of the server to STATUS_FD, and `E<errno>` if the command could not be run.
+UNSET names a variable that Python may have set (LC_CTYPE), or is `-`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,10 @@ import select
 import signal
 import sys
 import time
+
+TYPE_CHECKING = False  # typing takes a start 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -30,7 +36,7 @@ def main(argv: list[str]) -> int:
     parent, status = int(argv[1]), int(argv[2])
     os.set_inheritable(status, False)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    kernel = _descriptor_of(parent)
+    kernel, _queue = _descriptor_of(parent)
     wake, is_asked = _listen()
     if os.getppid() != parent:
         return 0
@@ -50,7 +56,8 @@ def main(argv: list[str]) -> int:
 
 
 def _listen() -> tuple[int, list[int]]:
-    """Return a descriptor that is readable after a signal, and the list of termination signals received."""
+    """Return a descriptor that is readable after a signal, and the list of termination signals
+    received."""
     wake, noted = os.pipe()
     for end in (wake, noted):
         os.set_blocking(end, False)
@@ -67,7 +74,13 @@ def _start(command: list[str], status: int) -> int:
     if server == 0:
         try:
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+            for number in (
+                signal.SIGPIPE,
+                signal.SIGTERM,
+                signal.SIGINT,
+                signal.SIGHUP,
+                signal.SIGCHLD,
+            ):
                 signal.signal(number, signal.SIG_DFL)
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             os.execvp(command[0], command)
@@ -80,13 +93,17 @@ def _start(command: list[str], status: int) -> int:
     return server
 
 
-def _watch(server: int, parent: int, kernel: int | None, wake: int, signals: list[int]) -> int | None:
+def _watch(
+    server: int, parent: int, kernel: int | None, wake: int, signals: list[int]
+) -> int | None:
     """Sleep until the server ended (returns its status) or must end (None)."""
     poll = select.poll()
     for end in (wake, *(() if kernel is None else (kernel,))):
         poll.register(end, select.POLLIN)
     while True:
-        ready = [end for end, _ in poll.poll(None if kernel is not None else _LOOK_FOR_PARENT_S * 1000)]
+        ready = [
+            end for end, _ in poll.poll(None if kernel is not None else _LOOK_FOR_PARENT_S * 1000)
+        ]
         if wake in ready:
             os.read(wake, 512)
         code = _reaped(server)
@@ -146,11 +163,7 @@ def _descendants() -> list[int]:
     try:
         numbers = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
-        # Return the other processes of our group, from `ps`.
-        with os.popen("ps -A -o pid= -o pgid=") as lines:
-            pairs = [line.split() for line in lines]
-        mine = str(os.getpgrp())
-        return [int(pair[0]) for pair in pairs if len(pair) == 2 and pair[1] == mine and int(pair[0]) != os.getpid()]
+        return _group()
     for name in numbers:
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
@@ -168,24 +181,47 @@ def _descendants() -> list[int]:
     return pids
 
 
-def _descriptor_of(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when a process ends, if the system has one."""
-    opened = getattr(os, "pidfd_open", None)
-    if opened is None:
-        return None
+def _group() -> list[int]:
+    """Return the other processes of our group, from `ps`, without those of the question itself."""
+    with os.popen("echo $$; exec ps -A -o pid= -o ppid= -o pgid= -o stat=") as lines:
+        shell = lines.readline().strip()
+        rows = [line.split() for line in lines]
+    mine, own = str(os.getpgrp()), {str(os.getpid()), shell}
+    return [
+        int(row[0])
+        for row in rows
+        if len(row) == 4 and row[2] == mine and row[0] not in own and not row[3].startswith("Z")
+    ]
+
+
+def _descriptor_of(pid: int) -> tuple[int | None, object]:
+    """Return a descriptor that becomes readable when a process ends, if the system has one, and
+    what keeps it open."""
     try:
-        return int(opened(pid))
+        if hasattr(os, "pidfd_open"):
+            return os.pidfd_open(pid), None
+        bsd: Any = select
+        if hasattr(bsd, "kqueue"):  # macOS
+            queue = bsd.kqueue()
+            event = bsd.kevent(pid, bsd.KQ_FILTER_PROC, bsd.KQ_EV_ADD, bsd.KQ_NOTE_EXIT)
+            queue.control([event], 0)
+            return queue.fileno(), queue
     except OSError:
-        return None
+        pass
+    return None, None
 
 
 def _prctl(option: int, value: int) -> None:
-    if sys.platform != "linux":
-        return
     import ctypes
 
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    # macOS has none.
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(option, value, 0, 0, 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    code = main(sys.argv)
+    # At an ordinary exit Python restores the signals first, and a SIGTERM of that moment would be
+    # our status in place of the server's.
+    os._exit(code)

@@ -1,17 +1,19 @@
 """The HTTP client: sends requests by rules, sync or async, from any thread.
 
-A sync caller sends in its own thread, an async caller on the toolbox's background loop; each side has its own pools of
-pinned connections (`net.hosts`). One deadline covers everything, and Stop or a cancellation ends a request at any
-point: in a look-up, a handshake, a slow header or a slow body. What to send next, and whether a response counts, is
-decided by `_Exchange`, which does no I/O; `request` and `arequest` only carry it out.
+A sync caller sends in its own thread, an async caller on the toolbox's background loop; each side
+has its own pools of pinned connections (`net.hosts`). One deadline covers everything, and Stop or a
+cancellation ends a request at any point: in a look-up, a handshake, a slow header or a slow body.
+What to send next, and whether a response counts, is decided by `_Exchange`, which does no I/O;
+`request` and `arequest` only carry it out.
 
-Requests go to httpx's transports and not through an `httpx.Client`: a client would keep cookies of one tool for the
-next one, and log every URL with the secrets in it. With a transport of the caller's own the network is not touched, and
-the rules still hold.
+Requests go to httpx's transports and not through an `httpx.Client`: a client would keep cookies of
+one tool for the next one, and log every URL with the secrets in it. With a transport of the
+caller's own the network is not touched, and the rules still hold.
 
-Only idempotent methods are retried. The wait doubles with each attempt and is spread by chance; a Retry-After header
-takes its place. A wait that does not fit into the time left is not begun: the response at hand is returned. A redirect
-to another origin gets only a few harmless headers and never a body, since those may hold secrets for the first one.
+Only idempotent methods are retried. The wait doubles with each attempt and is spread by chance; a
+Retry-After header takes its place. A wait that does not fit into the time left is not begun: the
+response at hand is returned. A redirect to another origin gets only a few harmless headers and
+never a body, since those may hold secrets for the first one.
 """
 
 from __future__ import annotations
@@ -34,7 +36,13 @@ import httpx
 from onetool_ipy._version import __version__
 from onetool_ipy.base import forks
 from onetool_ipy.base.background import Background, Workers, outcome
-from onetool_ipy.base.errors import TRANSIENT_STATUSES, CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
+from onetool_ipy.base.errors import (
+    TRANSIENT_STATUSES,
+    CallFailure,
+    ExecutionFailed,
+    HostNotAllowed,
+    InvalidArgs,
+)
 from onetool_ipy.config.settings import HttpSettings
 from onetool_ipy.core.tracing import Attributes, trace_headers, traced_request
 from onetool_ipy.net.hosts import (
@@ -68,8 +76,14 @@ _LONGEST_DIGITS = 12
 _CLOSE_S = 1.0
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _SHARED_HEADERS = frozenset(("accept", "accept-encoding", "accept-language", "user-agent"))
-_BODY_HEADERS = frozenset(("content-type", "content-length", "content-encoding", "transfer-encoding"))
-_DEFAULT_HEADERS = {"accept": "*/*", "accept-encoding": ACCEPTED, "user-agent": f"onetool-ipy/{__version__}"}
+_BODY_HEADERS = frozenset(
+    ("content-type", "content-length", "content-encoding", "transfer-encoding")
+)
+_DEFAULT_HEADERS = {
+    "accept": "*/*",
+    "accept-encoding": ACCEPTED,
+    "user-agent": f"onetool-ipy/{__version__}",
+}
 _METHOD = re.compile(r"[A-Z][A-Z-]{0,31}")
 _HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
@@ -92,10 +106,10 @@ class RequestParts(TypedDict, total=False):
 class Rules:
     """The limits of one request. With `hosts` None any host that is not private may be reached.
 
-    `timeout_s` covers everything: look-up, connecting, redirects, retries and the body. `max_bytes` counts the body
-    after decompression. `tries` includes the first one and holds for idempotent methods only. With `max_redirects` 0 a
-    redirect is returned like any other response. `require` raises for an address that must not be sent to, also by a
-    redirect.
+    `timeout_s` covers everything: look-up, connecting, redirects, retries and the body. `max_bytes`
+    counts the body after decompression. `tries` includes the first one and holds for idempotent
+    methods only. With `max_redirects` 0 a redirect is returned like any other response. `require`
+    raises for an address that must not be sent to, also by a redirect.
     """
 
     hosts: Hosts | None = None
@@ -134,7 +148,8 @@ class Retry:
 
 
 class HttpClient:
-    """Sends requests. `transport` replaces the network; `resolve` and the two networks replace parts of it."""
+    """Sends requests. `transport` replaces the network; `resolve` and the two networks replace
+    parts of it."""
 
     def __init__(
         self,
@@ -163,19 +178,25 @@ class HttpClient:
 
     def after_fork(self) -> None:
         """Forget the connections: a child may not use its parent's."""
-        # The key has the scheme, since the settings of TLS take long to make, and whether private addresses are
-        # allowed, since a connection to one must not serve a request that may not reach it.
+        # The key has the scheme, since the settings of TLS take long to make, and whether private
+        # addresses are allowed, since a connection to one must not serve a request that may not
+        # reach it.
         self._transports: dict[tuple[str, bool], PinnedTransport] = {}
-        self._async_transports: dict[tuple[asyncio.AbstractEventLoop, str, bool], AsyncPinnedTransport] = {}
+        self._async_transports: dict[
+            tuple[asyncio.AbstractEventLoop, str, bool], AsyncPinnedTransport
+        ] = {}
 
     def request(
         self, method: str, url: str | httpx.URL, *, rules: Rules, **parts: Unpack[RequestParts]
     ) -> HttpResponse:
-        """Send, and return the whole response whatever its status. Raises a CallFailure if there is no response."""
+        """Send, and return the whole response whatever its status. Raises a CallFailure if there is
+        no response."""
         with masking(self.mask):
             exchange = _Exchange(new_request(method, url, **parts), rules, self._retry, self.mask)
             if self.transport is not None and not hasattr(self.transport, "handle_request"):
-                response: HttpResponse = self._background.run(lambda: self._carry_out(exchange), rules.timeout_s)
+                response: HttpResponse = self._background.run(
+                    lambda: self._carry_out(exchange), rules.timeout_s
+                )
                 return response
             with limited(exchange.until, rules.max_bytes):
                 while (answer := self._attempt(exchange)) is None:
@@ -199,16 +220,18 @@ class HttpClient:
     async def stream(
         self, method: str, url: str | httpx.URL, *, rules: Rules, **parts: Unpack[RequestParts]
     ) -> AsyncIterator[httpx.Response]:
-        """Open a response to read as it arrives: `async with client.stream(...) as response`, on the background loop.
+        """Open a response to read as it arrives: `async with client.stream(...) as response`, on
+        the background loop.
 
-        The response is httpx's own, without a `content-encoding`: its body is decompressed and its size limited here.
-        There is one attempt, since a part may have been read, and no redirect. The caller holds the deadline; leaving
-        the block closes the connection.
+        The response is httpx's own, without a `content-encoding`: its body is decompressed and its
+        size limited here. There is one attempt, since a part may have been read, and no redirect.
+        The caller holds the deadline; leaving the block closes the connection.
         """
         with masking(self.mask):
             exchange = _Exchange(new_request(method, url, **parts), rules, self._retry, self.mask)
             try:
-                # Not `exchange.admit()`: the time of the rules is for whole requests, and a model may think longer.
+                # Not `exchange.admit()`: the time of the rules is for whole requests, and a model
+                # may think longer.
                 transport = self._async_transport(*admitted(exchange.request.url, rules))
                 # The span of a request to a model is its caller's.
                 exchange.add_trace_headers()
@@ -219,12 +242,15 @@ class HttpClient:
             decoder = BodyDecoder(headers_of(answer), rules.max_bytes)
             body = LimitedBody(answer.stream, decoder, exchange.failure)  # type: ignore[arg-type]  # an async stream
             plain = [pair for pair in answer.headers.multi_items() if pair[0] != "content-encoding"]
-            yield httpx.Response(answer.status_code, headers=plain, stream=body, request=exchange.request)
+            yield httpx.Response(
+                answer.status_code, headers=plain, stream=body, request=exchange.request
+            )
         finally:
             await answer.aclose()
 
     def send_once(self, request: httpx.Request, rules: Rules) -> httpx.Response:
-        """Send a request of a client of httpx's as it is, to a host and an address that the rules allow."""
+        """Send a request of a client of httpx's as it is, to a host and an address that the rules
+        allow."""
         return self._transport(*admitted(request.url, rules)).handle_request(request)
 
     def close(self) -> None:
@@ -257,7 +283,8 @@ class HttpClient:
         transport = self._transport(*place)
         if transport is not self.transport:
             return transport.handle_request(exchange.request)
-        # A transport of the caller's own knows no deadline, so it runs in a worker that is left behind then.
+        # A transport of the caller's own knows no deadline, so it runs in a worker that is left
+        # behind then.
         task = self._workers.submit(lambda: transport.handle_request(exchange.request))
         response: httpx.Response = outcome(task.future, exchange.left_s())
         return response
@@ -301,7 +328,9 @@ class HttpClient:
         key = (origin.scheme, allow_private)
         if key not in self._transports:
             tls = self._tls_for(origin)
-            pinned = PinnedTransport(self._look_up, allow_private=allow_private, tls=tls, network=self._network)
+            pinned = PinnedTransport(
+                self._look_up, allow_private=allow_private, tls=tls, network=self._network
+            )
             self._transports.setdefault(key, pinned)
         return self._transports[key]
 
@@ -311,9 +340,14 @@ class HttpClient:
             return self.transport if is_async else _InWorker(self.transport, self._in_worker)
         key = (asyncio.get_running_loop(), origin.scheme, allow_private)
         if key not in self._async_transports:
-            self._async_transports = {k: t for k, t in self._async_transports.items() if not k[0].is_closed()}
+            self._async_transports = {
+                k: t for k, t in self._async_transports.items() if not k[0].is_closed()
+            }
             self._async_transports[key] = AsyncPinnedTransport(
-                self._async_look_up, allow_private=allow_private, tls=self._tls_for(origin), network=self._async_network
+                self._async_look_up,
+                allow_private=allow_private,
+                tls=self._tls_for(origin),
+                network=self._async_network,
             )
         return self._async_transports[key]
 
@@ -332,7 +366,8 @@ class HttpClient:
         return await self._in_worker(lambda: list(self._resolve(host, port)))
 
     async def _in_worker(self, work: Callable[[], _T]) -> _T:
-        """Await blocking work in a worker. If the wait ends first, the work is left to finish by itself."""
+        """Await blocking work in a worker. If the wait ends first, the work is left to finish by
+        itself."""
         value: _T = await asyncio.wrap_future(self._workers.submit(work).future)
         return value
 
@@ -352,13 +387,16 @@ class _InWorker(httpx.AsyncBaseTransport):
         def send() -> httpx.Response:
             with closing(self._transport.handle_request(request)) as response:
                 body = b"".join(response.stream)  # type: ignore[arg-type]  # a sync transport's stream
-            return httpx.Response(response.status_code, headers=response.headers, stream=httpx.ByteStream(body))
+            return httpx.Response(
+                response.status_code, headers=response.headers, stream=httpx.ByteStream(body)
+            )
 
         return await self._in_worker(send)
 
 
 class _Exchange:
-    """A request with its redirects and retries: what to send next, and whether a response counts. Does no I/O."""
+    """A request with its redirects and retries: what to send next, and whether a response counts.
+    Does no I/O."""
 
     def __init__(self, request: httpx.Request, rules: Rules, retry: Retry, mask: Mask) -> None:
         self.request = request
@@ -381,7 +419,8 @@ class _Exchange:
         return max(self.until - time.monotonic(), 0)
 
     def admit(self) -> tuple[UrlOrigin, bool]:
-        """`admitted` for the next request: every hop is checked before its host is looked up or anything is sent."""
+        """`admitted` for the next request: every hop is checked before its host is looked up or
+        anything is sent."""
         origin, allow_private = admitted(self.request.url, self._rules)
         self._place = str(origin)
         self.request.extensions["timeout"] = httpx.Timeout(self.left_s()).as_dict()
@@ -401,21 +440,28 @@ class _Exchange:
             self.request.headers.update(trace_headers())
 
     def goes_on(self, response: httpx.Response) -> bool:
-        """Whether there is another request to send after a response: along a redirect, or again after `wait_s`."""
+        """Whether there is another request to send after a response: along a redirect, or again
+        after `wait_s`."""
         self._headers = headers_of(response)
-        following = redirected(self.request, response.status_code, self._headers) if self._rules.max_redirects else None
+        following = (
+            redirected(self.request, response.status_code, self._headers)
+            if self._rules.max_redirects
+            else None
+        )
         if following is not None:
             self._hops += 1
             if self._hops > self._rules.max_redirects:
                 raise ExecutionFailed(
-                    f"More than {self._rules.max_redirects} redirects, the last one from '{self._place}'."
+                    f"More than {self._rules.max_redirects} redirects, the last one from"
+                    f" '{self._place}'."
                 )
             self.request, self.wait_s = following, 0.0
             return True
         return response.status_code in TRANSIENT_STATUSES and self._tries_again(self._headers)
 
     def try_again_after(self, exc: Exception) -> None:
-        """Prepare another attempt after a broken connection. Raises our failure if there is none."""
+        """Prepare another attempt after a broken connection. Raises our failure if there is
+        none."""
         failure = self.failure(exc)
         if not isinstance(failure, ConnectionFailed):
             raise failure from None
@@ -428,16 +474,22 @@ class _Exchange:
         return translated(exc, self._place, self._rules.timeout_s, self._mask)
 
     def decoder(self) -> BodyDecoder:
-        """What reads the body of the response that counts. The headers of a HEAD describe a body that is not sent."""
-        return BodyDecoder({} if self.request.method == "HEAD" else self._headers, self._rules.max_bytes)
+        """What reads the body of the response that counts. The headers of a HEAD describe a body
+        that is not sent."""
+        return BodyDecoder(
+            {} if self.request.method == "HEAD" else self._headers, self._rules.max_bytes
+        )
 
     def response(self, status: int, body: bytes) -> HttpResponse:
         """The whole response."""
         url = str(self.request.url)
-        return HttpResponse(status=status, headers=self._headers, body=body, url=url, attempts=self._attempt)
+        return HttpResponse(
+            status=status, headers=self._headers, body=body, url=url, attempts=self._attempt
+        )
 
     def _tries_again(self, headers: Mapping[str, str]) -> bool:
-        """Go back to the first request, if an attempt is left and the wait before it fits into the time left."""
+        """Go back to the first request, if an attempt is left and the wait before it fits into the
+        time left."""
         if self._attempt >= self._tries:
             return False
         wait_s = self._retry.wait_s(self._attempt, headers)
@@ -450,7 +502,8 @@ class _Exchange:
 
 
 def new_request(method: str, url: str | httpx.URL, **parts: Unpack[RequestParts]) -> httpx.Request:
-    """Make a request of plain values; raises InvalidArgs or ExecutionFailed if they cannot be sent."""
+    """Make a request of plain values; raises InvalidArgs or ExecutionFailed if they cannot be
+    sent."""
     method = method.upper()
     if not _METHOD.fullmatch(method):
         raise InvalidArgs("The method of a request is a word such as GET.")
@@ -482,20 +535,25 @@ def new_request(method: str, url: str | httpx.URL, **parts: Unpack[RequestParts]
 def admitted(url: httpx.URL, rules: Rules) -> tuple[UrlOrigin, bool]:
     """Return the origin of a URL, and whether its address may be private; raises HostNotAllowed.
 
-    An address in the URL itself is checked here. Those of a name are checked when a connection is made.
+    An address in the URL itself is checked here. Those of a name are checked when a connection is
+    made.
     """
     origin = origin_of(url)
     if rules.require is not None:
         rules.require(str(url))
     if rules.hosts is not None:
         rules.hosts.require(origin)
-    allow_private = rules.allow_private or (rules.hosts is not None and rules.hosts.allow_private(origin))
+    allow_private = rules.allow_private or (
+        rules.hosts is not None and rules.hosts.allow_private(origin)
+    )
     if not allow_private and (address := literal_address(origin.host)) is not None:
         require_public(origin.host, [address], allow_private=False)
     return origin, allow_private
 
 
-def redirected(request: httpx.Request, status: int, headers: Mapping[str, str]) -> httpx.Request | None:
+def redirected(
+    request: httpx.Request, status: int, headers: Mapping[str, str]
+) -> httpx.Request | None:
     """Return the request that a redirect asks for, or None if the response is not a redirect."""
     location = headers.get("location", "")
     if status not in _REDIRECTS or not location:
@@ -506,13 +564,23 @@ def redirected(request: httpx.Request, status: int, headers: Mapping[str, str]) 
         raise ExecutionFailed("The response redirects to something that is not a URL.") from None
     here, there = origin_of(request.url), origin_of(target)
     is_same = here == there or here.upgrades_to(there)
-    turns_get = (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST")
+    turns_get = (status == 303 and request.method != "HEAD") or (
+        status in (301, 302) and request.method == "POST"
+    )
     body = b"" if turns_get else request.content
     if body and not is_same:
-        raise HostNotAllowed(f"'{here}' redirects to '{there}', which would hand the request's body to another host.")
+        raise HostNotAllowed(
+            f"'{here}' redirects to '{there}', which would hand the request's body to another host."
+        )
     dropped = {"host", *(() if body else _BODY_HEADERS)}
-    pairs = [(n, v) for n, v in request.headers.multi_items() if n not in dropped and (is_same or n in _SHARED_HEADERS)]
-    return httpx.Request("GET" if turns_get else request.method, target, headers=pairs, content=body or None)
+    pairs = [
+        (n, v)
+        for n, v in request.headers.multi_items()
+        if n not in dropped and (is_same or n in _SHARED_HEADERS)
+    ]
+    return httpx.Request(
+        "GET" if turns_get else request.method, target, headers=pairs, content=body or None
+    )
 
 
 def headers_of(response: httpx.Response) -> dict[str, str]:

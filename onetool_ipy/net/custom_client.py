@@ -1,8 +1,9 @@
-"""Sends with a pack author's own `httpx.Client`: its headers, auth, cookies and transport, under our limits.
+"""Sends with a pack author's own `httpx.Client`: its headers, auth, cookies and transport, under
+our limits.
 
-The client is sync and has its own connections, so the work is done in a worker thread that is abandoned past the limit.
-Redirects are followed here, one by one, if the client or the call wants them followed. A header that holds a secret is
-not sent to another host.
+The client is sync and has its own connections, so the work is done in a worker thread that is
+abandoned past the limit. Redirects are followed here, one by one, if the client or the call wants
+them followed. A header that holds a secret is not sent to another host.
 """
 
 from __future__ import annotations
@@ -51,22 +52,28 @@ def send(
     allowed_hosts: Sequence[str] | None = None,
     **options: Any,
 ) -> HttpResponse:
-    """Send and return the response, within the limits; of an error's body the first 64 KB. Raises a CallFailure.
+    """Send and return the response, within the limits; of an error's body the first 64 KB. Raises a
+    CallFailure.
 
-    With `allowed_hosts` the transport is that of our HTTP client, which reaches these hosts only, at pinned addresses;
-    without, the toolbox's own transport if it was opened with one, else the client's. `options` are those of
-    `httpx.Client.request`. Raises UsageProblem for what is not a sync client of httpx.
+    With `allowed_hosts` the transport is that of our HTTP client, which reaches these hosts only,
+    at pinned addresses; without, the toolbox's own transport if it was opened with one, else the
+    client's. `options` are those of `httpx.Client.request`. Raises UsageProblem for what is not a
+    sync client of httpx.
     """
     if not isinstance(client, httpx.Client):
         raise UsageProblem(
-            f"safe_request takes an httpx.Client, not a {type(client).__name__}.", hint="Make one: httpx.Client()"
+            f"safe_request takes an httpx.Client, not a {type(client).__name__}.",
+            hint="Make one: httpx.Client()",
         )
-    # Seconds for the whole request: those of the call, else the larger one of the client's and the default.
+    # Seconds for the whole request: those of the call, else the larger one of the client's and the
+    # default.
     if isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
         limit_s = float(timeout)
     else:
         chosen = httpx.Timeout(timeout) if timeout is not None else client.timeout
-        limit_s = max([http.timeout_s, *(part for part in chosen.as_dict().values() if part is not None)])
+        limit_s = max(
+            [http.timeout_s, *(part for part in chosen.as_dict().values() if part is not None)]
+        )
     if allowed_hosts is not None:
         rules = replace(Rules.of(http), hosts=Hosts(allowed_hosts))
         client = _with_transport(client, _GuardedTransport(http_client, rules))
@@ -81,12 +88,21 @@ def send(
             request = client.build_request(method, url, timeout=limit_s, **parts)
             place = request.url.netloc.decode("ascii", "replace") or place
             most = http.max_response_bytes if max_bytes is None else max_bytes
-            work = partial(_follow, client, request, options, mask=mask, max_bytes=most, until=until)
+            work = partial(
+                _follow, client, request, options, mask=mask, max_bytes=most, until=until
+            )
             response: HttpResponse = workers.run(work, limit_s + _GRACE_S)
             return response
         except CallFailure as exc:
             raise exc if exc.reason != "timeout" else timeout_error(place, limit_s) from None
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, RuntimeError) as exc:
+        except (
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            httpx.StreamError,
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as exc:
             raise translated(exc, place, limit_s, mask) from None
 
 
@@ -120,11 +136,18 @@ def _follow(
     auth = options.get("auth", httpx.USE_CLIENT_DEFAULT)
     follow_redirects = options.get("follow_redirects", client.follow_redirects)
     accepted = request.headers.get("accept-encoding", "").lower().split(",")
-    if {coding.partition(";")[0].strip() for coding in accepted} - {"gzip", "deflate", "identity", ""}:
+    if {coding.partition(";")[0].strip() for coding in accepted} - {
+        "gzip",
+        "deflate",
+        "identity",
+        "",
+    }:
         request.headers["accept-encoding"] = ACCEPTED
     for _ in range(client.max_redirects + 1):
         _require_time(until)
-        with closing(client.send(request, stream=True, auth=auth, follow_redirects=False)) as response:
+        with closing(
+            client.send(request, stream=True, auth=auth, follow_redirects=False)
+        ) as response:
             following = response.next_request if follow_redirects else None
             if following is None:
                 headers, chunks = headers_of(response), []
@@ -135,7 +158,8 @@ def _follow(
                     chunks = [decoder.feed(chunk) for chunk in _chunks(response, until)]
                     decoder.finish()
                 else:
-                    # Of an error the status counts: its body is read from the beginning, as far as possible.
+                    # Of an error the status counts: its body is read from the beginning, as far as
+                    # possible.
                     with suppress(ExecutionFailed, httpx.TransportError):
                         decoder = BodyDecoder({**headers, "content-length": ""}, _ERROR_BYTES)
                         for chunk in _chunks(response, until):
@@ -143,7 +167,10 @@ def _follow(
                             if decoder.is_full():
                                 break
                 return HttpResponse(
-                    status=response.status_code, headers=headers, body=b"".join(chunks), url=str(response.url)
+                    status=response.status_code,
+                    headers=headers,
+                    body=b"".join(chunks),
+                    url=str(response.url),
                 )
         left_s = max(until - time.monotonic(), 0.01)
         following.extensions = {**following.extensions, "timeout": httpx.Timeout(left_s).as_dict()}

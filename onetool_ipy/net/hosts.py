@@ -1,19 +1,21 @@
-"""Hosts and addresses that may be reached: the allow-list, which addresses are public, and connections to those alone.
+"""Hosts and addresses that may be reached: the allow-list, which addresses are public, and
+connections to those alone.
 
-A pattern is `name`, `*.domain` (its subdomains, not itself) or `[ipv6]`, each with an optional port; without one, every
-port is allowed. A literal address or `localhost` with its port is allowed even if it is private. A URL with
-credentials, or with a host in an odd spelling, is refused: programs read those differently, and the check and the
-connection must mean the same host. An IPv6 address may hold an IPv4 one that a gateway unwraps; then that one is
-checked.
+A pattern is `name`, `*.domain` (its subdomains, not itself) or `[ipv6]`, each with an optional
+port; without one, every port is allowed. A literal address or `localhost` with its port is allowed
+even if it is private. A URL with credentials, or with a host in an odd spelling, is refused:
+programs read those differently, and the check and the connection must mean the same host. An IPv6
+address may hold an IPv4 one that a gateway unwraps; then that one is checked.
 
-A connection is pinned to a checked address: a name is looked up once for each connection, every address is checked, and
-one of those is dialled, so a name that changes its address between check and connection gains nothing. Host header, SNI
-and certificate stay on the name. HTTP/1.1, no proxy, nothing from the environment. The pools of connections are
-httpcore's own, and the transports over them httpx's.
+A connection is pinned to a checked address: a name is looked up once for each connection, every
+address is checked, and one of those is dialled, so a name that changes its address between check
+and connection gains nothing. Host header, SNI and certificate stay on the name. HTTP/1.1, no proxy,
+nothing from the environment. The pools of connections are httpcore's own, and the transports over
+them httpx's.
 
-httpcore's timeouts hold for a single read or write, so a server that drips bytes outlives them. An async caller is
-cancelled at its deadline. A sync caller sends inside `deadline(...)`: each wait of its thread gets the time that is
-left.
+httpcore's timeouts hold for a single read or write, so a server that drips bytes outlives them. An
+async caller is cancelled at its deadline. A sync caller sends inside `deadline(...)`: each wait of
+its thread gets the time that is left.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ _UNICAST = ipaddress.IPv6Network("2000::/3")
 _PROTOCOLS = ipaddress.IPv4Network("192.0.0.0/24")
 _ISATAP = (0x00005EFE, 0x02005EFE)
 _LAST_LABEL = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
-_PATTERN = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|(?:\*\.)?[^\s/:@\[\]*?#\\]+)(?::(?P<port>\d{1,5}))?", re.IGNORECASE)
+_PATTERN = re.compile(
+    r"(?P<host>\[[0-9a-f:.]+\]|(?:\*\.)?[^\s/:@\[\]*?#\\]+)(?::(?P<port>\d{1,5}))?", re.IGNORECASE
+)
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.(?!-)[a-z0-9_-]{1,63})*")
 PORTS = {"http": 80, "https": 443}
 
@@ -77,7 +81,8 @@ class _Limits:
     def take(self, data: bytes) -> bytes:
         """Count what was read; raises TooLarge, or httpcore's ReadTimeout if it came too late.
 
-        A server that always has something to send never lets a read wait, so the clock is looked at here.
+        A server that always has something to send never lets a read wait, so the clock is looked at
+        here.
         """
         self.room -= len(data)
         if self.room < 0:
@@ -122,8 +127,12 @@ class Hosts:
         self._within: set[tuple[str, int | None]] = set()
         for pattern in self.patterns:
             host, port = _parse(pattern)
-            (self._within if host.startswith("*.") else self._exact).add((host.removeprefix("*."), port))
-        self._private = {(host, port) for host, port in self._exact if port is not None and is_private(host)}
+            (self._within if host.startswith("*.") else self._exact).add(
+                (host.removeprefix("*."), port)
+            )
+        self._private = {
+            (host, port) for host, port in self._exact if port is not None and is_private(host)
+        }
 
     def allow(self, origin: UrlOrigin) -> bool:
         """Whether an origin is on the list."""
@@ -132,7 +141,9 @@ class Hosts:
         # No pattern is the end of an address: one that begins with `*.` and a number is refused.
         labels = origin.host.split(".")
         parents = [".".join(labels[start:]) for start in range(1, len(labels))]
-        return any((parent, port) in self._within for parent in parents for port in (None, origin.port))
+        return any(
+            (parent, port) in self._within for parent in parents for port in (None, origin.port)
+        )
 
     def allow_private(self, origin: UrlOrigin) -> bool:
         """Whether the list names a private address, or `localhost`, with exactly this port."""
@@ -153,7 +164,8 @@ class Hosts:
 
 
 def literal_address(host: str) -> str | None:
-    """Return the address in its canonical spelling if the host is a literal address, or None for a name."""
+    """Return the address in its canonical spelling if the host is a literal address, or None for a
+    name."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -161,7 +173,8 @@ def literal_address(host: str) -> str | None:
 
 
 def is_odd_address(host: str) -> bool:
-    """Whether a host is an address in a spelling that only some programs read: `127.1`, `2130706433`, `0x7f.1`."""
+    """Whether a host is an address in a spelling that only some programs read: `127.1`,
+    `2130706433`, `0x7f.1`."""
     return literal_address(host) is None and _LAST_LABEL.fullmatch(host) is not None
 
 
@@ -180,28 +193,39 @@ def is_public(address: str) -> bool:
 
 
 def is_private(host: str) -> bool:
-    """Whether a host is `localhost` or a literal address that is not public. Names are not looked up."""
+    """Whether a host is `localhost` or a literal address that is not public. Names are not looked
+    up."""
     address = literal_address(host)
     return host == "localhost" if address is None else not is_public(address)
 
 
 def is_this_machine(address: str) -> bool:
-    """Whether a connection to an address ends on this machine, also by an IPv4 address inside an IPv6 one."""
+    """Whether a connection to an address ends on this machine, also by an IPv4 address inside an
+    IPv6 one."""
     parsed = ipaddress.ip_address(address)
-    if isinstance(parsed, ipaddress.IPv6Address) and any(parsed in network for network in (*_MAPPED, _NAT64)):
+    if isinstance(parsed, ipaddress.IPv6Address) and any(
+        parsed in network for network in (*_MAPPED, _NAT64)
+    ):
         parsed = _v4(int(parsed))
     return parsed.is_loopback or parsed.is_unspecified
 
 
 def look_up(host: str, port: int) -> list[str]:
     """The addresses of a name, by the system's resolver."""
-    return [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    return [
+        str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    ]
 
 
 def require_public(host: str, addresses: Iterable[str], *, allow_private: bool) -> list[str]:
-    """Return the addresses, each once; raises HostNotAllowed if any of them may not be connected to."""
+    """Return the addresses, each once; raises HostNotAllowed if any of them may not be connected
+    to."""
     unique = list(dict.fromkeys(addresses))
-    private = next((address for address in unique if not is_public(address)), None) if not allow_private else None
+    private = (
+        next((address for address in unique if not is_public(address)), None)
+        if not allow_private
+        else None
+    )
     if private is None:
         return unique
     subject = f"The host '{host}' is at '{private}', which" if host != private else f"'{private}'"
@@ -214,13 +238,17 @@ def require_public(host: str, addresses: Iterable[str], *, allow_private: bool) 
 
 
 def origin_of(url: httpx.URL) -> UrlOrigin:
-    """Return the origin of a URL; raises if it is not an http(s) URL with a plainly spelled host."""
+    """Return the origin of a URL; raises if it is not an http(s) URL with a plainly spelled
+    host."""
     if url.scheme not in PORTS:
         raise ExecutionFailed(
-            f"'{url.scheme or 'no scheme'}' cannot be fetched.", hint="A URL starts with http:// or https://."
+            f"'{url.scheme or 'no scheme'}' cannot be fetched.",
+            hint="A URL starts with http:// or https://.",
         )
     if url.userinfo:
-        raise HostNotAllowed("A URL may not hold a user name or password.", hint="Send them as a header.")
+        raise HostNotAllowed(
+            "A URL may not hold a user name or password.", hint="Send them as a header."
+        )
     host = url.raw_host.decode("ascii", "replace").lower()
     if not host:
         raise ExecutionFailed("The URL names no host.")
@@ -247,7 +275,8 @@ def _parse(pattern: object) -> tuple[str, int | None]:
     match = _PATTERN.fullmatch(pattern) if isinstance(pattern, str) else None
     if match is None or int(match["port"] or 1) not in range(1, 65536):
         raise InvalidConfig(
-            f"{pattern!r} is not a host.", hint="Write api.example.com, *.example.org:8443 or [::1]:8443."
+            f"{pattern!r} is not a host.",
+            hint="Write api.example.com, *.example.org:8443 or [::1]:8443.",
         )
     host = match["host"].lower().removesuffix(".")
     if host.startswith("["):
@@ -260,7 +289,9 @@ def _parse(pattern: object) -> tuple[str, int | None]:
         except httpx.InvalidURL:
             host = ""
     if not host or is_odd_address(host.removeprefix("*.")):
-        raise InvalidConfig(f"{pattern!r} is not a host.", hint="Write an address in its usual form.")
+        raise InvalidConfig(
+            f"{pattern!r} is not a host.", hint="Write an address in its usual form."
+        )
     return host, int(match["port"]) if match["port"] else None
 
 
@@ -274,9 +305,11 @@ def _v4(number: int) -> ipaddress.IPv4Address:
 
 @contextmanager
 def limited(until: float, max_bytes: int) -> Iterator[None]:
-    """Let the requests of this thread or task end at a moment of `time.monotonic()`, and bound what they read.
+    """Let the requests of this thread or task end at a moment of `time.monotonic()`, and bound what
+    they read.
 
-    Headers and the frames of chunks are on the wire too, so there is room for several times `max_bytes`.
+    Headers and the frames of chunks are on the wire too, so there is room for several times
+    `max_bytes`.
     """
     token = _limits.set(_Limits(until, _FRAMES * max_bytes + _HEADERS))
     try:
@@ -296,7 +329,8 @@ class PinnedTransport(httpx.HTTPTransport):
         tls: ssl.SSLContext | None = None,
         network: httpcore.NetworkBackend | None = None,
     ) -> None:
-        # httpx has no argument for the network backend. Its own __init__ makes the pool and nothing else.
+        # httpx has no argument for the network backend. Its own __init__ makes the pool and nothing
+        # else.
         self._pool = httpcore.ConnectionPool(
             ssl_context=tls,
             max_connections=MAX_CONNECTIONS,
@@ -323,14 +357,18 @@ class AsyncPinnedTransport(httpx.AsyncHTTPTransport):
             max_connections=MAX_CONNECTIONS,
             max_keepalive_connections=MAX_CONNECTIONS,
             keepalive_expiry=IDLE_S,
-            network_backend=_AsyncBackend(look_up, allow_private, network or httpcore.AnyIOBackend()),
+            network_backend=_AsyncBackend(
+                look_up, allow_private, network or httpcore.AnyIOBackend()
+            ),
         )
 
 
 class _Backend(httpcore.NetworkBackend):
     """Looks a host up, checks every address, and dials them one after another."""
 
-    def __init__(self, look_up: LookUp, allow_private: bool, network: httpcore.NetworkBackend) -> None:
+    def __init__(
+        self, look_up: LookUp, allow_private: bool, network: httpcore.NetworkBackend
+    ) -> None:
         self._look_up = look_up
         self._allow_private = allow_private
         self._network = network
@@ -358,9 +396,12 @@ class _Backend(httpcore.NetworkBackend):
 
 
 class _AsyncBackend(httpcore.AsyncNetworkBackend):
-    """The same for async callers. Nobody waits in its streams longer than the caller, who is cancelled."""
+    """The same for async callers. Nobody waits in its streams longer than the caller, who is
+    cancelled."""
 
-    def __init__(self, look_up: AsyncLookUp, allow_private: bool, network: httpcore.AsyncNetworkBackend) -> None:
+    def __init__(
+        self, look_up: AsyncLookUp, allow_private: bool, network: httpcore.AsyncNetworkBackend
+    ) -> None:
         self._look_up = look_up
         self._allow_private = allow_private
         self._network = network
@@ -381,7 +422,9 @@ class _AsyncBackend(httpcore.AsyncNetworkBackend):
         for tried, address in enumerate(addresses):
             share_s = _left_s(until) / (len(addresses) - tried)
             try:
-                return _CountedStream(await self._network.connect_tcp(address, port, timeout=share_s))
+                return _CountedStream(
+                    await self._network.connect_tcp(address, port, timeout=share_s)
+                )
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as exc:
                 failure = exc
         raise failure
@@ -394,25 +437,35 @@ class _TimedStream(httpcore.NetworkStream):
         self._stream = stream
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        # An abandoned thread learns of it when it next runs Python code, and so does a main thread that was
-        # interrupted just before it began to wait. Hence a thread waits a little at a time.
+        # An abandoned thread learns of it when it next runs Python code, and so does a main thread
+        # that was interrupted just before it began to wait. Hence a thread waits a little at a
+        # time.
         until = time.monotonic() + _wait_s(timeout)
         while True:
             left_s = _left_s(until)
             try:
-                return (_limits.get() or _NO_LIMITS).take(self._stream.read(max_bytes, min(left_s, SIGNAL_CHECK_S)))
+                return (_limits.get() or _NO_LIMITS).take(
+                    self._stream.read(max_bytes, min(left_s, SIGNAL_CHECK_S))
+                )
             except httpcore.ReadTimeout:
                 require_wanted()
-                if left_s <= SIGNAL_CHECK_S or time.monotonic() >= (_limits.get() or _NO_LIMITS).until:
+                if (
+                    left_s <= SIGNAL_CHECK_S
+                    or time.monotonic() >= (_limits.get() or _NO_LIMITS).until
+                ):
                     raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        # httpcore gives the whole timeout to each part that the system takes, so large buffers are cut up here.
+        # httpcore gives the whole timeout to each part that the system takes, so large buffers are
+        # cut up here.
         for start in range(0, len(buffer), _WRITE_BYTES):
             self._stream.write(buffer[start : start + _WRITE_BYTES], _wait_s(timeout))
 
     def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
     ) -> httpcore.NetworkStream:
         return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, _wait_s(timeout)))
 
@@ -420,7 +473,8 @@ class _TimedStream(httpcore.NetworkStream):
         self._stream.close()
 
     def get_extra_info(self, info: str) -> object:
-        """What httpcore asks of a stream: its TLS connection, and whether the server has closed it."""
+        """What httpcore asks of a stream: its TLS connection, and whether the server has closed
+        it."""
         return self._stream.get_extra_info(info)
 
 
@@ -440,7 +494,10 @@ class _CountedStream(httpcore.AsyncNetworkStream):
         await self._stream.aclose()
 
     async def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
     ) -> httpcore.AsyncNetworkStream:
         return _CountedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 
@@ -451,7 +508,10 @@ class _CountedStream(httpcore.AsyncNetworkStream):
 
 def _wait_s(timeout: float | None) -> float:
     """How long a thread may wait: for httpcore's timeout, and not beyond its deadline."""
-    until = min((_limits.get() or _NO_LIMITS).until, time.monotonic() + (_CONNECT_S if timeout is None else timeout))
+    until = min(
+        (_limits.get() or _NO_LIMITS).until,
+        time.monotonic() + (_CONNECT_S if timeout is None else timeout),
+    )
     return _left_s(until)
 
 

@@ -1,12 +1,12 @@
 """What comes back of a request: a response, whole or as a stream, or a failure in our words.
 
-`HttpResponse` is whole; the body of a stream arrives through `LimitedBody`. `BodyDecoder` counts a body while it
-decompresses it, so that no more than the limit is ever in memory: 400 KB of gzip may hold 800 MB. We ask for gzip and
-deflate, and read only those.
+`HttpResponse` is whole; the body of a stream arrives through `LimitedBody`. `BodyDecoder` counts a
+body while it decompresses it, so that no more than the limit is ever in memory: 400 KB of gzip may
+hold 800 MB. We ask for gzip and deflate, and read only those.
 
-`translated` makes a failure of `base.errors` of an exception of httpx or the system, with secrets masked. A
-`ConnectionFailed` is transient. A translated error is raised without its cause: the cause holds the request with its
-URL and headers.
+`translated` makes a failure of `base.errors` of an exception of httpx or the system, with secrets
+masked. A `ConnectionFailed` is transient. A translated error is raised without its cause: the cause
+holds the request with its URL and headers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import logging
-import os
 import re
 import socket
 import ssl
@@ -27,7 +26,16 @@ from typing import Any
 import httpx
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, InvalidOutput, TooLarge, chain, words_of
+from onetool_ipy.base.errors import (
+    CallFailure,
+    CallTimeout,
+    ExecutionFailed,
+    InvalidOutput,
+    TooLarge,
+    chain,
+    words_of,
+)
+from onetool_ipy.base.processes import system_words
 from onetool_ipy.core import current
 
 Mask = Callable[[str], str]
@@ -41,7 +49,8 @@ _MEMBER = b"\x1f\x8b\x08"
 """What each member of gzip begins with."""
 _WBITS = {"": None, "identity": None, "gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
 _NOT_OF_A_BODY = frozenset(("idna", "punycode", "undefined"))
-"""Codecs of Python that are not for text bodies: they take minutes for a few megabytes, or always fail."""
+"""Codecs of Python that are not for text bodies: they take minutes for a few megabytes, or always
+fail."""
 _MAX_WORDS = 300
 _TIMEOUTS = (httpx.TimeoutException, TimeoutError)
 _REFUSED = (httpx.ConnectError, socket.gaierror)
@@ -75,7 +84,8 @@ class HttpResponse:
 
     @property
     def text(self) -> str:
-        """The body as text, in the charset it names, else UTF-8; bytes that cannot be decoded become U+FFFD."""
+        """The body as text, in the charset it names, else UTF-8; bytes that cannot be decoded
+        become U+FFFD."""
         return self.body.decode(charset_of(self.headers), "replace").removeprefix("\ufeff")
 
     def json(self) -> Any:
@@ -114,9 +124,11 @@ def charset_of(headers: Mapping[str, str]) -> str:
 
 
 class BodyDecoder:
-    """Decompresses a body as it arrives, gzip also of several members; raises TooLarge past `limit` bytes.
+    """Decompresses a body as it arrives, gzip also of several members; raises TooLarge past `limit`
+    bytes.
 
-    What is behind the compressed data and is not another member (zeros, a line end) is not part of the body.
+    What is behind the compressed data and is not another member (zeros, a line end) is not part of
+    the body.
     """
 
     __slots__ = ("_head", "_is_over", "_limit", "_total", "_wbits", "_zlib")
@@ -124,7 +136,9 @@ class BodyDecoder:
     def __init__(self, headers: Mapping[str, str], limit: int) -> None:
         coding = headers.get("content-encoding", "").strip().lower()
         if coding not in _WBITS:
-            raise ExecutionFailed(f"The response is packed as '{coding[:40]}', which was not asked for.")
+            raise ExecutionFailed(
+                f"The response is packed as '{coding[:40]}', which was not asked for."
+            )
         self._limit = limit
         self._total = 0
         self._wbits = _WBITS[coding]
@@ -198,13 +212,17 @@ class BodyDecoder:
 
 
 class LimitedBody(httpx.AsyncByteStream):
-    """The body of an open response, decompressed and counted. What breaks it is one of our failures.
+    """The body of an open response, decompressed and counted. What breaks it is one of our
+    failures.
 
     `failure_of` translates a foreign exception.
     """
 
     def __init__(
-        self, body: httpx.AsyncByteStream, decoder: BodyDecoder, failure_of: Callable[[Exception], CallFailure]
+        self,
+        body: httpx.AsyncByteStream,
+        decoder: BodyDecoder,
+        failure_of: Callable[[Exception], CallFailure],
     ) -> None:
         self._body = body
         self._decoder = decoder
@@ -220,7 +238,8 @@ class LimitedBody(httpx.AsyncByteStream):
             raise
         except Exception as exc:  # noqa: BLE001 - httpx's, or of a transport of the user's own
             failure = self._failure_of(exc)
-        # The failure is raised outside of the handler: the foreign exception holds the request with its headers.
+        # The failure is raised outside of the handler: the foreign exception holds the request with
+        # its headers.
         raise failure
 
     async def aclose(self) -> None:
@@ -239,12 +258,13 @@ def translated(exc: BaseException, place: object, limit_s: float, mask: Mask) ->
     """Translate a foreign exception into one of ours."""
     if isinstance(exc, CallFailure):
         return masked(exc, mask)
-    # The reason is in the system's words if it has some. asyncio writes words of its own there, so the system is asked
-    # where there is a number.
-    system = next((link for link in chain(exc) if isinstance(link, OSError) and link.strerror), None)
+    # The reason is in the system's words if it has some. asyncio writes words of its own there, so
+    # the system is asked where there is a number.
+    system = next(
+        (link for link in chain(exc) if isinstance(link, OSError) and link.strerror), None
+    )
     if system is not None:
-        number = system.errno or 0
-        words = mask(os.strerror(number) if number > 0 else str(system.strerror))
+        words = mask(system_words(system))
     else:
         words = values.cut(mask(_without_query(words_of(exc))), _MAX_WORDS)
     if isinstance(exc, _TIMEOUTS):
@@ -268,7 +288,8 @@ def masked(exc: CallFailure, mask: Mask) -> CallFailure:
 
 @contextmanager
 def masking(mask: Mask) -> Iterator[None]:
-    """Mask the secrets in a failure of the block, and drop its cause: that holds the request with its headers."""
+    """Mask the secrets in a failure of the block, and drop its cause: that holds the request with
+    its headers."""
     try:
         yield
     except CallFailure as exc:
@@ -287,7 +308,8 @@ def _mask_record(record: logging.LogRecord) -> bool:
     mask = box.mask if box is not None else str
     if isinstance(record.args, tuple):
         record.args = tuple(
-            arg if isinstance(arg, (int, float)) else mask(_without_query(str(arg))) for arg in record.args
+            arg if isinstance(arg, (int, float)) else mask(_without_query(str(arg)))
+            for arg in record.args
         )
     return True
 

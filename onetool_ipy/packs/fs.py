@@ -1,8 +1,8 @@
 """Built-in pack `fs`: list a directory, read a text file; confined to the configured roots.
 
-The file that was actually opened is checked, after following links, so that no spelling and no race leads outside.
-FIFOs, devices, files under /proc, the secrets file of any project (by any name or link) and files in a state directory
-are never read.
+The file that was actually opened is checked, after following links, so that no spelling and no race
+leads outside. FIFOs, devices, files under /proc, the secrets file of any project (by any name or
+link) and files in a state directory are never read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import ExecutionFailed, TooLarge
+from onetool_ipy.base.files import is_inside, open_plain, place_of, scanned, windows_fault
+from onetool_ipy.base.processes import IS_WINDOWS
 from onetool_ipy.core.current import is_from_outside
 from onetool_ipy.core.decorate import mark
 
@@ -25,6 +27,7 @@ _MAX_ENTRIES = 100_000
 _CHUNK = 1024 * 1024
 _MAX_FROM_OUTSIDE = 10 * 1024 * 1024
 """What one call reads at most for a model, a REST client or an MCP client."""
+_SEPARATORS = os.sep + (os.altsep or "")
 _FOLDER = ".onetool"
 _SECRETS = "secrets.yaml"
 
@@ -39,8 +42,9 @@ class OutsideRoots(ExecutionFailed):
 class Private(NamedTuple):
     """Files that no fs tool reads, wherever the roots are.
 
-    `secrets_files` are the known ones; those of other projects are recognized by their path. `state` are the state
-    directories of this user, with the tokens and a folder for each project, and the one of this project.
+    `secrets_files` are the known ones; those of other projects are recognized by their path.
+    `state` are the state directories of this user, with the tokens and a folder for each project,
+    and the one of this project.
     """
 
     secrets_files: tuple[Path, ...] = ()
@@ -50,7 +54,8 @@ class Private(NamedTuple):
 def packs(
     roots: Sequence[Path], private: Private, working: Callable[[], str] = os.getcwd
 ) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
-    """Return the pack, confined to `roots`; relative paths start at the folder that `working` returns."""
+    """Return the pack, confined to `roots`; relative paths start at the folder that `working`
+    returns."""
     confined = Confined(roots, private, working)
 
     @mark(read_only=True, cache_key=confined.listing_stamp)
@@ -63,14 +68,17 @@ def packs(
             maxDepth: How many levels down a recursive listing goes; 1 is the direct children.
 
         Returns:
-            Rows {path, type, size}, sorted by path; type is file, directory, symlink or other, size in bytes for files.
+            Rows {path, type, size}, sorted by path; type is file, directory, symlink or other, size
+            in bytes for files.
 
         Example:
             %tool fs.list_dir path=.
         """
         if maxDepth < 1:
             raise ExecutionFailed(f"maxDepth must be at least 1, got {maxDepth}.")
-        return confined.entries(os.fspath(path), maxDepth if recursive else 1)  # from Python it may be a Path
+        return confined.entries(
+            os.fspath(path), maxDepth if recursive else 1
+        )  # from Python it may be a Path
 
     @mark(read_only=True, cache_key=confined.stamp)
     def read_file(path: str, maxBytes: int = 204800) -> str:  # noqa: N803 - 004
@@ -78,7 +86,8 @@ def packs(
 
         Args:
             path: The file, absolute or relative to the working directory.
-            maxBytes: A larger file is an error. Models, REST and MCP clients read at most 10 MB a call.
+            maxBytes: A larger file is an error. Models, REST and MCP clients read at most 10 MB a
+                call.
 
         Returns:
             The text.
@@ -88,7 +97,9 @@ def packs(
         """
         if maxBytes < 0:
             raise ExecutionFailed(f"maxBytes must not be negative, got {maxBytes}.")
-        return confined.read(os.fspath(path), maxBytes, _MAX_FROM_OUTSIDE if is_from_outside() else None)
+        return confined.read(
+            os.fspath(path), maxBytes, _MAX_FROM_OUTSIDE if is_from_outside() else None
+        )
 
     return [("fs", [list_dir, read_file])]
 
@@ -96,13 +107,16 @@ def packs(
 class Confined:
     """The files and folders inside the roots."""
 
-    def __init__(self, roots: Sequence[Path], private: Private, working: Callable[[], str] = os.getcwd) -> None:
+    def __init__(
+        self, roots: Sequence[Path], private: Private, working: Callable[[], str] = os.getcwd
+    ) -> None:
         self._roots = tuple(roots)
         self._private = private
         self._working = working
 
     def stamp(self, path: str, **_: Any) -> tuple[str, int, int] | None:
-        """Return the cache key of a path: real path, time of change, size; None if it cannot be cached."""
+        """Return the cache key of a path: real path, time of change, size; None if it cannot be
+        cached."""
         try:
             real = self._real(path)
             status = os.stat(real)
@@ -110,26 +124,36 @@ class Confined:
             return None
         return (real, status.st_mtime_ns, status.st_size)
 
-    def listing_stamp(self, path: str, recursive: bool = False, **_: Any) -> tuple[str, int, int] | None:
-        """Return `stamp`, or None for a recursive listing, since a directory's time ignores changes further down."""
+    def listing_stamp(
+        self, path: str, recursive: bool = False, **_: Any
+    ) -> tuple[str, int, int] | None:
+        """Return `stamp`, or None for a recursive listing, since a directory's time ignores changes
+        further down."""
         return None if recursive else self.stamp(path)
 
     def entries(self, path: str, depth: int) -> list[dict[str, Any]]:
         """List a directory, down to `depth` levels, sorted; links are listed, not followed."""
         rows = list(islice(self._walk(path, depth), _MAX_ENTRIES + 1))
         if len(rows) > _MAX_ENTRIES:
-            raise TooLarge(f"'{path}' holds more than {_MAX_ENTRIES:,} entries.", hint="List a smaller part of it.")
+            raise TooLarge(
+                f"'{path}' holds more than {_MAX_ENTRIES:,} entries.",
+                hint="List a smaller part of it.",
+            )
         return sorted(rows, key=lambda row: row["path"])
 
     def read(self, path: str, limit: int, most: int | None = None) -> str:
-        """Read a regular file of at most `limit` bytes, and of at most `most` whatever the limit."""
+        """Read a regular file of at most `limit` bytes, and of at most `most` whatever the
+        limit."""
         allowed = limit if most is None else min(limit, most)
-        with self._opened(self._real(path), path, os.O_RDONLY) as fd:
+        with self._opened(self._real(path), path) as fd:
             size = os.fstat(fd).st_size
             data = b"" if size > allowed else _read_up_to(fd, allowed + 1)
         size = max(size, len(data))
         if size > limit:
-            raise TooLarge(f"'{path}' has {size} bytes, more than maxBytes {limit}.", hint="Raise maxBytes to read it.")
+            raise TooLarge(
+                f"'{path}' has {size} bytes, more than maxBytes {limit}.",
+                hint="Raise maxBytes to read it.",
+            )
         if size > allowed:
             raise TooLarge(
                 f"'{path}' has {size} bytes, more than the {allowed} that such a call reads.",
@@ -148,19 +172,26 @@ class Confined:
         try:
             os.fsencode(path)
         except UnicodeEncodeError as exc:
-            raise ExecutionFailed(f"{values.safe_repr(path, 80)} holds a character that no path can.") from exc
+            raise ExecutionFailed(
+                f"{values.safe_repr(path, 80)} holds a character that no path can."
+            ) from exc
         expanded = os.path.expanduser(path)
+        drives = [os.path.splitdrive(root)[0] for root in self._roots]
+        if IS_WINDOWS and (fault := windows_fault(expanded, drives)):
+            raise OutsideRoots(f"'{path}' {fault}, so it is not opened.")
         if os.path.isabs(expanded):
             return os.path.realpath(expanded)
         return os.path.realpath(os.path.join(self._working(), expanded))
 
     def _walk(self, path: str, depth: int) -> Iterator[dict[str, Any]]:
         top = self._real(path)
-        todo = [(top, "" if path in (".", "./") else path.rstrip("/") or "/", depth)]
+        drive, rest = os.path.splitdrive(path)
+        label = drive + (rest.rstrip(_SEPARATORS) or os.sep)
+        todo = [(top, "" if label == "." else label, depth)]
         while todo:
             place, label, left = todo.pop()
             try:
-                with self._opened(place, label or path, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as scan:
+                with self._listed(place, label or path) as scan:
                     entries = [(entry.name, *_kind(entry)) for entry in scan]
             except ExecutionFailed:
                 if place == top:
@@ -173,35 +204,45 @@ class Confined:
                     todo.append((os.path.join(place, name), row, left - 1))
 
     @contextmanager
-    def _opened(self, real: str, path: str, flags: int) -> Iterator[int]:
-        """Open a path without links, and check that the open file lies inside a root and may be read."""
+    def _listed(self, real: str, path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+        """Open a folder without links, and check that it lies inside a root and may be listed."""
+
+        def check(lies: str, status: os.stat_result) -> None:
+            self._require_inside(lies, path)
+            _require_folder(status, path)
+            self._refuse_state(status, lies, path)
+
         self._require_inside(real, path)
         try:
-            _require_kind(os.lstat(real), flags, path)
-            fd = os.open(real, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+            _require_folder(os.lstat(real), path)
+            with scanned(real, check) as entries:
+                yield entries
+        except OSError as exc:
+            raise ExecutionFailed(f"Cannot open '{path}': {exc.strerror}.") from exc
+
+    @contextmanager
+    def _opened(self, real: str, path: str) -> Iterator[int]:
+        """Open a file without links, and check that the open file lies inside a root and may be
+        read."""
+        self._require_inside(real, path)
+        try:
+            _require_file(os.lstat(real), path)
+            fd = open_plain(real)
         except OSError as exc:
             raise ExecutionFailed(f"Cannot open '{path}': {exc.strerror}.") from exc
         try:
-            try:
-                # The system says where the open file lies.
-                lies = os.readlink(f"/proc/self/fd/{fd}")
-            except OSError:
-                lies = os.path.realpath(real)
+            status, lies = os.fstat(fd), place_of(fd, real)
             self._require_inside(lies, path)
-            status = os.fstat(fd)
-            _require_kind(status, flags, path)
+            _require_file(status, path)
             self._refuse_state(status, lies, path)
-            if not flags & os.O_DIRECTORY:
-                self._refuse_secrets(status, lies, path)
+            self._refuse_secrets(status, lies, path)
             yield fd
         finally:
             os.close(fd)
 
     def _require_inside(self, real: str, path: str) -> None:
-        for root in self._roots:
-            home = os.path.realpath(root)
-            if real == home or real.startswith(home.rstrip("/") + "/"):
-                return
+        if any(is_inside(real, os.path.realpath(root)) for root in self._roots):
+            return
         roots = ", ".join(f"'{root}'" for root in self._roots) or "none"
         named = real if path.startswith("~") else path
         raise OutsideRoots(
@@ -210,7 +251,8 @@ class Confined:
         )
 
     def _refuse_secrets(self, status: os.stat_result, lies: str, path: str) -> None:
-        """Refuse the secrets file of any project, by its path and by its inode, since a hard link is the same file.
+        """Refuse the secrets file of any project, by its path and by its inode, since a hard link
+        is the same file.
 
         An editor's copies beside it (`secrets.yaml~`, `.secrets.yaml.swp`) are refused too.
         """
@@ -220,7 +262,8 @@ class Confined:
             raise OutsideRoots(f"'{path}' holds secrets and is never read.")
 
     def _secrets_files(self, lies: str) -> Iterator[str | Path]:
-        """Yield the secrets files to compare with: the known ones, and of every project above the file or a root."""
+        """Yield the secrets files to compare with: the known ones, and of every project above the
+        file or a root."""
         yield from self._private.secrets_files
         folders: set[str] = set()
         for start in (lies, *(os.path.realpath(root) for root in self._roots)):
@@ -231,25 +274,32 @@ class Confined:
                 folder = os.path.dirname(folder)
 
     def _refuse_state(self, status: os.stat_result, lies: str, path: str) -> None:
-        """Refuse everything in a state directory: tokens, approvals, the arguments and results of calls."""
+        """Refuse everything in a state directory: tokens, approvals, the arguments and results of
+        calls."""
         folders = self._private.state
         # Names are compared by case folding, as some file systems do.
-        is_inside = any(
-            f"{_folded(lies)}/".startswith(_folded(os.path.realpath(folder)).rstrip("/") + "/") for folder in folders
+        is_state = any(
+            is_inside(_folded(lies), _folded(os.path.realpath(folder))) for folder in folders
         )
-        # A hard link elsewhere is the same file under another path. Few files have one, so this walk is rare.
-        if not is_inside and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        # A hard link elsewhere is the same file under another path. Few files have one, so this
+        # walk is rare.
+        if not is_state and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             files = (file for folder in folders for file in Path(folder).rglob("*"))
-            is_inside = any(_is_same(status, file) for file in files)
-        if is_inside:
+            is_state = any(_is_same(status, file) for file in files)
+        if is_state:
             raise OutsideRoots(
                 f"'{path}' is in a state directory of onetool-ipy, which fs never reads.",
-                hint="Keep other files elsewhere, or point $ONETOOL_STATE or state_dir at a folder of its own.",
+                hint=(
+                    "Keep other files elsewhere, or point $ONETOOL_STATE or state_dir at a folder"
+                    " of its own."
+                ),
             )
 
 
 def _folded(path: str) -> str:
-    return path if path.isascii() and path.islower() else unicodedata.normalize("NFC", path).casefold()
+    return (
+        path if path.isascii() and path.islower() else unicodedata.normalize("NFC", path).casefold()
+    )
 
 
 def _is_same(status: os.stat_result, file: str | Path) -> bool:
@@ -259,20 +309,23 @@ def _is_same(status: os.stat_result, file: str | Path) -> bool:
         return False
 
 
-def _require_kind(status: os.stat_result, flags: int, path: str) -> None:
-    """Require a directory for a listing, else a regular file; opening anything else could block or have effects."""
-    if flags & os.O_DIRECTORY:
-        if not stat.S_ISDIR(status.st_mode):
-            raise ExecutionFailed(f"'{path}' is not a directory.", hint="Read a file with fs.read_file.")
-    elif stat.S_ISDIR(status.st_mode):
+def _require_folder(status: os.stat_result, path: str) -> None:
+    if not stat.S_ISDIR(status.st_mode):
+        raise ExecutionFailed(
+            f"'{path}' is not a directory.", hint="Read a file with fs.read_file."
+        )
+
+
+def _require_file(status: os.stat_result, path: str) -> None:
+    """Require a regular file; opening anything else could block or have effects."""
+    if stat.S_ISDIR(status.st_mode):
         raise ExecutionFailed(f"'{path}' is a directory.", hint="List it with fs.list_dir.")
-    else:
-        # What is under /proc shows processes and their environment.
-        kernel = -1
-        with suppress(OSError):
-            kernel = os.stat("/proc/self").st_dev
-        if not stat.S_ISREG(status.st_mode) or status.st_dev == kernel:
-            raise ExecutionFailed(f"'{path}' is not a regular file.")
+    # What is under /proc shows processes and their environment.
+    kernel = None
+    with suppress(OSError):
+        kernel = os.stat("/proc/self").st_dev
+    if not stat.S_ISREG(status.st_mode) or status.st_dev == kernel:
+        raise ExecutionFailed(f"'{path}' is not a regular file.")
 
 
 def _read_up_to(fd: int, limit: int) -> bytes:

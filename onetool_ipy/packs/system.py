@@ -12,8 +12,11 @@ from onetool_ipy.core.decorate import mark
 Clock = Callable[[], datetime.datetime]
 
 
-def packs(clock: Clock, working: Callable[[], str] = os.getcwd) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
-    """Return the packs; `clock` returns the time as an aware UTC datetime, `working` the working folder."""
+def packs(
+    clock: Clock, working: Callable[[], str] = os.getcwd
+) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
+    """Return the packs; `clock` returns the time as an aware UTC datetime, `working` the working
+    folder."""
 
     @mark(read_only=True, tags=("time",))
     def now() -> dict[str, Any]:
@@ -28,7 +31,10 @@ def packs(clock: Clock, working: Callable[[], str] = os.getcwd) -> list[tuple[st
         moment = clock().astimezone(datetime.UTC)
         since = moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
         stamp = since // datetime.timedelta(milliseconds=1)
-        return {"timestamp": stamp, "iso": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+        return {
+            "timestamp": stamp,
+            "iso": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        }
 
     @mark(read_only=True)
     def pwd() -> str:

@@ -1,4 +1,5 @@
-"""Difference: what `ot.diff` gives. It prints a few lines, and a notebook shows a table with only the changes."""
+"""Difference: what `ot.diff` gives. It prints a few lines, and a notebook shows a table with only
+the changes."""
 
 from __future__ import annotations
 
@@ -29,14 +30,17 @@ _NOUNS = {"table": "row", "data": "value", "text": "line"}
 class Difference:
     """What changed from one value to another; false if nothing did.
 
-    `added` and `removed` are tables of whole rows (of JSON: paths and values; of text: lines), `changed` has a row for
-    each changed cell with its old and new value, `columns` the columns that are new, gone or of another type. `key` are
-    the columns that rows were matched by; it is empty if that was by their place. `df` is one table with only the rows
-    that differ: the first column says how, a changed cell is `old → new`. `result` is the new result of `ot.refresh`.
-    What is printed or shown is masked; the tables have the data as it is.
+    `added` and `removed` are tables of whole rows (of JSON: paths and values; of text: lines),
+    `changed` has a row for each changed cell with its old and new value, `columns` the columns that
+    are new, gone or of another type. `key` are the columns that rows were matched by; it is empty
+    if that was by their place. `df` is one table with only the rows that differ: the first column
+    says how, a changed cell is `old → new`. `result` is the new result of `ot.refresh`. What is
+    printed or shown is masked; the tables have the data as it is.
     """
 
-    def __init__(self, changes: Changes, *, result: Any = None, mask: Callable[[str], str] = str) -> None:
+    def __init__(
+        self, changes: Changes, *, result: Any = None, mask: Callable[[str], str] = str
+    ) -> None:
         self._changes = changes
         self._mask = mask
         self.added: pd.DataFrame = changes.added
@@ -63,16 +67,26 @@ class Difference:
     __repr__ = __str__
 
     def lines(self) -> list[str]:
-        """What changed, in words: the sentence, then the first ones of what is new and of what is gone."""
+        """What changed, in words: the sentence, then the first ones of what is new and of what is
+        gone."""
         summary = self.summary()
-        return [*summary[:1], *self._examples("new", self.added), *self._examples("gone", self.removed), *summary[1:]]
+        return [
+            *summary[:1],
+            *self._examples("new", self.added),
+            *self._examples("gone", self.removed),
+            *summary[1:],
+        ]
 
     def summary(self) -> list[str]:
-        """The sentence, `3 rows new, 1 price changed: ...`, and a line about rows that were matched by their place."""
+        """The sentence, `3 rows new, 1 price changed: ...`, and a line about rows that were matched
+        by their place."""
         words = self._words()
         if not words:
             return ["No difference."]
-        examples = [self._example([*row]) for row in self.changed.head(_MAX_NAMED).itertuples(index=False, name=None)]
+        examples = [
+            self._example([*row])
+            for row in self.changed.head(_MAX_NAMED).itertuples(index=False, name=None)
+        ]
         more = len(self.changed) - len(examples)
         text = (
             ", ".join(words)
@@ -81,7 +95,10 @@ class Difference:
         )
         lines = [self._mask(printable_line(text))]
         if self._changes.kind == "table" and not self.key:
-            lines.append("No column is an obvious key, so rows were matched by their place; name one with key=.")
+            lines.append(
+                "No column is an obvious key, so rows were matched by their place; name one with"
+                " key=."
+            )
         return lines
 
     def _words(self) -> list[str]:
@@ -92,23 +109,36 @@ class Difference:
             words.append(f"{counted(len(self.removed), noun)} gone")
         if len(self.changed) and self._changes.kind == "table":
             by_column = self.changed.iloc[:, -3].value_counts(sort=True)
-            cells = [counted(int(count), str(name)) for name, count in by_column.head(_MAX_NAMED).items()]
+            cells = [
+                counted(int(count), str(name)) for name, count in by_column.head(_MAX_NAMED).items()
+            ]
             rest = len(by_column) - len(cells)
-            words.append(", ".join(cells) + (f" and {counted(rest, 'other column')}" if rest else "") + " changed")
+            words.append(
+                ", ".join(cells)
+                + (f" and {counted(rest, 'other column')}" if rest else "")
+                + " changed"
+            )
         elif len(self.changed):
             words.append(f"{counted(len(self.changed), noun)} changed")
         for row in self.columns.head(_MAX_NAMED).itertuples():
-            word = {"added": "is new", "removed": "is gone"}.get(row.change, f"was {row.old}, is {row.new}")
+            word = {"added": "is new", "removed": "is gone"}.get(
+                row.change, f"was {row.old}, is {row.new}"
+            )
             words.append(f"column '{row.column}' {word}")
         more = len(self.columns) - _MAX_NAMED
-        return words + ([f"{counted(more, 'more column')} new, gone or of another type"] if more > 0 else [])
+        return words + (
+            [f"{counted(more, 'more column')} new, gone or of another type"] if more > 0 else []
+        )
 
     def _example(self, row: list[Any]) -> str:
         """Write one changed value: its key or its path, its column, the old and the new value."""
         *place, old, new = row
         where = " ".join(self._short(_text(part)) for part in place)
         sides = [self._mask(side) for side in texts_of(old, new)]
-        if max(map(len, sides)) > _MAX_CELL and sides[0][: _MAX_CELL - 1] == sides[1][: _MAX_CELL - 1]:
+        if (
+            max(map(len, sides)) > _MAX_CELL
+            and sides[0][: _MAX_CELL - 1] == sides[1][: _MAX_CELL - 1]
+        ):
             # Long texts that begin alike are shown from where they differ.
             pairs = enumerate(zip_longest(*sides))
             start = next((place for place, (a, b) in pairs if a != b), 0) - _MAX_CELL // 4
@@ -121,7 +151,9 @@ class Difference:
         for row in rows.head(_MAX_NAMED).itertuples(index=False, name=None):
             if self._changes.kind == "table":
                 cells = zip(rows.columns, row, strict=True)
-                text = " ".join(f"{name}={_text(cell)}" for name, cell in cells if not is_missing(cell))
+                text = " ".join(
+                    f"{name}={_text(cell)}" for name, cell in cells if not is_missing(cell)
+                )
             else:
                 text = f"{'line ' * (self._changes.kind == 'text')}{row[0]}: {_text(row[1])}"
             lines.append(f"  {word}: {values.cut(self._mask(printable_line(text)), _MAX_LINE)}")
@@ -134,10 +166,15 @@ class Difference:
             return note
         rows = self.df.head(_MAX_ROWS).to_dict("records") if self.df.columns.is_unique else []
         # Secrets are masked before a cell is cut, so that no part of one is left.
-        cells = [{self._mask(str(name)): self._masked(cell) for name, cell in row.items()} for row in rows]
+        cells = [
+            {self._mask(str(name)): self._masked(cell) for name, cell in row.items()}
+            for row in rows
+        ]
         rest = len(self.df) - len(cells)
         marked = html.table(cells, is_marked=lambda cell: isinstance(cell, ChangedCell))
-        return self._mask(note + marked + (html.note(f"and {counted(rest, 'more row')}: .view()") if rest else ""))
+        return self._mask(
+            note + marked + (html.note(f"and {counted(rest, 'more row')}: .view()") if rest else "")
+        )
 
     def _masked(self, cell: Any) -> Any:
         if is_missing(cell):
@@ -152,5 +189,6 @@ class Difference:
 
 
 def _text(value: Any) -> str:
-    """Write a value beside its name: text as it is, in quotes where it begins or ends with a blank, or is empty."""
+    """Write a value beside its name: text as it is, in quotes where it begins or ends with a blank,
+    or is empty."""
     return texts_of(value, value)[0]

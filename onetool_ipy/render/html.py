@@ -1,8 +1,9 @@
 """Rows and texts -> HTML for a cell. All text from outside is escaped here and nowhere else.
 
-The HTML is self-contained and has no script. Every outer element is marked so that `$` in it stays a dollar sign, which
-notebooks and exported pages would typeset as mathematics. Colours are JupyterLab's variables with fallbacks, so that
-one output works in light themes, dark themes and static pages.
+The HTML is self-contained and has no script. Every outer element is marked so that `$` in it stays
+a dollar sign, which notebooks and exported pages would typeset as mathematics. Colours are
+JupyterLab's variables with fallbacks, so that one output works in light themes, dark themes and
+static pages.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 
 AS_TEXT = "mathjax_ignore tex2jax_ignore"
-"""The classes of an element that MathJax leaves alone: version 3 and later (JupyterLab), and version 2 (nbconvert)."""
+"""The classes of an element that MathJax leaves alone: version 3 and later (JupyterLab), and
+version 2 (nbconvert)."""
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 """As html.escape has them; the import of that module takes 3 of the 45 ms of opening a project."""
@@ -32,26 +34,33 @@ _MARKED = ";font-weight:600;background:rgba(33,150,243,.16)"
 _HEAD = f"{_CELL};color:{_SOFT};font-weight:500"
 EDGE = "padding-left:calc(var(--jp-code-font-size,0px)*.602)"
 """The left edge of what JupyterLab prints: one character of its code font."""
-CODE_BOX = "margin:0 0 6px;padding:0;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;background:none"
+CODE_BOX = (
+    "margin:0 0"
+    " 6px;padding:0;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;background:none"
+)
 _PRE = (
     f"margin:0;{EDGE};white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;"
     "font-size:var(--jp-code-font-size,inherit);line-height:var(--jp-code-line-height,inherit)"
 )
 """Preformatted text with the size and the lines of what `print` writes."""
 _CODE = "font-family:var(--jp-code-font-family,monospace);font-size:90%"
-_NUMBER = f"flex:none;min-width:5ch;margin-right:2ch;text-align:right;color:{_SOFT};user-select:none"
+_NUMBER = (
+    f"flex:none;min-width:5ch;margin-right:2ch;text-align:right;color:{_SOFT};user-select:none"
+)
 _WRAP = f"{EDGE};max-height:40em;overflow:auto"
 _BOX = f'class="{AS_TEXT} otx-scroll" tabindex="0"'
 """A box that scrolls: it takes the focus, so that a keyboard can scroll it."""
 
 
 def escape(text: str) -> str:
-    """Text that is safe in an element and in a quoted attribute; control characters are shown as escapes."""
+    """Text that is safe in an element and in a quoted attribute; control characters are shown as
+    escapes."""
     return printable(text).translate(_ENTITIES)
 
 
 def as_text(body: str) -> str:
-    """Foreign HTML, such as a table of pandas, at our left edge; its dollar signs stay dollar signs."""
+    """Foreign HTML, such as a table of pandas, at our left edge; its dollar signs stay dollar
+    signs."""
     return f'<div class="{AS_TEXT}" style="{EDGE}">{body}</div>'
 
 
@@ -74,15 +83,20 @@ def numbered(lines: Iterable[tuple[int, str]]) -> str:
 
 def note(text: str) -> str:
     """A small line below an output."""
-    return f'<div class="{AS_TEXT}" style="{EDGE};color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
+    return (
+        f'<div class="{AS_TEXT}"'
+        f' style="{EDGE};color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
+    )
 
 
 def viewer_note(text: str, handle: str) -> str:
-    """A note with a button that opens the result in JupyterLab; without our panel's style sheet it is hidden."""
+    """A note with a button that opens the result in JupyterLab; without our panel's style sheet it
+    is hidden."""
     command = escape(json.dumps({"handle": handle}))
     button = (
-        f'<button type="button" class="otx-open" style="display:none" data-commandlinker-command="onetool:view"'
-        f' data-commandlinker-args="{command}">Open in viewer</button>'
+        '<button type="button" class="otx-open" style="display:none"'
+        f' data-commandlinker-command="onetool:view" data-commandlinker-args="{command}">Open in'
+        " viewer</button>"
     )
     return f'<div class="otx-cut">{note(text)}<div style="{EDGE}">{button}</div></div>'
 
@@ -92,16 +106,18 @@ def whole_link(label: str, url: str) -> str:
     return (
         f'<div class="{AS_TEXT}"><a href="{escape(url)}" target="_blank" rel="noopener noreferrer"'
         f' style="font-weight:600">{escape(label)}</a>'
-        f'<div style="{_CODE};color:{_SOFT};overflow-wrap:anywhere;margin-top:2px">{escape(url)}</div></div>'
+        "<div"
+        f' style="{_CODE};color:{_SOFT};overflow-wrap:anywhere;margin-top:2px">{escape(url)}</div>'
+        "</div>"
     )
 
 
 def answer_page(text: str) -> str:
     """A whole page with one sentence, for a browser."""
     return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>onetool_ipy</title>'
-        '<body style="font:16px system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;text-align:center">'
-        f"<p>{escape(text)}</p></body></html>"
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>onetool_ipy</title><body'
+        ' style="font:16px system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0'
+        f' 1em;text-align:center"><p>{escape(text)}</p></body></html>'
     )
 
 
@@ -117,10 +133,21 @@ def table(
     numbers: Collection[str] | None = None,
     is_marked: Callable[[object], bool] = lambda _cell: False,
 ) -> str:
-    """Rows as a table, with the columns of all rows in their first order; columns of numbers are right-aligned."""
-    names = list(columns) if columns is not None else list(dict.fromkeys(key for row in rows for key in row))
-    right = numbers if numbers is not None else {n for n in names if is_numeric(row.get(n) for row in rows)}
-    head = "".join(f'<th style="{_HEAD}{_RIGHT * (name in right)}">{escape(str(name))}</th>' for name in names)
+    """Rows as a table, with the columns of all rows in their first order; columns of numbers are
+    right-aligned."""
+    names = (
+        list(columns)
+        if columns is not None
+        else list(dict.fromkeys(key for row in rows for key in row))
+    )
+    right = (
+        numbers
+        if numbers is not None
+        else {n for n in names if is_numeric(row.get(n) for row in rows)}
+    )
+    head = "".join(
+        f'<th style="{_HEAD}{_RIGHT * (name in right)}">{escape(str(name))}</th>' for name in names
+    )
     body = ""
     for row in rows:
         body += "<tr>"
@@ -159,8 +186,9 @@ def _node(node: Node) -> str:
     inner = "".join(_node(child) for child in node.children)
     state = " open" if node.is_open else ""
     return (
-        f'<details{state}><summary style="cursor:pointer">{key}<span style="color:{_SOFT}">{escape(node.text)}</span>'
-        f'</summary><div style="padding-left:1.4em">{inner}</div></details>'
+        f'<details{state}><summary style="cursor:pointer">{key}<span'
+        f' style="color:{_SOFT}">{escape(node.text)}</span></summary><div'
+        f' style="padding-left:1.4em">{inner}</div></details>'
     )
 
 
@@ -168,11 +196,18 @@ def is_numeric(column: Iterable[object]) -> bool:
     """Whether a column has only numbers or shares in percent, so that it is right-aligned."""
     filled = [value for value in column if value is not None]
     return bool(filled) and all(
-        type(value) in (int, float) or (isinstance(value, str) and value.endswith(" %")) for value in filled
+        type(value) in (int, float) or (isinstance(value, str) and value.endswith(" %"))
+        for value in filled
     )
 
 
 def cell_text(value: object) -> str:
     """The text of a value in a table: text as it is, None as nothing, all else as JSON."""
     plain = values.to_json(value)
-    return plain if isinstance(plain, str) else "" if plain is None else json.dumps(plain, ensure_ascii=False)
+    return (
+        plain
+        if isinstance(plain, str)
+        else ""
+        if plain is None
+        else json.dumps(plain, ensure_ascii=False)
+    )

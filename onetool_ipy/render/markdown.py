@@ -1,10 +1,11 @@
-"""Markdown from a model -> Markdown that is safe to show: no HTML, no script, no image that would be loaded.
+"""Markdown from a model -> Markdown that is safe to show: no HTML, no script, no image that would
+be loaded.
 
-The address of an image can carry away what the model has read, so an image becomes a link. A link may lead to a web
-page, an e-mail address or into the page itself; any other (`javascript:`) is shown as written. A `$` is a dollar sign
-unless it encloses what can only be a formula: `$x^2$`, but not the prices in "was $5, now $4". Code stays as written,
-but in an unambiguous form: a block gets its fence at the margin, and inline code with doubtful characters becomes an
-element of ours.
+The address of an image can carry away what the model has read, so an image becomes a link. A link
+may lead to a web page, an e-mail address or into the page itself; any other (`javascript:`) is
+shown as written. A `$` is a dollar sign unless it encloses what can only be a formula: `$x^2$`, but
+not the prices in "was $5, now $4". Code stays as written, but in an unambiguous form: a block gets
+its fence at the margin, and inline code with doubtful characters becomes an element of ours.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ _INLINE = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`
 _DOUBTFUL = re.compile(r"[<|]|!\[|\][(:]|`{3}|~{3}")
 _RUN = re.compile(r"`{3,}|~{3,}")
 _LINK = re.compile(r"\](?P<sign>[(:])(?!\s*(?:https?://|mailto:|#))", re.IGNORECASE)
-_DOLLARS = re.compile(r"^\s*\$\$\s*$|\$\$(?=\S)[^$]+(?<=\S)\$\$|(?<![\w$])\$(?=[^\s\d$])[^$]*(?<=\S)\$(?![\w$])|\$")
-"""A formula, or a single dollar sign. A formula has no blank inside its signs, and does not begin with a digit."""
+_DOLLARS = re.compile(
+    r"^\s*\$\$\s*$|\$\$(?=\S)[^$]+(?<=\S)\$\$|(?<![\w$])\$(?=[^\s\d$])[^$]*(?<=\S)\$(?![\w$])|\$"
+)
+"""A formula, or a single dollar sign. A formula has no blank inside its signs, and does not begin
+with a digit."""
 _DOLLAR = f'<span class="{AS_TEXT}">&#36;</span>'
 _INFO = re.compile(r"[^\w+#.-]")
 
@@ -32,7 +36,9 @@ def safe(text: str) -> str:
     for line in printable(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n"):
         match = _FENCE.fullmatch(line)
         if fence:
-            is_end = match is not None and match["mark"].startswith(fence) and not match["info"].strip()
+            is_end = (
+                match is not None and match["mark"].startswith(fence) and not match["info"].strip()
+            )
             out.append(fence if is_end else line[min(indent, len(line) - len(line.lstrip())) :])
             fence = "" if is_end else fence
         elif match is not None:
@@ -41,7 +47,8 @@ def safe(text: str) -> str:
         else:
             parts, end = list[str](), 0
             for hit in _INLINE.finditer(line):
-                # Inline code with doubtful characters is written with a character reference for each of them.
+                # Inline code with doubtful characters is written with a character reference for
+                # each of them.
                 is_doubtful = _DOUBTFUL.search(hit[0]) is not None
                 code = f"<code>{_references(hit['code'].strip())}</code>" if is_doubtful else hit[0]
                 parts += [_plain(line[end : hit.start()]), code]
@@ -51,7 +58,9 @@ def safe(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    text = _LINK.sub(lambda hit: f"]{_references(hit['sign'])}", text.replace("<", "&lt;").replace("![", "["))
+    text = _LINK.sub(
+        lambda hit: f"]{_references(hit['sign'])}", text.replace("<", "&lt;").replace("![", "[")
+    )
     text = _RUN.sub(lambda run: _references(run[0]), text)
     return _DOLLARS.sub(lambda hit: hit[0] if len(hit[0]) > 1 else _DOLLAR, text)
 

@@ -1,7 +1,9 @@
-"""Images, sound, resources and links in a tool's result: plain values that a notebook shows as what they are.
+"""Images, sound, resources and links in a tool's result: plain values that a notebook shows as what
+they are.
 
-Bytes from outside reach the page only as `data:` addresses of a few known types, text only escaped, and only http(s)
-addresses can be clicked. An image that could contain script (SVG) goes into `<img>`, where none runs.
+Bytes from outside reach the page only as `data:` addresses of a few known types, text only escaped,
+and only http(s) addresses can be clicked. An image that could contain script (SVG) goes into
+`<img>`, where none runs.
 """
 
 from __future__ import annotations
@@ -32,7 +34,16 @@ _BEGINNINGS: tuple[tuple[bytes, bytes, str], ...] = (
 )
 """The first bytes of a file, what stands at its 9th, and what it is."""
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/bmp")
-_SOUND = ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/ogg", "audio/webm", "audio/flac", "audio/mp4")
+_SOUND = (
+    "audio/wav",
+    "audio/x-wav",
+    "audio/mpeg",
+    "audio/mp3",
+    "audio/ogg",
+    "audio/webm",
+    "audio/flac",
+    "audio/mp4",
+)
 _MAX_EMBEDDED = 20_000_000
 _MAX_TEXT = 20_000
 _PLAIN = re.compile(r"[\w.~:/?#@!&*+,;=%-]+", re.ASCII)
@@ -40,8 +51,13 @@ _STYLE = "max-width:100%;max-height:32em"
 
 
 def type_of(data: bytes) -> str:
-    """Return the MIME type of bytes that are an image or sound, by how they begin; empty for any others."""
-    matches = (kind for head, mid, kind in _BEGINNINGS if data.startswith(head) and data[8:12].startswith(mid))
+    """Return the MIME type of bytes that are an image or sound, by how they begin; empty for any
+    others."""
+    matches = (
+        kind
+        for head, mid, kind in _BEGINNINGS
+        if data.startswith(head) and data[8:12].startswith(mid)
+    )
     return next(matches, "")
 
 
@@ -57,7 +73,10 @@ class Image(NamedTuple):
 
     def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
         if self.mime in OWN_TYPES and len(self.data) <= _MAX_EMBEDDED:
-            return {"text/plain": repr(self), self.mime: base64.b64encode(self.data).decode("ascii")}
+            return {
+                "text/plain": repr(self),
+                self.mime: base64.b64encode(self.data).decode("ascii"),
+            }
         return {"text/plain": repr(self), "text/html": _html(self)}
 
 
@@ -84,7 +103,11 @@ class Resource(NamedTuple):
     content: str | bytes
 
     def __repr__(self) -> str:
-        text = values.cut(self.content, _MAX_TEXT) if isinstance(self.content, str) else f"{len(self.content):,} bytes"
+        text = (
+            values.cut(self.content, _MAX_TEXT)
+            if isinstance(self.content, str)
+            else f"{len(self.content):,} bytes"
+        )
         return printable(f"<{self.uri} {self.mime}>\n{text}")
 
     def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
@@ -93,7 +116,8 @@ class Resource(NamedTuple):
 
 @without_secrets
 class ResourceLink(NamedTuple):
-    """A link to a resource: its address and description, and the server that it can be read from."""
+    """A link to a resource: its address and description, and the server that it can be read
+    from."""
 
     uri: str
     name: str = ""
@@ -133,7 +157,8 @@ class Blocks(list[Any]):
 
 
 class PromptMessage(NamedTuple):
-    """One message of a prompt: `user` or `assistant`, and text, an image, sound, a resource or a link."""
+    """One message of a prompt: `user` or `assistant`, and text, an image, sound, a resource or a
+    link."""
 
     role: str
     content: Any
@@ -147,7 +172,8 @@ class PromptMessage(NamedTuple):
 
 @without_secrets
 class PromptMessages(list[PromptMessage]):
-    """The messages that a server's prompt gives. `text` is all of it as text, `images` are the images in it."""
+    """The messages that a server's prompt gives. `text` is all of it as text, `images` are the
+    images in it."""
 
     @property
     def text(self) -> str:
@@ -166,7 +192,9 @@ class PromptMessages(list[PromptMessage]):
 
     def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
         is_plain = all(message.role == "user" for message in self)
-        messages = "".join(("" if is_plain else html.note(one.role)) + _html(one.content) for one in self)
+        messages = "".join(
+            ("" if is_plain else html.note(one.role)) + _html(one.content) for one in self
+        )
         return {"text/plain": repr(self), "text/html": messages}
 
 
@@ -176,14 +204,22 @@ def _html(part: object) -> str:
     if isinstance(part, Resource) and isinstance(part.content, bytes):
         return _medium(part.mime, part.content, repr(part)) + html.note(part.uri)
     if isinstance(part, Resource):
-        return html.pre(values.cut(str(part.content), _MAX_TEXT)) + html.note(f"{part.uri} {part.mime}".rstrip())
+        return html.pre(values.cut(str(part.content), _MAX_TEXT)) + html.note(
+            f"{part.uri} {part.mime}".rstrip()
+        )
     if isinstance(part, ResourceLink):
         label = html.escape(part.name or part.uri)
         details = f" {html.escape(part.description)}" if part.description else ""
         details += f"<br><code>{html.escape(part.line)}</code>" if part.line else ""
         if not part.uri.lower().startswith(("http://", "https://")):
-            return f'<div class="{html.AS_TEXT}">{label} <code>{html.escape(part.uri)}</code>{details}</div>'
-        anchor = f'<a href="{html.escape(part.uri)}" target="_blank" rel="noopener noreferrer">{label}</a>'
+            return (
+                f'<div class="{html.AS_TEXT}">{label}'
+                f" <code>{html.escape(part.uri)}</code>{details}</div>"
+            )
+        anchor = (
+            f'<a href="{html.escape(part.uri)}" target="_blank" rel="noopener'
+            f' noreferrer">{label}</a>'
+        )
         return html.as_text(anchor + details)
     return html.pre(part if isinstance(part, str) else values.cut(values.to_text(part), _MAX_TEXT))
 

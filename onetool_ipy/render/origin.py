@@ -1,7 +1,8 @@
-"""Origin: where a value came from, as a tree of calls. It prints as text, and a notebook shows it as a picture (SVG).
+"""Origin: where a value came from, as a tree of calls. It prints as text, and a notebook shows it
+as a picture (SVG).
 
-A node is one call. Below it are the calls whose results its arguments were made of, and the calls that it made itself.
-Every call is shown once: where it comes again, its line says so.
+A node is one call. Below it are the calls whose results its arguments were made of, and the calls
+that it made itself. Every call is shown once: where it comes again, its line says so.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ _ROW, _INDENT, _CHARACTER, _PAD = 44, 28, 7.3, 10
 class Origin:
     """One call of a tree. `role` says why it is there: the argument that came from it, or "called".
 
-    `call` is the line that makes the call again, as far as the log has its arguments. `changed` says whether the tool
-    is another one by now; `is_repeated` that the call is shown with its parts in another place.
+    `call` is the line that makes the call again, as far as the log has its arguments. `changed`
+    says whether the tool is another one by now; `is_repeated` that the call is shown with its parts
+    in another place.
     """
 
     call_id: str
@@ -51,16 +53,25 @@ class Origin:
         """When and where the call was made, and how it went."""
         # Where the page gives cells ids, nobody knows a cell by it.
         place = f"cell [{self.cell}]" if self.cell.isdecimal() else ""
-        place += (" of " if place else "") + self.notebook.rpartition("/")[2] if self.notebook else ""
+        place += (
+            (" of " if place else "") + self.notebook.rpartition("/")[2] if self.notebook else ""
+        )
         moment = "" if self.when is None else f"{local_time(self.when)}, {self.ms:,.0f} ms"
-        facts = [moment, "" if self.ok else "failed", place, f"handle {self.handle}" if self.handle else ""]
+        facts = [
+            moment,
+            "" if self.ok else "failed",
+            place,
+            f"handle {self.handle}" if self.handle else "",
+        ]
         return " · ".join(fact for fact in (*facts, self.changed, self.more) if fact)
 
     @property
     def title(self) -> str:
         """The call with its role, on one line."""
         role = f"{self.role}: " if self.role else ""
-        return printable_line(values.cut(role + self.call, _MAX_LINE) + (" (above)" if self.is_repeated else ""))
+        return printable_line(
+            values.cut(role + self.call, _MAX_LINE) + (" (above)" if self.is_repeated else "")
+        )
 
     def calls(self) -> Iterator[Origin]:
         """All calls of the tree, this one first."""
@@ -72,10 +83,16 @@ class Origin:
         return "\n".join(self._lines("", ""))
 
     def _lines(self, lead: str, below: str) -> Iterator[str]:
-        yield lead + self.title + (f"  [{printable_line(self.facts)}]" if self.facts and not self.is_repeated else "")
+        yield (
+            lead
+            + self.title
+            + (f"  [{printable_line(self.facts)}]" if self.facts and not self.is_repeated else "")
+        )
         for part in self.parts:
             is_last = part is self.parts[-1]
-            yield from part._lines(below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  "))
+            yield from part._lines(
+                below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  ")
+            )
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
         return {"text/plain": repr(self), "image/svg+xml": self.svg()}
@@ -88,19 +105,24 @@ class Origin:
         def draw(node: Origin, depth: int) -> int:
             nonlocal width
             row, x = len(boxes), depth * _INDENT
-            y, facts = row * _ROW, printable_line(values.cut("" if node.is_repeated else node.facts, _MAX_LINE))
+            y, facts = (
+                row * _ROW,
+                printable_line(values.cut("" if node.is_repeated else node.facts, _MAX_LINE)),
+            )
             length = max(len(node.title), len(facts)) * _CHARACTER + 2 * _PAD
             width = max(width, x + length)
             boxes.append("")
             lines = []
             for part in node.parts:
                 middle = draw(part, depth + 1) * _ROW + _ROW / 2 - 3
-                lines.append(f'<path d="M{x + 12} {y + _ROW - 6}V{middle}H{x + _INDENT}" class="l"/>')
+                lines.append(
+                    f'<path d="M{x + 12} {y + _ROW - 6}V{middle}H{x + _INDENT}" class="l"/>'
+                )
             boxes[row] = (
-                f'{"".join(lines)}<rect x="{x}" y="{y}" width="{length:.0f}" height="{_ROW - 6}" rx="4" '
-                f'class="{"b" if node.ok else "b f"}"/>'
-                f'<text x="{x + _PAD}" y="{y + 16}">{escape(node.title)}</text>'
-                f'<text x="{x + _PAD}" y="{y + 31}" class="s">{escape(facts)}</text>'
+                f'{"".join(lines)}<rect x="{x}" y="{y}" width="{length:.0f}" height="{_ROW - 6}"'
+                f' rx="4" class="{"b" if node.ok else "b f"}"/><text x="{x + _PAD}"'
+                f' y="{y + 16}">{escape(node.title)}</text><text x="{x + _PAD}" y="{y + 31}"'
+                f' class="s">{escape(facts)}</text>'
             )
             return row
 
@@ -114,7 +136,8 @@ class Origin:
         # A rule of one picture must not reach the others of a page.
         scoped = style.replace("text{", ".ot-origin text{").replace("}.", "}.ot-origin .")
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="ot-origin" role="img" aria-label="{escape(self.title)}" '
-            f'width="{width + 2:.0f}" height="{len(boxes) * _ROW}" '
-            f'viewBox="-1 -1 {width + 2:.0f} {len(boxes) * _ROW}"><style>{scoped}</style>{"".join(boxes)}</svg>'
+            '<svg xmlns="http://www.w3.org/2000/svg" class="ot-origin" role="img"'
+            f' aria-label="{escape(self.title)}" width="{width + 2:.0f}"'
+            f' height="{len(boxes) * _ROW}" viewBox="-1 -1 {width + 2:.0f}'
+            f' {len(boxes) * _ROW}"><style>{scoped}</style>{"".join(boxes)}</svg>'
         )

@@ -1,7 +1,8 @@
 """Pages for people: a few parts, shown as HTML in a notebook and as aligned text in a terminal.
 
-A part holds plain text, which is escaped here. A name in a list is a link only where our JupyterLab extension draws
-one: the button behind it is empty and hidden, so that saved files and other front ends show the bare name, once.
+A part holds plain text, which is escaped here. A name in a list is a link only where our JupyterLab
+extension draws one: the button behind it is empty and hidden, so that saved files and other front
+ends show the bare name, once.
 """
 
 from __future__ import annotations
@@ -117,7 +118,10 @@ class PageText(Text):
 def tool_rows(specs: Iterable[ToolSpec], is_recommended: Callable[[ToolSpec], bool]) -> Rows:
     """Tools with their summaries."""
     labelled = ((spec, "recommended" if is_recommended(spec) else "") for spec in specs)
-    return Rows(tuple(Row(spec.name, spec.summary, label, link="tool") for spec, label in labelled), is_prose=True)
+    return Rows(
+        tuple(Row(spec.name, spec.summary, label, link="tool") for spec, label in labelled),
+        is_prose=True,
+    )
 
 
 def masked(part: object, mask: Callable[[str], str]) -> Any:
@@ -132,27 +136,47 @@ def masked(part: object, mask: Callable[[str], str]) -> Any:
 
 def to_html(parts: Iterable[Part]) -> str:
     """The page for a notebook: no script, nothing from elsewhere, all text escaped."""
-    return f'<div class="{html.AS_TEXT} otx-page" style="{_PAGE}">{"".join(map(_html, parts))}</div>'
+    return (
+        f'<div class="{html.AS_TEXT} otx-page" style="{_PAGE}">{"".join(map(_html, parts))}</div>'
+    )
 
 
 def _html(part: Part) -> str:
     match part:
         case Heading(text, about, level, link):
-            style = f"{_MONO};font-weight:400" if about.startswith("(") else f"{_SOFT};font-weight:400;font-size:13px"
-            suffix = f'{_gap(about)}<span style="{style}">{html.escape(about)}</span>' if about else ""
-            name = _linked(
-                text, link, f'<span style="{_MONO}">{html.escape(text)}</span>' if link else html.escape(text)
+            style = (
+                f"{_MONO};font-weight:400"
+                if about.startswith("(")
+                else f"{_SOFT};font-weight:400;font-size:13px"
             )
-            return f'<div style="font-weight:600;overflow-wrap:anywhere;{_HEADS[level]}">{name}{suffix}</div>'
+            suffix = (
+                f'{_gap(about)}<span style="{style}">{html.escape(about)}</span>' if about else ""
+            )
+            name = _linked(
+                text,
+                link,
+                f'<span style="{_MONO}">{html.escape(text)}</span>' if link else html.escape(text),
+            )
+            return (
+                "<div"
+                f' style="font-weight:600;overflow-wrap:anywhere;{_HEADS[level]}">{name}{suffix}'
+                "</div>"
+            )
         case Prose(text):
             return f'<div style="margin:2px 0 6px">{_prose(text)}</div>'
         case Note(text):
-            return f'<div style="{_SOFT};margin:2px 0 4px;overflow-wrap:anywhere">{html.escape(text)}</div>'
+            return (
+                f'<div style="{_SOFT};margin:2px 0'
+                f' 4px;overflow-wrap:anywhere">{html.escape(text)}</div>'
+            )
         case Code(text):
             return f'<pre style="{_MONO};{html.CODE_BOX}">{html.escape(text)}</pre>'
         case Rows(rows, is_prose):
             has_labels = any(row.label or row.status for row in rows)
-            cells = ("".join(_cells(row, has_labels, _prose if is_prose else html.escape)) for row in rows)
+            cells = (
+                "".join(_cells(row, has_labels, _prose if is_prose else html.escape))
+                for row in rows
+            )
             body = "".join(f'<tr style="background:none">{line}</tr>' for line in cells)
             return f'<table style="{_TABLE}"><tbody>{body}</tbody></table>'
         case Folded(title, parts):
@@ -161,7 +185,8 @@ def _html(part: Part) -> str:
 
 
 def _gap(about: str) -> str:
-    """The blank between a title and the words about it; none before the arguments of a signature."""
+    """The blank between a title and the words about it; none before the arguments of a
+    signature."""
     return " " if about and not about.startswith("(") else ""
 
 
@@ -176,9 +201,16 @@ def _prose(text: str) -> str:
 def _cells(row: Row, has_labels: bool, written: Callable[[str], str]) -> Iterable[str]:
     is_long = len(row.name) > _MAX_NAME
     name = _linked(row.name, row.link, f'<span style="{_MONO}">{html.escape(row.name)}</span>')
-    label = f'<span style="{"" if row.status else _SOFT}">{html.escape(row.label)}</span>' if has_labels else ""
+    label = (
+        f'<span style="{"" if row.status else _SOFT}">{html.escape(row.label)}</span>'
+        if has_labels
+        else ""
+    )
     if row.status:
-        label = f'<span aria-hidden="true" style="color:{_COLOURS.get(row.status, "inherit")}">●</span> {label}'
+        label = (
+            f'<span aria-hidden="true" style="color:{_COLOURS.get(row.status, "inherit")}">●</span>'
+            f" {label}"
+        )
     if is_long:
         below = f'<div style="{_SANS};margin-top:1px">{written(row.text)}</div>' if row.text else ""
         labelled = f"&ensp;{label}" if label else ""
@@ -196,11 +228,13 @@ def _linked(name: str, link: Link, text: str) -> str:
         return text
     command = "onetool:show" if link == "tool" else "onetool:insert"
     line = _PLACEHOLDER.split(name)[0]
-    args, does = ({"name": name}, "Open") if link == "tool" else ({"line": line}, "Put into a cell:")
+    args, does = (
+        ({"name": name}, "Open") if link == "tool" else ({"line": line}, "Put into a cell:")
+    )
     label = html.escape(f"{does} {name}")
     return (
-        f'<span class="otx-link">{text}<button type="button" class="otx-go" style="display:none" title="{label}"'
-        f' aria-label="{label}" data-commandlinker-command="{command}"'
+        f'<span class="otx-link">{text}<button type="button" class="otx-go" style="display:none"'
+        f' title="{label}" aria-label="{label}" data-commandlinker-command="{command}"'
         f' data-commandlinker-args="{html.escape(json.dumps(args))}"></button></span>'
     )
 
@@ -212,7 +246,11 @@ def to_text(parts: Sequence[Part], width: int = 100) -> str:
     for part in parts:
         text = "\n".join(_text(part, width))
         is_below = isinstance(before, Heading) and before.level > 1
-        out += f"\n{textwrap.indent(text, '  ') if isinstance(part, Prose) else text}" if is_below else f"\n\n{text}"
+        out += (
+            f"\n{textwrap.indent(text, '  ') if isinstance(part, Prose) else text}"
+            if is_below
+            else f"\n\n{text}"
+        )
         before = part
     return textwrap.dedent(out).strip("\n") if len(parts) == 1 else out.strip("\n")
 
@@ -232,10 +270,15 @@ def _text(part: Part, width: int) -> list[str]:
             labels = max((len(row.label) for row in rows), default=0)
             lines: list[str] = []
             for row in rows:
-                head = f"  {printable(row.name):<{names}}" + (f"  {printable(row.label):<{labels}}" if labels else "")
+                head = f"  {printable(row.name):<{names}}" + (
+                    f"  {printable(row.label):<{labels}}" if labels else ""
+                )
                 indent = 2 + names + (2 + labels if labels else 0) + 2
                 texts = textwrap.wrap(
-                    printable(row.text), max(width - indent, 30), break_long_words=False, break_on_hyphens=False
+                    printable(row.text),
+                    max(width - indent, 30),
+                    break_long_words=False,
+                    break_on_hyphens=False,
                 )
                 if len(row.name) > _MAX_NAME and texts:
                     lines += [head.rstrip(), *(" " * indent + line for line in texts)]

@@ -1,8 +1,8 @@
 """Markdown in descriptions and instructions -> HTML for a page.
 
-The text comes from tools and servers: raw HTML is shown as text, an image becomes a link (its address could carry data
-away), and a link leads to a web page or an e-mail address only. Headings are bold lines, which the notebook's table of
-contents leaves alone.
+The text comes from tools and servers: raw HTML is shown as text, an image becomes a link (its
+address could carry data away), and a link leads to a web page or an e-mail address only. Headings
+are bold lines, which the notebook's table of contents leaves alone.
 """
 
 from __future__ import annotations

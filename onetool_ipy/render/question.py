@@ -1,7 +1,8 @@
-"""A question about calls, drawn: every call with every argument by name, as lines of text and as HTML.
+"""A question about calls, drawn: every call with every argument by name, as lines of text and as
+HTML.
 
-Text from models, tools and servers is escaped, and lines are broken here and not by the terminal, so that no foreign
-text can look like one of our lines.
+Text from models, tools and servers is escaped, and lines are broken here and not by the terminal,
+so that no foreign text can look like one of our lines.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _MAX_BRIEF = 20
 _MAX_TEXT = 4_100
 _MAX_DETAIL = 100_000
 _MANY = 20
-"""How many arguments of a call are shown on their own lines; the others are shortened and joined."""
+"""How many arguments of a call are shown on their own lines; the others are shortened and
+joined."""
 _MAX_COLUMNS = 12
 _LINE = 76
 _INDENT = "       "
@@ -39,21 +41,31 @@ def program_lines(question: Question) -> list[str]:
     code = [
         line
         for each in _LINE_END.split(question.program)
-        for line in broken(f"  | {each[: _indent(each)]}{visible(each[_indent(each) :], _MAX_DETAIL)}")
+        for line in broken(
+            f"  | {each[: _indent(each)]}{visible(each[_indent(each) :], _MAX_DETAIL)}"
+        )
     ]
     lines = [visible(question.text, _MAX_TEXT), *code, "", *_table(question.calls[:_MANY]), ""]
-    return [*lines, *(line for each in question.details for line in broken(visible(each, _MAX_DETAIL)))]
+    return [
+        *lines,
+        *(line for each in question.details for line in broken(visible(each, _MAX_DETAIL))),
+    ]
 
 
 def program_html(question: Question) -> str:
-    """Return the same for a notebook: a row for each of the first writes, a column for each argument."""
+    """Return the same for a notebook: a row for each of the first writes, a column for each
+    argument."""
     calls = question.calls[:_MANY]
     names = list(dict.fromkeys(key for one in calls for key, _ in one.args))
     rows = []
     for number, one in enumerate(calls, start=1):
         cells = {key: visible(text, _MAX_VALUE) for key, text in one.args}
         if len(names) > _MAX_COLUMNS:
-            cells = {"arguments": visible(", ".join(f"{key}={text}" for key, text in one.args), 5 * _MAX_VALUE)}
+            cells = {
+                "arguments": visible(
+                    ", ".join(f"{key}={text}" for key, text in one.args), 5 * _MAX_VALUE
+                )
+            }
         # The blank keeps our own columns apart from an argument of the same name.
         rows.append({" ": f"{number}.", "tool ": visible(one.tool, _MAX_NAME), **cells})
     columns = [" ", "tool ", *(["arguments"] if len(names) > _MAX_COLUMNS else names)]
@@ -61,12 +73,17 @@ def program_html(question: Question) -> str:
         f"{each[: _indent(each)]}{visible(each[_indent(each) :], _MAX_DETAIL)}"
         for each in _LINE_END.split(question.program)
     )
-    parts = [html.note(visible(question.text, _MAX_TEXT)), html.pre(code), html.table(rows, columns)]
+    parts = [
+        html.note(visible(question.text, _MAX_TEXT)),
+        html.pre(code),
+        html.table(rows, columns),
+    ]
     return "".join([*parts, *(html.note(visible(each, _MAX_DETAIL)) for each in question.details)])
 
 
 def call_lines(head: str, one: ProposedCall) -> list[str]:
-    """Return a call on one line if it fits; else a line for each argument, and one paragraph for the last of many."""
+    """Return a call on one line if it fits; else a line for each argument, and one paragraph for
+    the last of many."""
     name = visible(one.tool, _MAX_NAME)
     arguments = [
         f"{_key(key)}={visible(text, _MAX_VALUE if place < _MANY else _MAX_BRIEF)}"
@@ -76,11 +93,15 @@ def call_lines(head: str, one: ProposedCall) -> list[str]:
     if _width(whole) <= _LINE:
         return [whole]
     rest = [" ".join(arguments[_MANY:])] if arguments[_MANY:] else []
-    return [*broken(head + name), *(line for each in (*arguments[:_MANY], *rest) for line in broken(_INDENT + each))]
+    return [
+        *broken(head + name),
+        *(line for each in (*arguments[:_MANY], *rest) for line in broken(_INDENT + each)),
+    ]
 
 
 def _table(calls: Sequence[ProposedCall]) -> list[str]:
-    """Return calls as a table with a column for each argument; as a list if they do not fit into one."""
+    """Return calls as a table with a column for each argument; as a list if they do not fit into
+    one."""
     names = dict.fromkeys(key for one in calls for key, _ in one.args)
     heads = ["", "tool", *map(_key, names)]
     rows = [
@@ -96,7 +117,9 @@ def _table(calls: Sequence[ProposedCall]) -> list[str]:
     if not any(marks) and sum(widths) + 2 * len(widths) <= _LINE:
         return [
             "  "
-            + "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+            + "  ".join(
+                cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+            ).rstrip()
             for row in [heads, *rows]
         ]
     lines = []
@@ -128,4 +151,8 @@ def broken(text: str) -> list[str]:
 
 def _width(text: str) -> int:
     """Return how many terminal columns the text takes."""
-    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
+    return (
+        len(text)
+        if text.isascii()
+        else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
+    )

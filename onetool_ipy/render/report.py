@@ -1,7 +1,8 @@
-"""The usage report: one self-contained HTML page with plots and a table; the plots also stand in a cell.
+"""The usage report: one self-contained HTML page with plots and a table; the plots also stand in a
+cell.
 
-The plots are inline SVG without script, network or fonts of their own. Colours are CSS variables, so that one plot
-serves light and dark. Every text that comes from a tool is escaped.
+The plots are inline SVG without script, network or fonts of their own. Colours are CSS variables,
+so that one plot serves light and dark. Every text that comes from a tool is escaped.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def columns(bars: Sequence[Bar], *, title: str) -> str:
     for index, bar in enumerate(bars):
         x = _LEFT + step * index + (step - width) / 2
         tip = f"{bar.label}: {counted(bar.total, 'call')}, {bar.failed:g} failed"
-        parts.append(f"<g><title>{escape(tip)}</title>{_rect(x, width, 0, bar.total, marks[-1], 'ok')}")
+        parts.append(
+            f"<g><title>{escape(tip)}</title>{_rect(x, width, 0, bar.total, marks[-1], 'ok')}"
+        )
         if bar.failed:
             parts.append(_rect(x, width, 0, bar.failed, marks[-1], "bad"))
         parts.append("</g>")
@@ -62,7 +65,8 @@ def columns(bars: Sequence[Bar], *, title: str) -> str:
 
 
 def bands(steps: Sequence[tuple[str, float, float] | None], *, title: str) -> str:
-    """A band over time from the median to p95, in milliseconds; a step without calls is None and leaves a gap."""
+    """A band over time from the median to p95, in milliseconds; a step without calls is None and
+    leaves a gap."""
     points = [step for step in steps if step is not None]
     top = max((p95 for _, _, p95 in points), default=0)
     unit, scale = ("s", 1000) if top >= _SECONDS_FROM_MS else ("ms", 1)
@@ -76,9 +80,11 @@ def bands(steps: Sequence[tuple[str, float, float] | None], *, title: str) -> st
         x, tip = _LEFT + wide * index, f"{label}: median {p50:,.1f} ms, p95 {p95:,.1f} ms"
         y50, y95 = (_y(value / scale, marks[-1]) for value in (p50, p95))
         parts.append(
-            f"<g><title>{escape(tip)}</title>{_rect(x, wide, p50 / scale, p95 / scale, marks[-1], 'band')}"
+            f"<g><title>{escape(tip)}</title>"
+            f"{_rect(x, wide, p50 / scale, p95 / scale, marks[-1], 'band')}"
             f'<line class="p95" x1="{x:.1f}" x2="{x + wide:.1f}" y1="{y95:.1f}" y2="{y95:.1f}"/>'
-            f'<line class="p50" x1="{x:.1f}" x2="{x + wide:.1f}" y1="{y50:.1f}" y2="{y50:.1f}"/></g>'
+            f'<line class="p50" x1="{x:.1f}" x2="{x + wide:.1f}" y1="{y50:.1f}"'
+            f' y2="{y50:.1f}"/></g>'
         )
     parts.append(_labels(["" if step is None else step[0] for step in steps], wide))
     return _frame(parts, _HEIGHT, title)
@@ -98,10 +104,12 @@ def rows(bars: Sequence[HorizontalBar], *, title: str) -> str:
         label = bar.label if len(bar.label) <= 30 else bar.label[:29] + "…"
         parts.append(
             f"<g><title>{escape(f'{bar.label}: {bar.note}')}</title>"
-            f'<text class="name" x="{left - 8}" y="{y + 12}" text-anchor="end">{escape(label)}</text>'
+            f'<text class="name" x="{left - 8}" y="{y + 12}"'
+            f' text-anchor="end">{escape(label)}</text>'
             f'<rect class="band" x="{left}" y="{y}" width="{max(wide, 1):.1f}" height="16" rx="2"/>'
             f'<rect class="ok" x="{left}" y="{y}" width="{max(part, 1):.1f}" height="16" rx="2"/>'
-            f'<text class="note" x="{left + wide + 6:.1f}" y="{y + 12}">{escape(bar.note)}</text></g>'
+            f'<text class="note" x="{left + wide + 6:.1f}"'
+            f' y="{y + 12}">{escape(bar.note)}</text></g>'
         )
     return _frame(parts, len(bars) * _ROW + 8, title)
 
@@ -122,7 +130,10 @@ def _y(value: float, top: float) -> float:
 
 def _rect(x: float, width: float, low: float, high: float, top: float, kind: str) -> str:
     y0, y1 = _y(low, top), _y(high, top)
-    return f'<rect class="{kind}" x="{x:.1f}" y="{y1:.1f}" width="{width:.1f}" height="{max(y0 - y1, 0):.1f}"/>'
+    return (
+        f'<rect class="{kind}" x="{x:.1f}" y="{y1:.1f}" width="{width:.1f}"'
+        f' height="{max(y0 - y1, 0):.1f}"/>'
+    )
 
 
 def _axis(marks: Sequence[float], unit: str = "") -> str:
@@ -131,7 +142,10 @@ def _axis(marks: Sequence[float], unit: str = "") -> str:
         y = _y(mark, marks[-1])
         text = f"{mark:,.10g} {unit}".strip()
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(text)}</text>')
+        parts.append(
+            f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}"'
+            f' text-anchor="end">{escape(text)}</text>'
+        )
     return "".join(parts)
 
 
@@ -139,8 +153,8 @@ def _labels(labels: Sequence[str], step: float) -> str:
     every = max(1, -(-len(labels) // 8))
     ticks = [(i, label) for i, label in enumerate(labels) if i % every == 0]
     return "".join(
-        f'<text class="tick" x="{_LEFT + step * (i + 0.5):.1f}" y="{_HEIGHT - 6}" text-anchor="middle">'
-        f"{escape(label)}</text>"
+        f'<text class="tick" x="{_LEFT + step * (i + 0.5):.1f}" y="{_HEIGHT - 6}"'
+        f' text-anchor="middle">{escape(label)}</text>'
         for i, label in ticks
     )
 
@@ -163,12 +177,14 @@ MARK = '<meta name="generator" content="onetool_ipy usage report">'
 STYLE = """
 .ot-usage{--ot-ok:#3b7dd8;--ot-bad:#d64545;--ot-ink:#1f2328;--ot-soft:#656d76;--ot-line:#d8dee4;--ot-page:#fff;
 color:var(--ot-ink);font:14px/1.5 system-ui,sans-serif}
-@media (prefers-color-scheme:dark){.ot-usage{--ot-ok:#6ea8fe;--ot-bad:#ff7b72;--ot-ink:#e6edf3;--ot-soft:#8d96a0;
+@media \
+(prefers-color-scheme:dark){.ot-usage{--ot-ok:#6ea8fe;--ot-bad:#ff7b72;--ot-ink:#e6edf3;--ot-soft:#8d96a0;
 --ot-line:#30363d;--ot-page:#0d1117}}
 .ot-usage svg{width:100%;height:auto;display:block;overflow:visible}
 .ot-usage .ok{fill:var(--ot-ok)}.ot-usage .bad{fill:var(--ot-bad)}
 .ot-usage .grid{stroke:var(--ot-line);stroke-width:1}
-.ot-usage .tick{fill:var(--ot-soft);font-size:11px}.ot-usage .name{fill:var(--ot-ink);font-size:12px}
+.ot-usage .tick{fill:var(--ot-soft);font-size:11px}.ot-usage \
+.name{fill:var(--ot-ink);font-size:12px}
 .ot-usage .note{fill:var(--ot-soft);font-size:11px}
 .ot-usage .band{fill:var(--ot-ok);opacity:.25}.ot-usage .p50{stroke:var(--ot-ok);stroke-width:2.5}
 .ot-usage .p95{stroke:var(--ot-ok);stroke-width:1}
@@ -202,17 +218,33 @@ _COLUMNS = (
     ("p95_ms", "p95 ms"),
     ("last_called", "Last call"),
 )
-_FAILURE_COLUMNS = (("message", "Message"), ("tool", "Tool"), ("calls", "Calls"), ("last_called", "Last call"))
+_FAILURE_COLUMNS = (
+    ("message", "Message"),
+    ("tool", "Tool"),
+    ("calls", "Calls"),
+    ("last_called", "Last call"),
+)
 
 
 def usage_page(
-    summary: Mapping[str, Any], tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], *, made: str
+    summary: Mapping[str, Any],
+    tools: Sequence[Mapping[str, Any]],
+    steps: Sequence[Mapping[str, Any]],
+    *,
+    made: str,
 ) -> str:
     """The whole page. `steps` are {start, calls, failures, p50_ms, p95_ms}."""
-    title = f"Tool usage: {summary.get('period', 'all')}" + (f", {summary['tool']}" if summary.get("tool") else "")
+    title = f"Tool usage: {summary.get('period', 'all')}" + (
+        f", {summary['tool']}" if summary.get("tool") else ""
+    )
     rate, calls = summary.get("success_rate"), summary.get("total_calls", 0)
-    facts = [(f"{calls:,}", "call" if calls == 1 else "calls"), ("–" if rate is None else f"{rate:.1f} %", "succeeded")]
-    cards = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for v, k in facts)
+    facts = [
+        (f"{calls:,}", "call" if calls == 1 else "calls"),
+        ("–" if rate is None else f"{rate:.1f} %", "succeeded"),
+    ]
+    cards = "".join(
+        f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for v, k in facts
+    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'{MARK}<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -226,7 +258,9 @@ def usage_page(
 
 
 def plots(
-    tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], failures: Sequence[Mapping[str, Any]] = ()
+    tools: Sequence[Mapping[str, Any]],
+    steps: Sequence[Mapping[str, Any]],
+    failures: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Calls over time, latency, and the failed calls by message, for the report and for a cell."""
     bars = [Bar(str(row["start"]), row["calls"], row["failures"]) for row in steps]
@@ -235,16 +269,32 @@ def plots(
     if failures:
         left = len(failures) - _MOST_MESSAGES
         more = f"<p class='small'>{counted(left, 'more message')}</p>" if left > 0 else ""
-        messages = f"<h2>Failed calls by message</h2>{_table(failures[:_MOST_MESSAGES], _FAILURE_COLUMNS)}{more}"
+        messages = (
+            "<h2>Failed calls by"
+            f" message</h2>{_table(failures[:_MOST_MESSAGES], _FAILURE_COLUMNS)}{more}"
+        )
     if sum(bool(row["calls"]) for row in steps) >= FEW_STEPS:
-        points = [(str(r["start"]), r["p50_ms"], r["p95_ms"]) if r["calls"] else None for r in steps]
-        latency = f"<h2>Latency <span class='small'>median to p95</span></h2>{bands(points, title='Latency')}"
+        points = [
+            (str(r["start"]), r["p50_ms"], r["p95_ms"]) if r["calls"] else None for r in steps
+        ]
+        latency = (
+            "<h2>Latency <span class='small'>median to"
+            f" p95</span></h2>{bands(points, title='Latency')}"
+        )
     else:
         notes = [(row, f"{_ms(row['avg_ms'])} / {_ms(row['p95_ms'])} ms") for row in tools[:8]]
-        slow = [HorizontalBar(str(row["tool"]), row["p95_ms"], row["avg_ms"], note) for row, note in notes]
-        latency = f"<h2>Latency by tool <span class='small'>mean / p95</span></h2>{rows(slow, title='Latency by tool')}"
+        slow = [
+            HorizontalBar(str(row["tool"]), row["p95_ms"], row["avg_ms"], note)
+            for row, note in notes
+        ]
+        latency = (
+            "<h2>Latency by tool <span class='small'>mean /"
+            f" p95</span></h2>{rows(slow, title='Latency by tool')}"
+        )
     return (
-        f"<h2>Calls <span class='small'>{failed}</span></h2>{columns(bars, title='Calls over time')}{latency}{messages}"
+        "<h2>Calls <span"
+        f" class='small'>{failed}</span></h2>{columns(bars, title='Calls over time')}"
+        f"{latency}{messages}"
     )
 
 
@@ -259,7 +309,13 @@ def _table(rows: Sequence[Mapping[str, object]], labels: Sequence[tuple[str, str
         body += "<tr>"
         for key, _ in labels:
             value = row.get(key)
-            text = "–" if value is None else f"{value:,.1f}" if isinstance(value, float) else str(value)
+            text = (
+                "–"
+                if value is None
+                else f"{value:,.1f}"
+                if isinstance(value, float)
+                else str(value)
+            )
             body += f"<td>{escape(f'{value:,}' if isinstance(value, int) else text)}</td>"
         body += "</tr>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

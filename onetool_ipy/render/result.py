@@ -1,7 +1,8 @@
 """A result as a cell shows it: text and HTML from the same rows, cut to the size of a screen.
 
-Rows become a table, nested data a foldable tree, text stays text. A value with its own representation (a DataFrame, a
-figure) is shown elsewhere. `Called` is a call that a model made: one line, and below it, folded, arguments and result.
+Rows become a table, nested data a foldable tree, text stays text. A value with its own
+representation (a DataFrame, a figure) is shown elsewhere. `Called` is a call that a model made: one
+line, and below it, folded, arguments and result.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class RenderedValue(NamedTuple):
 
 
 class Called(NamedTuple):
-    """One call in its current state. `problem` says why it failed; `facts` are short notes such as `12 ms`."""
+    """One call in its current state. `problem` says why it failed; `facts` are short notes such as
+    `12 ms`."""
 
     name: str
     args: Any
@@ -66,14 +68,18 @@ class Called(NamedTuple):
 
 
 def note_line(meta: Mapping[str, Any]) -> str:
-    """A line about a result: what its server asked in vain, or where it does not fit an imported outputSchema."""
+    """A line about a result: what its server asked in vain, or where it does not fit an imported
+    outputSchema."""
     mismatches = meta.get("mismatch")
     if not mismatches:
         return str(meta.get("note", ""))
     first = mismatches[0]
     more = f" (and {len(mismatches) - 1} more in .meta['mismatch'])" if len(mismatches) > 1 else ""
     where = f" at '{first['pointer']}'" if first["pointer"] else ""
-    return f"The answer does not fit the schema of the imported document{where}: {first['message']}{more}"
+    return (
+        f"The answer does not fit the schema of the imported document{where}:"
+        f" {first['message']}{more}"
+    )
 
 
 def head(call: Called) -> str:
@@ -81,7 +87,10 @@ def head(call: Called) -> str:
     if not isinstance(call.args, Mapping):
         return values.cut(f"{call.name} {values.cut(str(call.args), 60)}", _MAX_HEAD)
     plain = values.to_json(dict(call.args))
-    words = [f"{key}={values.cut(json.dumps(value, ensure_ascii=False), 60)}" for key, value in plain.items()]
+    words = [
+        f"{key}={values.cut(json.dumps(value, ensure_ascii=False), 60)}"
+        for key, value in plain.items()
+    ]
     return values.cut(" ".join([call.name, *words]), _MAX_HEAD)
 
 
@@ -103,8 +112,9 @@ def to_html(call: Called) -> str:
     name, _, rest = head(call).partition(" ")
     facts = html.escape(" · ".join(call.facts))
     line = (
-        f'<span style="color:{colour}">{MARKS[call.state]}</span> <b style="font-weight:600">{html.escape(name)}</b> '
-        f'<span style="{_SOFT}">{html.escape(rest)}{"&ensp;·&ensp;" if facts else ""}{facts}</span>'
+        f'<span style="color:{colour}">{MARKS[call.state]}</span> <b'
+        f' style="font-weight:600">{html.escape(name)}</b> <span'
+        f' style="{_SOFT}">{html.escape(rest)}{"&ensp;·&ensp;" if facts else ""}{facts}</span>'
     )
     box = _BOX.format(colour=colour)
     if call.state == "running":
@@ -125,7 +135,9 @@ def to_html(call: Called) -> str:
         inner.append(_part("result" + (f" ({result.cut})" if result.cut else ""), result.html))
     state = " open" if call.is_open else ""
     summary = f'<summary style="{_SUMMARY}">{line}</summary>'
-    return f'<details{state} class="{html.AS_TEXT}" style="{box}">{summary}{"".join(inner)}</details>'
+    return (
+        f'<details{state} class="{html.AS_TEXT}" style="{box}">{summary}{"".join(inner)}</details>'
+    )
 
 
 def _part(label: str, body: str) -> str:
@@ -140,17 +152,28 @@ def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
     total = len(data) if tables.is_dataframe(data) or isinstance(data, (list, tuple)) else 0
     if tables.is_dataframe(data) and data.columns.is_unique and len(data.columns) <= _MAX_COLUMNS:
         first = data.head(bounds.rows).to_dict("records")
-        data = [{name: None if tables.is_missing(cell) else cell for name, cell in row.items()} for row in first]
+        data = [
+            {name: None if tables.is_missing(cell) else cell for name, cell in row.items()}
+            for row in first
+        ]
     some = data[:20] if isinstance(data, (list, tuple)) else ()
     # A list of objects with few different keys is a table.
-    if some and all(isinstance(row, Mapping) and row for row in some) and len(_columns(some)) <= _MAX_COLUMNS:
-        chosen = [row if isinstance(row, Mapping) else {"value": row} for row in data[: bounds.rows]]
+    if (
+        some
+        and all(isinstance(row, Mapping) and row for row in some)
+        and len(_columns(some)) <= _MAX_COLUMNS
+    ):
+        chosen = [
+            row if isinstance(row, Mapping) else {"value": row} for row in data[: bounds.rows]
+        ]
         rows = [{str(key): html.cell_text(value) for key, value in row.items()} for row in chosen]
         columns = _columns(rows)
         numbers = [name for name in columns if html.is_numeric(row.get(name) for row in chosen)]
         cut = f"{len(rows):,} of {total:,} rows" if total > len(rows) else ""
         return RenderedValue(
-            "\n".join(aligned(rows, columns, numbers)), html.table(rows, columns, numbers=numbers), cut
+            "\n".join(aligned(rows, columns, numbers)),
+            html.table(rows, columns, numbers=numbers),
+            cut,
         )
     if isinstance(data, (dict, list, tuple)):
         plain = values.to_json(data)
@@ -160,7 +183,9 @@ def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
         text = _text(json.dumps(plain, ensure_ascii=False, indent=2), bounds)
         budget = [_MAX_NODES]
         tree = html.tree(_branch("", plain, 0, budget))
-        return RenderedValue(text.text, tree, text.cut or ("not all of it" if budget[0] <= 0 else ""))
+        return RenderedValue(
+            text.text, tree, text.cut or ("not all of it" if budget[0] <= 0 else "")
+        )
     return _text(values.safe_repr(data, bounds.chars + 1), bounds)
 
 
@@ -169,14 +194,18 @@ def _text(text: str, bounds: DisplayLimits) -> RenderedValue:
     if len(lines) <= bounds.lines and len(text) <= bounds.chars:
         return RenderedValue(text, html.pre(text))
     excerpt = "\n".join(lines[: bounds.lines])[: bounds.chars]
-    return RenderedValue(excerpt, html.pre(excerpt), f"{excerpt.count(chr(10)) + 1:,} of {len(lines):,} lines")
+    return RenderedValue(
+        excerpt, html.pre(excerpt), f"{excerpt.count(chr(10)) + 1:,} of {len(lines):,} lines"
+    )
 
 
 def _columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return list(dict.fromkeys(str(key) for row in rows for key in row))
 
 
-def aligned(rows: Sequence[Mapping[str, str]], columns: Sequence[str], numbers: Collection[str]) -> list[str]:
+def aligned(
+    rows: Sequence[Mapping[str, str]], columns: Sequence[str], numbers: Collection[str]
+) -> list[str]:
     """Rows of texts as aligned lines under their headings."""
     lines: list[list[str]] = [[] for _ in range(len(rows) + 1)]
     for column in columns:
@@ -197,7 +226,11 @@ def _branch(label: str, value: object, level: int, budget: list[int]) -> html.No
     budget[0] -= 1
     if not isinstance(value, (dict, list)) or not value:
         return html.Node(label, json.dumps(value, ensure_ascii=False))
-    pairs = value.items() if isinstance(value, dict) else ((str(i), item) for i, item in enumerate(value))
+    pairs = (
+        value.items()
+        if isinstance(value, dict)
+        else ((str(i), item) for i, item in enumerate(value))
+    )
     children: list[html.Node] = []
     for key, item in pairs:
         if budget[0] <= 0:

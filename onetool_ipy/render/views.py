@@ -1,7 +1,8 @@
 """Listing, Record, Text: plain values that print well.
 
-They are a list, a dict and a str for every other purpose. `str()` and `repr()` are YAML flow text, which programs can
-read; a notebook shows a table or text of the same rows, and a terminal aligned columns (`to_text`).
+They are a list, a dict and a str for every other purpose. `str()` and `repr()` are YAML flow text,
+which programs can read; a notebook shows a table or text of the same rows, and a terminal aligned
+columns (`to_text`).
 """
 
 from __future__ import annotations
@@ -32,17 +33,26 @@ def counted(number: float, noun: str) -> str:
 
 
 def local_time(moment: datetime.datetime) -> str:
-    """A moment for people, in their time zone: `11:46:28` if it is of today, else `Nov 15 11:46`."""
+    """A moment for people, in their time zone: `11:46:28` if it is of today, else `Nov 15
+    11:46`."""
     here = moment.astimezone()
     today = datetime.datetime.now(datetime.UTC).astimezone().date()
-    form = "%H:%M:%S" if here.date() == today else "%b %d %H:%M" if here.year == today.year else "%Y-%m-%d %H:%M"
+    form = (
+        "%H:%M:%S"
+        if here.date() == today
+        else "%b %d %H:%M"
+        if here.year == today.year
+        else "%Y-%m-%d %H:%M"
+    )
     return here.strftime(form)
 
 
 def span_labels(starts: Sequence[datetime.datetime], step_s: int) -> list[str]:
-    """Short labels for the steps of a timeline: shorter steps than days as local times, days as dates.
+    """Short labels for the steps of a timeline: shorter steps than days as local times, days as
+    dates.
 
-    Days are those of UTC, since the call log keeps its sums by them. Where local days differ, the label says UTC.
+    Days are those of UTC, since the call log keeps its sums by them. Where local days differ, the
+    label says UTC.
     """
     here = [start.astimezone() for start in starts]
     if step_s >= 86_400:
@@ -57,11 +67,14 @@ def span_labels(starts: Sequence[datetime.datetime], step_s: int) -> list[str]:
 def people_rows(rows: Sequence[Mapping[str, object]]) -> list[Json]:
     """Rows as people read them, without the columns that have no value."""
     filled = {key for row in rows for key, value in row.items() if value is not None}
-    return [{key: value for key, value in _for_people(row).items() if key in filled} for row in rows]
+    return [
+        {key: value for key, value in _for_people(row).items() if key in filled} for row in rows
+    ]
 
 
 def _for_people(row: Mapping[str, object]) -> Json:
-    """A row as people read it: local times, shares in percent, times in ms without idle decimals."""
+    """A row as people read it: local times, shares in percent, times in ms without idle
+    decimals."""
     return {key: _shown(key, value) for key, value in row.items()}
 
 
@@ -85,7 +98,8 @@ class Listing(list[Any]):
     __str__ = __repr__
 
     def to_text(self, width: int) -> str:
-        """The listing for a terminal of this width: rows as a table, anything else as YAML flow text."""
+        """The listing for a terminal of this width: rows as a table, anything else as YAML flow
+        text."""
         if not _is_table(self):
             return flow(list(self))
         more = f"... and {len(self) - _MAX_ROWS:,} more rows: .df" if len(self) > _MAX_ROWS else ""
@@ -112,7 +126,8 @@ class Listing(list[Any]):
 
 @without_secrets
 class Record(dict[str, Any]):
-    """One object. `.df` is the table it holds under one of its keys, else its own keys and values."""
+    """One object. `.df` is the table it holds under one of its keys, else its own keys and
+    values."""
 
     def __repr__(self) -> str:
         return flow(dict(self))
@@ -127,7 +142,11 @@ class Record(dict[str, Any]):
             text = f"{key}: {entry}" if entry is not value else flow({key: value})
             if _is_table(value):
                 lines += [f"{key}:", *(f"  {line}" for line in _aligned_table(value, width - 2))]
-            elif len(text) > width and isinstance(value, list) and all(isinstance(each, str) for each in value):
+            elif (
+                len(text) > width
+                and isinstance(value, list)
+                and all(isinstance(each, str) for each in value)
+            ):
                 lines += [f"{key}:", *(f"  {printable(each)}" for each in value)]
             else:
                 lines.append(text[1:-1] if text.startswith("{") else text)
@@ -135,9 +154,14 @@ class Record(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         tables = {key: value for key, value in self.items() if _is_table(value)}
-        facts = [_for_people({"": key, "value": value}) for key, value in self.items() if key not in tables]
+        facts = [
+            _for_people({"": key, "value": value})
+            for key, value in self.items()
+            if key not in tables
+        ]
         tables_html = "".join(
-            html.note(f"{key}:") + html.table(people_rows(rows[:_MAX_ROWS])) for key, rows in tables.items()
+            html.note(f"{key}:") + html.table(people_rows(rows[:_MAX_ROWS]))
+            for key, rows in tables.items()
         )
         return (html.table(facts) if facts else "") + tables_html
 
@@ -153,7 +177,9 @@ class Record(dict[str, Any]):
 
 
 def _is_table(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
+    )
 
 
 @without_secrets
@@ -184,4 +210,7 @@ def _aligned_table(rows: Sequence[Mapping[str, object]], width: int) -> list[str
     columns = list(dict.fromkeys(str(key) for row in rows for key in row))
     numbers = [name for name in columns if html.is_numeric(row.get(name) for row in rows)]
     cells = [{str(key): html.cell_text(value) for key, value in row.items()} for row in rows]
-    return [line if len(line) <= width else line[: width - 1] + "…" for line in aligned(cells, columns, numbers)]
+    return [
+        line if len(line) <= width else line[: width - 1] + "…"
+        for line in aligned(cells, columns, numbers)
+    ]

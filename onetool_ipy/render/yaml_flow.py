@@ -2,11 +2,12 @@
 
     {name: a, said: "two words"}   an object of plain values, on one line
     - {name: a}                    a list of objects: a block sequence of flow items
-    [a, b]                         a list of plain values; one `- a` a line where that is long or has blanks
+    [a, b]                         a list of plain values; one `- a` a line where that is long or
+    has blanks
     key: {a: {b: 1}}               an object that holds more: block on top, flow below
 
-At most two levels of flow are nested; deeper values are written as a block. A value that YAML cannot hold is written
-as `base.values.to_json` converts it. Writing needs no YAML library.
+At most two levels of flow are nested; deeper values are written as a block. A value that YAML
+cannot hold is written as `base.values.to_json` converts it. Writing needs no YAML library.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ def _block(value: object) -> list[str]:
         for key, item in value.items():
             head = _tight(key)
             if not _has_objects(item) and _levels(item) <= _MAX_FLOW:
-                lines += [f"? {head}", f": {_inline(item)}"] if len(head) > _MAX_KEY else [f"{head}: {_inline(item)}"]
+                lines += (
+                    [f"? {head}", f": {_inline(item)}"]
+                    if len(head) > _MAX_KEY
+                    else [f"{head}: {_inline(item)}"]
+                )
             else:
                 lines += [f"? {head}", ":"] if len(head) > _MAX_KEY else [f"{head}:"]
                 lines += [f"  {line}" for line in _block(item)]
@@ -56,7 +61,11 @@ def _block(value: object) -> list[str]:
         if not any(isinstance(item, dict | list) for item in value):
             text = _inline(value)
             has_sentence = any(isinstance(item, str) and " " in item for item in value)
-            return [text] if len(text) <= _WIDTH and not has_sentence else [f"- {_loose(item)}" for item in value]
+            return (
+                [text]
+                if len(text) <= _WIDTH and not has_sentence
+                else [f"- {_loose(item)}" for item in value]
+            )
         lines = []
         for item in value:
             first, *rest = [_inline(item)] if _levels(item) <= _MAX_FLOW else _block(item)
@@ -117,5 +126,8 @@ def _scalar(value: object, bare: re.Pattern[str]) -> str:
     if bare.fullmatch(value) and value.isprintable() and value.lower() not in _RESERVED:
         return value
     text = value.replace("\\", "\\\\").replace('"', '\\"')
-    chars = (char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+    chars = (
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
     return f'"{"".join(chars)}"'

@@ -1,10 +1,13 @@
-"""Check the arguments of a call against the tool's JSON Schema, convert them, and say in words what is wrong.
+"""Check the arguments of a call against the tool's JSON Schema, convert them, and say in words what
+is wrong.
 
-Owns the compiled check (jsonschema-rs: offline, no pattern can hang) and every sentence about a violated schema: the
-library's own words reach nobody. Each violation has its JSON pointer; a value is masked first and cut then.
+Owns the compiled check (jsonschema-rs: offline, no pattern can hang) and every sentence about a
+violated schema: the library's own words reach nobody. Each violation has its JSON pointer; a value
+is masked first and cut then.
 
-Only plain JSON is checked. An argument that holds anything else (a DataFrame, a date, NaN) is handed on as it is: its
-tool knows best. A schema that multiplies without bound (`anyOf` of `anyOf` ...) is refused.
+Only plain JSON is checked. An argument that holds anything else (a DataFrame, a date, NaN) is
+handed on as it is: its tool knows best. A schema that multiplies without bound (`anyOf` of `anyOf`
+...) is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +22,16 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool, words_of
 from onetool_ipy.base.search import suggest
 from onetool_ipy.base.values import Json
-from onetool_ipy.schema.read import NO_DEFAULT, Schema, at_ref, default_of, params, resolve, signature_text, type_text
+from onetool_ipy.schema.read import (
+    NO_DEFAULT,
+    Schema,
+    at_ref,
+    default_of,
+    params,
+    resolve,
+    signature_text,
+    type_text,
+)
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -31,7 +43,8 @@ Violation = dict[str, Any]
 """`{pointer, message, keyword}`."""
 
 MOST = 20_000
-"""More schemas for one value than any schema that a person writes has; checked in some milliseconds."""
+"""More schemas for one value than any schema that a person writes has; checked in some
+milliseconds."""
 
 FEW_REFS = 12
 """Fewer references than this cannot multiply."""
@@ -53,15 +66,28 @@ _TYPES = {
     "object": "an object",
 }
 _ANNOTATIONS = frozenset(
-    ("description", "title", "default", "examples", "deprecated", "$comment", "readOnly", "writeOnly")
+    (
+        "description",
+        "title",
+        "default",
+        "examples",
+        "deprecated",
+        "$comment",
+        "readOnly",
+        "writeOnly",
+    )
 )
 """Keywords that refuse no value."""
 _PLAIN_ROOT = _ANNOTATIONS | {
     *("type", "properties", "required", "additionalProperties", "$defs", "definitions", "$schema")
 }
 _WORDS: dict[str, Callable[[str, dict[str, Any]], str]] = {
-    "additionalItems": lambda value, about: f"{value} has more than {_counted(about['limit'], 'item')}",
-    "const": lambda value, about: f"{value} is not {values.safe_repr(about['expected_value'], _MAX_VALUE)}",
+    "additionalItems": lambda value, about: (
+        f"{value} has more than {_counted(about['limit'], 'item')}"
+    ),
+    "const": lambda value, about: (
+        f"{value} is not {values.safe_repr(about['expected_value'], _MAX_VALUE)}"
+    ),
     "contentEncoding": lambda value, about: f"{value} is not {about['content_encoding']}",
     "contentMediaType": lambda value, about: f"{value} is not {about['content_media_type']}",
     "enum": lambda value, about: f"{value} is not one of {_options(about['options'])}",
@@ -70,16 +96,26 @@ _WORDS: dict[str, Callable[[str, dict[str, Any]], str]] = {
     "falseSchema": lambda _value, _about: "no value is allowed here",
     "format": lambda value, about: f"{value} is not a valid {about['format']}",
     "maxItems": lambda value, about: f"{value} has more than {_counted(about['limit'], 'item')}",
-    "maxLength": lambda value, about: f"{value} is longer than {_counted(about['limit'], 'character')}",
-    "maxProperties": lambda value, about: f"{value} has more than {_counted(about['limit'], 'entry')}",
+    "maxLength": lambda value, about: (
+        f"{value} is longer than {_counted(about['limit'], 'character')}"
+    ),
+    "maxProperties": lambda value, about: (
+        f"{value} has more than {_counted(about['limit'], 'entry')}"
+    ),
     "maximum": lambda value, about: f"{value} is greater than {about['limit']}",
     "minItems": lambda value, about: f"{value} has fewer than {_counted(about['limit'], 'item')}",
-    "minLength": lambda value, about: f"{value} is shorter than {_counted(about['limit'], 'character')}",
-    "minProperties": lambda value, about: f"{value} has fewer than {_counted(about['limit'], 'entry')}",
+    "minLength": lambda value, about: (
+        f"{value} is shorter than {_counted(about['limit'], 'character')}"
+    ),
+    "minProperties": lambda value, about: (
+        f"{value} has fewer than {_counted(about['limit'], 'entry')}"
+    ),
     "minimum": lambda value, about: f"{value} is less than {about['limit']}",
     "multipleOf": lambda value, about: f"{value} is not a multiple of {about['multiple_of']}",
     "not": lambda value, _about: f"{value} is not allowed",
-    "pattern": lambda value, about: f"{value} does not match the pattern '{about.get('pattern', '')}'",
+    "pattern": lambda value, about: (
+        f"{value} does not match the pattern '{about.get('pattern', '')}'"
+    ),
     "required": lambda _value, about: f"'{about['property']}' is missing",
     "type": lambda value, about: f"{value} is not {_type_names(about['types'])}",
     "unevaluatedItems": lambda value, _about: f"{value} has items that are not allowed",
@@ -94,23 +130,38 @@ class Converter(Protocol):
         """Convert, or raise."""
 
     def accepts(self, value: object) -> bool:
-        """Whether a value already is what the function asks for, whatever its JSON form would be."""
+        """Whether a value already is what the function asks for, whatever its JSON form would
+        be."""
 
 
 class Checker:
     """The compiled check of one tool's arguments.
 
-    `check` gives a copy that the tool may change, converted to the types its function asks for. For the arguments in
-    `texts` a number or truth value is written out where only text fits: they become text in a request anyway.
+    `check` gives a copy that the tool may change, converted to the types its function asks for. For
+    the arguments in `texts` a number or truth value is written out where only text fits: they
+    become text in a request anyway.
     """
 
     __slots__ = (
-        *("_converters", "_ints", "_parameters", "_unconstrained", "_usage", "_valid", "_validator", "_texts"),
+        *(
+            "_converters",
+            "_ints",
+            "_parameters",
+            "_unconstrained",
+            "_usage",
+            "_valid",
+            "_validator",
+            "_texts",
+        ),
         "params",
     )
 
     def __init__(
-        self, parameters: Schema, converters: Mapping[str, Converter] | None = None, *, texts: Collection[str] = ()
+        self,
+        parameters: Schema,
+        converters: Mapping[str, Converter] | None = None,
+        *,
+        texts: Collection[str] = (),
     ) -> None:
         self._parameters = parameters
         self._texts = texts
@@ -129,7 +180,8 @@ class Checker:
         self._usage: dict[str, str] = {}
 
     def check(self, args: Mapping[str, object], tool: str, mask: Mask = str) -> Json:
-        """Return the arguments ready for the tool. Raises InvalidArgs with every violation, in masked words."""
+        """Return the arguments ready for the tool. Raises InvalidArgs with every violation, in
+        masked words."""
         ready, plain, _, copier = values.plain_copy(args)
         if copier is not None and copier.is_too_deep:
             raise self.too_deep(tool)
@@ -144,10 +196,15 @@ class Checker:
         return self._invalid(tool, [{"pointer": "", "message": message, "keyword": "depth"}])
 
     def fit(self, ready: Json, plain: bool, tool: str, mask: Mask) -> None:
-        """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and corrects the copy."""
-        if not self._fits(ready, plain):
+        """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and
+        corrects the copy."""
+        try:
+            is_fit = plain and self._valid(ready)
+        except ValueError:  # a value that JSON cannot hold
+            is_fit = False
+        if not is_fit:
             self._complete(ready, plain, tool, mask)
-        if float in map(type, ready.values()):
+        if self._ints and float in map(type, ready.values()):
             for name in self._ints:
                 if type(ready.get(name)) is float and ready[name].is_integer():
                     ready[name] = int(ready[name])
@@ -155,8 +212,8 @@ class Checker:
     def complete(self, args: Mapping[str, object], tool: str, mask: Mask = str) -> Json:
         """Return a copy of the arguments, as JSON, that fits the schema. Raises InvalidArgs.
 
-        A required argument that is missing gets its default. Text stands for the JSON in it where a list or an object
-        is expected, and text is not.
+        A required argument that is missing gets its default. Text stands for the JSON in it where a
+        list or an object is expected, and text is not.
         """
         ready, plain, _, copier = values.plain_copy(args)
         if copier is not None and copier.is_too_deep:
@@ -165,14 +222,21 @@ class Checker:
             self._complete(ready, plain, tool, mask)
         return ready
 
-    def violations(self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field") -> list[Violation]:
+    def violations(
+        self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field"
+    ) -> list[Violation]:
         """Return what is wrong with a value as it is. Nothing is filled in or converted."""
         ready, plain, *_ = values.plain_copy(data)
-        return [] if self._fits(ready, plain) else [*self._describe(ready, *self._errors(ready, mask), mask, noun)]
+        return (
+            []
+            if self._fits(ready, plain)
+            else [*self._describe(ready, *self._errors(ready, mask), mask, noun)]
+        )
 
     def _fits(self, ready: Json, plain: bool) -> bool:
         try:
-            # jsonschema-rs follows a cycle or a very deep value into a crash, so it only gets what is plain.
+            # jsonschema-rs follows a cycle or a very deep value into a crash, so it only gets what
+            # is plain.
             return plain and self._valid(ready)
         except ValueError:  # a value that JSON cannot hold
             return False
@@ -188,8 +252,11 @@ class Checker:
         if violations:
             raise self._invalid(tool, violations)
 
-    def _errors(self, args: Mapping[Any, object], mask: Mask) -> tuple[list[ValidationError], list[Violation]]:
-        """Check every argument that is plain JSON. Also give what is wrong with the names themselves.
+    def _errors(
+        self, args: Mapping[Any, object], mask: Mask
+    ) -> tuple[list[ValidationError], list[Violation]]:
+        """Check every argument that is plain JSON. Also give what is wrong with the names
+        themselves.
 
         Of a choice, the errors are those of the option that the value is meant for.
         """
@@ -199,19 +266,32 @@ class Checker:
         for name, value in args.items():
             if not isinstance(name, str):
                 text = values.cut(mask(values.safe_repr(name)), _MAX_MESSAGE)
-                violations.append({"pointer": "", "message": f"argument names are text, not {text}", "keyword": "type"})
+                violations.append(
+                    {
+                        "pointer": "",
+                        "message": f"argument names are text, not {text}",
+                        "keyword": "type",
+                    }
+                )
                 continue
             converter = self._converters.get(name)
-            is_free = name in self._unconstrained or (converter is not None and accepts(converter, value))
+            is_free = name in self._unconstrained or (
+                converter is not None and accepts(converter, value)
+            )
             if is_free or not values.is_json(value):
                 skipped.add(name)
-            # Of a skipped argument only the name counts; what stands for its value is not looked at.
+            # Of a skipped argument only the name counts; what stands for its value is not looked
+            # at.
             view[values.encodable(name)] = None if name in skipped else value
         try:
             errors = list(self._validator.iter_errors(view))
         except ValueError:  # half a character
             errors = list(self._validator.iter_errors(values.to_json(view)))
-        checked = (error for error in errors if not error.instance_path or error.instance_path[0] not in skipped)
+        checked = (
+            error
+            for error in errors
+            if not error.instance_path or error.instance_path[0] not in skipped
+        )
         return [*relevant_errors(checked)], violations
 
     def _describe(
@@ -233,7 +313,9 @@ class Checker:
                 for name in unknown:
                     near = suggest(name, [param.name for param in self.params], limit=1)
                     hint = f" (did you mean '{near[0]}'?)" if near else ""
-                    messages.append(f"unknown {noun} '{values.cut(mask(name), _MAX_MESSAGE)}'{hint}")
+                    messages.append(
+                        f"unknown {noun} '{values.cut(mask(name), _MAX_MESSAGE)}'{hint}"
+                    )
             else:
                 message = describe_error(error, args, self._parameters, mask)
                 messages = [f"{noun} '{dotted(path)}': {message}" if path else message]
@@ -241,7 +323,8 @@ class Checker:
                 yield {"pointer": pointer(path), "message": message, "keyword": keyword}
 
     def _coerce(self, errors: list[ValidationError], args: Json, plain: bool) -> bool:
-        """Fill in defaults, parse text that stands for JSON, write out numbers. Returns whether anything changed."""
+        """Fill in defaults, parse text that stands for JSON, write out numbers. Returns whether
+        anything changed."""
         is_changed = False
         for error in errors:
             place = list(error.instance_path)
@@ -252,7 +335,11 @@ class Checker:
             else:
                 plain_value = value_at(place, args, None)
                 value = _parse_nested(error, plain_value) if place else NO_DEFAULT
-                is_written = bool(place) and place[0] in self._texts and type(plain_value) in (int, float, bool)
+                is_written = (
+                    bool(place)
+                    and place[0] in self._texts
+                    and type(plain_value) in (int, float, bool)
+                )
                 if is_written and _expected_types(error) == {"string"}:
                     value = json.dumps(plain_value)
             if value is NO_DEFAULT or not (plain or len(place) == 1):
@@ -264,7 +351,8 @@ class Checker:
         return is_changed
 
     def convert(self, args: Json, tool: str, mask: Mask) -> None:
-        """Convert arguments that fit, in place, to the types that the function asks for. This is code of the tool."""
+        """Convert arguments that fit, in place, to the types that the function asks for. This is
+        code of the tool."""
         violations: list[Violation] = []
         for name, converter in self._converters.items():
             if name not in args:
@@ -273,8 +361,13 @@ class Checker:
                 args[name] = converter.to_python(args[name])
             except Exception as exc:  # noqa: BLE001 - runs foreign code (pydantic models, __init__ of a dataclass)
                 for path, text in _complaints(exc):
-                    message = f"argument '{dotted([name, *path])}': {values.cut(mask(text), _MAX_MESSAGE)}"
-                    violations.append({"pointer": pointer([name, *path]), "message": message, "keyword": "type"})
+                    message = (
+                        f"argument '{dotted([name, *path])}':"
+                        f" {values.cut(mask(text), _MAX_MESSAGE)}"
+                    )
+                    violations.append(
+                        {"pointer": pointer([name, *path]), "message": message, "keyword": "type"}
+                    )
         if violations:
             raise self._invalid(tool, violations)
 
@@ -289,27 +382,37 @@ class Checker:
         more = f" (and {len(messages) - 3} more)" if len(messages) > 3 else ""
         if tool not in self._usage:
             self._usage[tool] = f"Usage: {signature_text(tool, self._parameters)}"
-        return InvalidArgs(f"'{tool}': {'; '.join(messages[:3])}{more}", hint=self._usage[tool], details=unique)
+        return InvalidArgs(
+            f"'{tool}': {'; '.join(messages[:3])}{more}", hint=self._usage[tool], details=unique
+        )
 
 
 def compile_schema(parameters: Schema) -> Validator:
-    """Compile a JSON Schema, offline. Raises InvalidTool if it is not valid. Give the compiled form plain JSON only."""
+    """Compile a JSON Schema, offline. Raises InvalidTool if it is not valid. Give the compiled form
+    plain JSON only."""
     import jsonschema_rs
 
     if branch_count(parameters) > MOST:
         raise InvalidTool(
-            f"This JSON Schema cannot be checked: its references multiply to more than {MOST:,} for one value.",
+            f"This JSON Schema cannot be checked: its references multiply to more than {MOST:,} for"
+            " one value.",
             hint="Refer to each part once, not to the same part again and again.",
         )
     options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS)
     try:
         return jsonschema_rs.validator_for(dict(parameters), pattern_options=options, offline=True)
-    except (ValueError, TypeError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
+    except (
+        ValueError,
+        TypeError,
+        jsonschema_rs.ValidationError,
+        jsonschema_rs.ReferencingError,
+    ) as exc:
         raise InvalidTool(_schema_fault(exc)) from exc
 
 
 def require_schema(parameters: Schema) -> None:
-    """Raise InvalidTool if this is not a JSON Schema. Only what has references or patterns is compiled."""
+    """Raise InvalidTool if this is not a JSON Schema. Only what has references or patterns is
+    compiled."""
     import jsonschema_rs
     import orjson
 
@@ -323,12 +426,18 @@ def require_schema(parameters: Schema) -> None:
         return
     try:
         jsonschema_rs.meta.validate(schema)
-    except (ValueError, TypeError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
+    except (
+        ValueError,
+        TypeError,
+        jsonschema_rs.ValidationError,
+        jsonschema_rs.ReferencingError,
+    ) as exc:
         raise InvalidTool(_schema_fault(exc)) from exc
 
 
 def branch_count(schema: Schema) -> int:
-    """Return the largest number of schemas that one value is checked against; counting ends beyond `MOST`."""
+    """Return the largest number of schemas that one value is checked against; counting ends beyond
+    `MOST`."""
     nodes = _nodes(schema)
     if sum("$ref" in node for node in nodes) < FEW_REFS:
         return 1
@@ -372,12 +481,17 @@ def _nodes(schema: Schema) -> list[Mapping[str, Any]]:
             is_list = isinstance(node, list)
             nodes += [] if is_list else [node]
             # The loop goes on with what is added here.
-            waiting += [inner for inner in (node if is_list else node.values()) if isinstance(inner, (dict, list))]
+            waiting += [
+                inner
+                for inner in (node if is_list else node.values())
+                if isinstance(inner, (dict, list))
+            ]
     return nodes
 
 
 def relevant_errors(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
-    """Yield each error; of a choice, the errors of the one option that the value can be meant for."""
+    """Yield each error; of a choice, the errors of the one option that the value can be meant
+    for."""
     for error in errors:
         place: Place = list(error.instance_path)
         options: list[list[ValidationError]] = []
@@ -387,14 +501,21 @@ def relevant_errors(errors: Iterable[ValidationError]) -> Iterator[ValidationErr
             options = [
                 option
                 for option in context
-                if not any(_keyword(e) in ("type", "enum", "const") and e.instance_path == place for e in option)
+                if not any(
+                    _keyword(e) in ("type", "enum", "const") and e.instance_path == place
+                    for e in option
+                )
             ]
         if len(options) > 1:
-            # Of several objects it is meant for the one whose key has the right word: {"kind": "circle"} is not a box.
+            # Of several objects it is meant for the one whose key has the right word: {"kind":
+            # "circle"} is not a box.
             options = [
                 option
                 for option in options
-                if not any(_keyword(e) in ("enum", "const") and e.instance_path[:-1] == place for e in option)
+                if not any(
+                    _keyword(e) in ("enum", "const") and e.instance_path[:-1] == place
+                    for e in option
+                )
             ]
         if len(options) == 1:
             yield from relevant_errors(options[0])
@@ -413,7 +534,9 @@ def describe_error(error: ValidationError, value: object, parameters: Schema, ma
 
 def dotted(path: Place) -> str:
     """Write a path into the arguments as people do: `a.b[0]`."""
-    return "".join(f"[{p}]" if isinstance(p, int) else ("." if i else "") + str(p) for i, p in enumerate(path))
+    return "".join(
+        f"[{p}]" if isinstance(p, int) else ("." if i else "") + str(p) for i, p in enumerate(path)
+    )
 
 
 def pointer(path: Iterable[object]) -> str:
@@ -439,12 +562,15 @@ def schema_at(path: Place, root: Schema) -> Json:
             node = resolve(node.get("items"), root)
         else:
             properties, rest = node.get("properties"), node.get("additionalProperties")
-            node = resolve(properties.get(part, rest) if isinstance(properties, Mapping) else rest, root)
+            node = resolve(
+                properties.get(part, rest) if isinstance(properties, Mapping) else rest, root
+            )
     return node
 
 
 def accepts(converter: Converter, value: object) -> bool:
-    """Whether the value already is what the function asks for; False where the question itself fails."""
+    """Whether the value already is what the function asks for; False where the question itself
+    fails."""
     try:
         return converter.accepts(value)
     except Exception:  # noqa: BLE001 - runs foreign code
@@ -469,35 +595,51 @@ def _schema_fault(error: Exception) -> str:
     return f"Not a JSON Schema{where}: {reason}"
 
 
-def _unknown_names(error: ValidationError, keyword: str, path: Place, args: object, parameters: Schema) -> list[str]:
-    """Return the keys that may not be there. Where no key may, the library names the value of one alone."""
+def _unknown_names(
+    error: ValidationError, keyword: str, path: Place, args: object, parameters: Schema
+) -> list[str]:
+    """Return the keys that may not be there. Where no key may, the library names the value of one
+    alone."""
     if keyword in ("additionalProperties", "unevaluatedProperties"):
         return [str(name) for name in error.kind.as_dict().get("unexpected") or ()]
     if keyword != "falseSchema" or list(error.schema_path)[-1:] != ["additionalProperties"]:
         return []
     holder, properties = value_at(path, args, None), schema_at(path, parameters).get("properties")
     schemas = properties if isinstance(properties, Mapping) else {}
-    return [str(name) for name in holder if name not in schemas] if isinstance(holder, Mapping) else []
+    return (
+        [str(name) for name in holder if name not in schemas] if isinstance(holder, Mapping) else []
+    )
 
 
-def _words(error: Any, value: object, unknown: list[str], node: Schema, parameters: Schema, mask: Mask) -> str:
+def _words(
+    error: Any, value: object, unknown: list[str], node: Schema, parameters: Schema, mask: Mask
+) -> str:
     """Say what is wrong with one value; of a choice, `node` is the schema."""
     import jsonschema_rs
 
     keyword, about, text = _keyword(error), error.kind.as_dict(), _quoted(value, mask)
     if unknown:
-        return "unknown key " + ", ".join(f"'{values.cut(mask(name), _MAX_VALUE)}'" for name in unknown)
+        return "unknown key " + ", ".join(
+            f"'{values.cut(mask(name), _MAX_VALUE)}'" for name in unknown
+        )
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.OneOfMultipleValid):
         return f"{text} fits several of the choices, and may fit only one"
     if keyword in ("anyOf", "oneOf"):
         expected = type_text(node, parameters)
-        return f"{text} is not {expected}" if expected != "Any" else f"{text} fits none of the choices"
+        return (
+            f"{text} is not {expected}" if expected != "Any" else f"{text} fits none of the choices"
+        )
     if keyword == "propertyNames":
         return f"the name {_words(about['error'], about['error'].instance, [], {}, {}, mask)}"
     if keyword == "contains":
         amount = {"minContains": "too few items", "maxContains": "too many items"}
-        return f"{amount.get(str(list(error.schema_path)[-1]), 'no items')} of {text} are what is asked for"
-    words = _WORDS[keyword](text, about) if keyword in _WORDS else f"{text} is not what is asked for"
+        return (
+            f"{amount.get(str(list(error.schema_path)[-1]), 'no items')} of {text} are what is"
+            " asked for"
+        )
+    words = (
+        _WORDS[keyword](text, about) if keyword in _WORDS else f"{text} is not what is asked for"
+    )
     if keyword == "type" and isinstance(value, str):
         # A text that would be a number: say what to change in it.
         if _NUMBER.fullmatch(value):
@@ -517,7 +659,13 @@ def _options(listed: list[object]) -> str:
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}s"
+    return (
+        f"{count} {noun}"
+        if count == 1
+        else f"{count} {noun[:-1]}ies"
+        if noun.endswith("y")
+        else f"{count} {noun}s"
+    )
 
 
 def _quoted(value: object, mask: Mask) -> str:
@@ -529,7 +677,8 @@ def _keyword(error: object) -> str:
 
 
 def _parse_nested(error: ValidationError, text: object) -> Any:
-    """Return the list or object that text stands for as JSON, where one is expected and the text is refused."""
+    """Return the list or object that text stands for as JSON, where one is expected and the text is
+    refused."""
     if type(text) is not str or text.lstrip()[:1] not in ("[", "{"):
         return NO_DEFAULT
     try:
@@ -542,26 +691,37 @@ def _parse_nested(error: ValidationError, text: object) -> Any:
 
 
 def _expected_types(error: ValidationError) -> frozenset[str]:
-    """Return the JSON types that were expected where another was found; of a choice, those of all options."""
+    """Return the JSON types that were expected where another was found; of a choice, those of all
+    options."""
     about = error.kind.as_dict()
     if _keyword(error) == "type":
         return frozenset(about["types"])
     if _keyword(error) not in ("anyOf", "oneOf"):
         return frozenset()
     inner = [one for option in about.get("context") or () for one in option]
-    return frozenset().union(*(_expected_types(one) for one in inner if one.instance_path == error.instance_path))
+    return frozenset().union(
+        *(_expected_types(one) for one in inner if one.instance_path == error.instance_path)
+    )
 
 
 def _complaints(exc: Exception) -> list[tuple[Place, str]]:
-    """Return where inside an argument a conversion failed, and why in our words; pydantic lists every place."""
+    """Return where inside an argument a conversion failed, and why in our words; pydantic lists
+    every place."""
     errors = getattr(exc, "errors", None)
     complaints: list[tuple[Place, str]] = []
     for item in errors()[:20] if callable(errors) else ():
-        message = str(item.get("msg", "")).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        message = (
+            str(item.get("msg", ""))
+            .removeprefix("Value error, ")
+            .removeprefix("Assertion failed, ")
+        )
         if item.get("type") == "missing":
             message = "is missing"
         elif message.startswith("Input should "):
-            message = f"{values.safe_repr(item.get('input'), _MAX_VALUE)} {message.removeprefix('Input ')}"
+            message = (
+                f"{values.safe_repr(item.get('input'), _MAX_VALUE)}"
+                f" {message.removeprefix('Input ')}"
+            )
         complaints.append((list(item.get("loc", ())), message))
     if complaints:
         return complaints

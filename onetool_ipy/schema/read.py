@@ -1,8 +1,10 @@
-"""Read the JSON Schema of a tool's arguments: references, parameters, types, signature, argument lines.
+"""Read the JSON Schema of a tool's arguments: references, parameters, types, signature, argument
+lines.
 
-Does not make schemas from Python (`core.describe`) and does not check arguments (`check`). Reading never fails and
-never takes long, however odd, deep, wide or circular a schema is. `signature_of` makes an `inspect.Signature`, so
-that `?`, Shift-Tab and editors show a tool's arguments as Python's own.
+Does not make schemas from Python (`core.describe`) and does not check arguments (`check`). Reading
+never fails and never takes long, however odd, deep, wide or circular a schema is. `signature_of`
+makes an `inspect.Signature`, so that `?`, Shift-Tab and editors show a tool's arguments as Python's
+own.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ NO_DEFAULT: Any = object()
 """Stands for a default that there is not."""
 
 ANNOTATION = "x-annotation"
-"""The key of a type as a pack file writes it, in the loose schema of a tool that is not imported."""
+"""The key of a type as a pack file writes it, in the loose schema of a tool that is not
+imported."""
 
 DEFAULT = "x-default"
 """The key of a default as a pack file writes it, where it is no constant."""
@@ -40,7 +43,14 @@ _PYTHON_TYPES = {
     "array": "list",
     "object": "dict",
 }
-_KINDS = (("bool", bool), ("int", int), ("float", float), ("str", str), ("list", (list, tuple)), ("dict", Mapping))
+_KINDS = (
+    ("bool", bool),
+    ("int", int),
+    ("float", float),
+    ("str", str),
+    ("list", (list, tuple)),
+    ("dict", Mapping),
+)
 _MAX_SHOWN = 120
 _MAX_TYPE_DEPTH = 4
 _MAX_OPTIONS = 20
@@ -48,7 +58,8 @@ _MAX_NODES = 400
 
 
 class Param(NamedTuple):
-    """One argument as a schema describes it. `schema` is already resolved. What has a default need not be given."""
+    """One argument as a schema describes it. `schema` is already resolved. What has a default need
+    not be given."""
 
     name: str
     schema: dict[str, Any]
@@ -65,7 +76,10 @@ def params(parameters: object) -> list[Param]:
     root = parameters if isinstance(parameters, Mapping) else {}
     reader = _Reader(root)
     reader.collect(root, must=True, depth=0)
-    properties = {**reader.found, **{name: {} for name in reader.required if name not in reader.found}}
+    properties = {
+        **reader.found,
+        **{name: {} for name in reader.required if name not in reader.found},
+    }
     arguments = []
     for name, sub in properties.items():
         schema = resolve(sub, root)
@@ -86,7 +100,8 @@ def default_of(node: object, name: str, root: Mapping[str, object]) -> Any:
 
 
 def resolve(schema: object, root: Mapping[str, object]) -> Json:
-    """Follow local `$ref`s. Siblings of a `$ref` win; a `$ref` that leads nowhere is an empty schema."""
+    """Follow local `$ref`s. Siblings of a `$ref` win; a `$ref` that leads nowhere is an empty
+    schema."""
     seen: set[str] = set()
     merged: dict[str, Any] = {}
     while isinstance(schema, Mapping):
@@ -100,13 +115,16 @@ def resolve(schema: object, root: Mapping[str, object]) -> Json:
 
 
 def at_ref(ref: str, root: Mapping[str, object]) -> Any:
-    """Return what a local `$ref` leads to (the root, a JSON pointer, an anchor among the definitions), or None."""
+    """Return what a local `$ref` leads to (the root, a JSON pointer, an anchor among the
+    definitions), or None."""
     if ref == "#":
         return root
     if not ref.startswith("#/"):
         defs = root.get("$defs") if ref.startswith("#") else None
         named = defs.values() if isinstance(defs, Mapping) else ()
-        return next((d for d in named if isinstance(d, Mapping) and d.get("$anchor") == ref[1:]), None)
+        return next(
+            (d for d in named if isinstance(d, Mapping) and d.get("$anchor") == ref[1:]), None
+        )
     node: Any = root
     for part in unquote(ref[2:]).split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
@@ -125,17 +143,21 @@ def type_text(schema: object, root: object) -> str:
 
 
 def signature_text(name: str, parameters: object, *, unknown: str = "...") -> str:
-    """`pack.tool(query: str, count: int = 5)`: required without defaults, optional with theirs or `unknown`."""
+    """`pack.tool(query: str, count: int = 5)`: required without defaults, optional with theirs or
+    `unknown`."""
     return f"{name}{_signature(parameters, lambda param: _Shown(_default_text(param) or unknown))}"
 
 
 def argument_lines(parameters: object) -> list[str]:
     """`name: description` for each argument; its type stands in for a missing description."""
-    return [f"{p.name}: {p.description or type_text(p.schema, parameters)}" for p in params(parameters)]
+    return [
+        f"{p.name}: {p.description or type_text(p.schema, parameters)}" for p in params(parameters)
+    ]
 
 
 def python_names(known: Iterable[Param]) -> dict[str, str]:
-    """Argument name -> the name Python gives it; those that are identifiers keep theirs, all are different."""
+    """Argument name -> the name Python gives it; those that are identifiers keep theirs, all are
+    different."""
     names = [param.name for param in known]
     taken = {name for name in names if identifier(name) == name}
     labels = {name: name for name in taken}
@@ -147,7 +169,8 @@ def python_names(known: Iterable[Param]) -> dict[str, str]:
 
 
 def identifier(name: str, taken: set[str] | frozenset[str] = frozenset()) -> str:
-    """A Python identifier for any name, different from those taken, as Python itself would spell it (NFKC)."""
+    """A Python identifier for any name, different from those taken, as Python itself would spell it
+    (NFKC)."""
     text = unicodedata.normalize("NFKC", re.sub(r"\W", "_", name)) or "_"
     if not text.isidentifier():
         text = "_" + text
@@ -171,7 +194,8 @@ class _Reader:
         self.required: dict[str, None] = {}
 
     def collect(self, node: object, *, must: bool, depth: int) -> None:
-        """Note the properties of a schema and of those it is made from; `required` counts only where it must hold."""
+        """Note the properties of a schema and of those it is made from; `required` counts only
+        where it must hold."""
         if depth > _MAX_TYPE_DEPTH or not self._afford():
             return
         schema = resolve(node, self._root)
@@ -214,7 +238,12 @@ class _Reader:
         if isinstance(kind, str):
             return [_PYTHON_TYPES.get(kind, "Any")]
         parts = [self.type(part, depth + 1) for part in _listed(schema, "allOf")]
-        return [next((part for part in parts if part != "Any"), "dict" if "properties" in schema else "Any")]
+        return [
+            next(
+                (part for part in parts if part != "Any"),
+                "dict" if "properties" in schema else "Any",
+            )
+        ]
 
     def _afford(self) -> bool:
         self._left -= 1
@@ -229,7 +258,10 @@ def _listed(schema: Mapping[str, object], key: str) -> list[Any]:
 def _literal(options: list[object]) -> list[str]:
     """`Literal[...]` of simple options, cut where there are many; of others the types they have."""
     if not all(isinstance(o, (str, int)) or o is None for o in options):
-        return ["None" if o is None else next((n for n, k in _KINDS if isinstance(o, k)), "Any") for o in options]
+        return [
+            "None" if o is None else next((n for n, k in _KINDS if isinstance(o, k)), "Any")
+            for o in options
+        ]
     texts: list[str] = []
     for option in options:
         text = values.safe_repr(option, _MAX_SHOWN)
@@ -241,7 +273,8 @@ def _literal(options: list[object]) -> list[str]:
 
 
 def _expression(text: object) -> str:
-    """The text of a short Python expression; empty for anything else, which a foreign schema may hold."""
+    """The text of a short Python expression; empty for anything else, which a foreign schema may
+    hold."""
     import ast
 
     if not isinstance(text, str) or len(text) > _MAX_SHOWN or "\n" in text:
@@ -286,7 +319,9 @@ def signature_of(parameters: object) -> inspect.Signature:
     """The signature that calling the tool from Python has; required arguments first."""
     return _signature(
         parameters,
-        lambda param: param.schema["default"] if param.has_default else _Shown(_default_text(param) or "..."),
+        lambda param: (
+            param.schema["default"] if param.has_default else _Shown(_default_text(param) or "...")
+        ),
     )
 
 

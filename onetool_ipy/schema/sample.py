@@ -1,10 +1,12 @@
-"""Sample arguments made from a schema, for trying a tool: the least it takes, everything it names, and edge values.
+"""Sample arguments made from a schema, for trying a tool: the least it takes, everything it names,
+and edge values.
 
 Deterministic and small. Every sample fits the schema as far as its plain keywords say.
 
-A text for a `pattern` is written from the parse tree of Python's `re`, which reads most of what JSON Schema's
-(ECMAScript's) expressions are made of. Look-aheads and anchors inside are passed over, so the text is checked. No
-expression of somebody else is run here: a bad one would take for ever.
+A text for a `pattern` is written from the parse tree of Python's `re`, which reads most of what
+JSON Schema's (ECMAScript's) expressions are made of. Look-aheads and anchors inside are passed
+over, so the text is checked. No expression of somebody else is run here: a bad one would take for
+ever.
 """
 
 from __future__ import annotations
@@ -60,16 +62,24 @@ def _value(node: object, root: Mapping[str, object], depth: int) -> Any:
     if kind in ("integer", "number"):
         return _number(schema, int if kind == "integer" else float)
     if kind == "array":
-        count = min(max(1, int(schema.get("minItems", 1))), int(schema.get("maxItems", _MAX_ITEMS)), _MAX_ITEMS)
+        count = min(
+            max(1, int(schema.get("minItems", 1))),
+            int(schema.get("maxItems", _MAX_ITEMS)),
+            _MAX_ITEMS,
+        )
         return [_value(schema.get("items", {}), root, depth + 1) for _ in range(count)]
     if kind == "object" or "properties" in schema:
         inner = schema.get("properties") or {}
-        return {name: _value(inner.get(name, {}), root, depth + 1) for name in schema.get("required") or list(inner)}
+        return {
+            name: _value(inner.get(name, {}), root, depth + 1)
+            for name in schema.get("required") or list(inner)
+        }
     return {"boolean": True, "null": None}.get(str(kind), "text")
 
 
 def _number(schema: Json, kind: type[float], first: int = 1) -> float:
-    """The first of some usual numbers that is within the bounds: `first`, a bound, or the nearest beside one."""
+    """The first of some usual numbers that is within the bounds: `first`, a bound, or the nearest
+    beside one."""
     limits = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf")
     bounds = {key: schema[key] for key in limits if isinstance(schema.get(key), (int, float))}
     choices: list[float] = [first]
@@ -103,13 +113,18 @@ def _text(schema: Json) -> str:
         "path": ".",
     }
     text = examples.get(str(schema.get("format")), "text")
-    least, most = min(int(schema.get("minLength", 0)), _MAX_TEXT), int(schema.get("maxLength", _MAX_TEXT))
+    least, most = (
+        min(int(schema.get("minLength", 0)), _MAX_TEXT),
+        int(schema.get("maxLength", _MAX_TEXT)),
+    )
     if isinstance(schema.get("pattern"), str):
         usual = (text, "", "1", *examples.values())
         longer = (text_for(schema["pattern"], more=more) for more in (0, 1, 3, 8, 20, least))
         keywords = ("pattern", "minLength", "maxLength")
         with suppress(InvalidTool):
-            validator = compile_schema({key: value for key, value in schema.items() if key in keywords})
+            validator = compile_schema(
+                {key: value for key, value in schema.items() if key in keywords}
+            )
             for choice in (*usual, *longer):
                 if choice is not None and validator.is_valid(choice):
                     return choice
@@ -119,7 +134,9 @@ def _text(schema: Json) -> str:
 def _edge(node: object, root: Mapping[str, object]) -> Any:
     """An unusual but valid value: empty text, zero, an empty list."""
     schema = resolve(node, root)
-    if any(key in schema for key in ("enum", "const", "anyOf", "oneOf", "allOf", "pattern", "format")):
+    if any(
+        key in schema for key in ("enum", "const", "anyOf", "oneOf", "allOf", "pattern", "format")
+    ):
         options = schema.get("enum")
         return options[-1] if isinstance(options, list) and options else _value(schema, root, 0)
     kind = schema.get("type")
@@ -171,7 +188,11 @@ class _PatternWriter:
         if code == "LITERAL":
             return chr(value)
         if code in ("NOT_LITERAL", "ANY", "IN"):
-            choices = [("NEGATE", None), ("LITERAL", value)] if code == "NOT_LITERAL" else value or [("NEGATE", None)]
+            choices = (
+                [("NEGATE", None), ("LITERAL", value)]
+                if code == "NOT_LITERAL"
+                else value or [("NEGATE", None)]
+            )
             return next((letter for letter in _LETTERS if _is_in(letter, choices)), "")
         if code in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             least, most, inside = value
@@ -194,8 +215,14 @@ class _PatternWriter:
 def _is_in(letter: str, choices: Iterable[Any]) -> bool:
     """Whether a character is in a set such as `[^a-z\\d]`."""
     tests = [(str(code), value) for code, value in choices]
-    plain = {"DIGIT": letter.isdigit(), "SPACE": letter.isspace(), "WORD": letter.isalnum() or letter == "_"}
-    categories = {f"CATEGORY_{name}" if is_one else f"CATEGORY_NOT_{name}" for name, is_one in plain.items()}
+    plain = {
+        "DIGIT": letter.isdigit(),
+        "SPACE": letter.isspace(),
+        "WORD": letter.isalnum() or letter == "_",
+    }
+    categories = {
+        f"CATEGORY_{name}" if is_one else f"CATEGORY_NOT_{name}" for name, is_one in plain.items()
+    }
     is_hit = any(
         (kind == "LITERAL" and ord(letter) == value)
         or (kind == "RANGE" and value[0] <= ord(letter) <= value[1])

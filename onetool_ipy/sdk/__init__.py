@@ -1,7 +1,8 @@
-"""What a pack author imports: `from onetool_ipy.sdk import call_tool, batch_execute, ...` (spec 000).
+"""What a pack author imports: `from onetool_ipy.sdk import call_tool, batch_execute, ...` (spec
+000).
 
-Inside a call every function uses the toolbox that runs it; outside, the toolbox opened last, or the default one. A
-module is imported when one of its functions is first used.
+Inside a call every function uses the toolbox that runs it; outside, the toolbox opened last, or the
+default one. A module is imported when one of its functions is first used.
 """
 
 from __future__ import annotations
@@ -68,7 +69,16 @@ _HOMES = {
     "render.media": ("Audio", "Blocks", "Image", "Resource", "ResourceLink"),
     "sdk.tools": (
         *("Roots", "Sample", "UserForm"),
-        *("ask_client", "ask_model", "ask_user", "call_tool", "client_can", "get_config", "get_pack", "get_secret"),
+        *(
+            "ask_client",
+            "ask_model",
+            "ask_user",
+            "call_tool",
+            "client_can",
+            "get_config",
+            "get_pack",
+            "get_secret",
+        ),
         *("describe_for_model", "log", "progress"),
     ),
 }

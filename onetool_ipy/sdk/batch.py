@@ -1,14 +1,16 @@
 """Run a function over many items at once: in threads, in any Executor, or on a Dask cluster.
 
-`batch_execute` returns the results as one text in the items' order; an item that fails has `Error: ...` in its own
-section and stops no other. `run_items` is the iterator below it, which `ot.map` uses too: it yields (index, outcome)
-as items finish, and takes items from their sequence one by one, so that the sequence may build them on demand. Closing
-it early (Stop, or a listener that raises) cancels what has not begun and gives running items `grace_s` to finish. Those
-that take longer are left to themselves, in daemon threads.
+`batch_execute` returns the results as one text in the items' order; an item that fails has `Error:
+...` in its own section and stops no other. `run_items` is the iterator below it, which `ot.map`
+uses too: it yields (index, outcome) as items finish, and takes items from their sequence one by
+one, so that the sequence may build them on demand. Closing it early (Stop, or a listener that
+raises) cancels what has not begun and gives running items `grace_s` to finish. Those that take
+longer are left to themselves, in daemon threads.
 
-A function that goes to another process is pickled. A function of a pack file has no importable module: it travels as
-the file's path and its name, or by value if cloudpickle is installed (Dask). An exception comes back as text, since
-one that cannot be unpickled would break the pool. In the other process there is no toolbox.
+A function that goes to another process is pickled. A function of a pack file has no importable
+module: it travels as the file's path and its name, or by value if cloudpickle is installed (Dask).
+An exception comes back as text, since one that cannot be unpickled would break the pool. In the
+other process there is no toolbox.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ import time
 import types
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -49,15 +58,18 @@ _MAX_LABEL = 80
 _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 _WAIT_S = 0.5
 _REST_S = 0.002
-"""How long finished items are left to pile up, since each wake-up takes the threads that work off their work."""
+"""How long finished items are left to pile up, since each wake-up takes the threads that work off
+their work."""
 _QUICK = 8
-"""So many items of one thread in that time are quick: what we do for each takes a good part of it."""
+"""So many items of one thread in that time are quick: what we do for each takes a good part of
+it."""
 _ITEMS_PER_CORE = 8
 _MAX_IN_EXECUTOR = 10_000
 
 
 def normalize_items(items: Iterable[object]) -> list[Item]:
-    """Return (value, label) pairs: a pair with a text label stays, anything else is its own label."""
+    """Return (value, label) pairs: a pair with a text label stays, anything else is its own
+    label."""
     if isinstance(items, (str, bytes)):
         raise UsageProblem("The items are one text.", hint="Give a list of items.")
     pairs: list[Item] = []
@@ -65,7 +77,9 @@ def normalize_items(items: Iterable[object]) -> list[Item]:
         if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], str):
             pairs.append(item)
         else:
-            pairs.append((item, item if isinstance(item, str) else values.safe_repr(item, _MAX_LABEL)))
+            pairs.append(
+                (item, item if isinstance(item, str) else values.safe_repr(item, _MAX_LABEL))
+            )
     return pairs
 
 
@@ -77,19 +91,23 @@ def batch_execute(
     progress: Callable[[int, int, str], None] | None = None,
     engine: str | Executor | Any = "threads",
 ) -> str:
-    """Run `func` on every item at once and return the results as text, a section each, in the items' order.
+    """Run `func` on every item at once and return the results as text, a section each, in the
+    items' order.
 
-    In threads (and in a ThreadPoolExecutor) the function sees all that its caller sees. In other executors and on Dask
-    it runs in another process: function, items and results are pickled, and there are no secrets, settings or packs.
-    Code that asks for them there gets an error that says so.
+    In threads (and in a ThreadPoolExecutor) the function sees all that its caller sees. In other
+    executors and on Dask it runs in another process: function, items and results are pickled, and
+    there are no secrets, settings or packs. Code that asks for them there gets an error that says
+    so.
 
     Args:
         items: Values, or (value, label) pairs.
         func: Called with the value alone; may be async.
-        max_workers: How many run at a time; by default 32 threads, or as many as the engine has room for.
+        max_workers: How many run at a time; by default 32 threads, or as many as the engine has
+            room for.
         progress: Called with (done, total, label) after each item.
-        engine: `"threads"`, `"dask"`, a `distributed.Client`, or any `concurrent.futures.Executor`. `"dask"` uses the
-            scheduler of `$DASK_SCHEDULER_ADDRESS`, else it starts a cluster on this machine for the batch.
+        engine: `"threads"`, `"dask"`, a `distributed.Client`, or any `concurrent.futures.Executor`.
+            `"dask"` uses the scheduler of `$DASK_SCHEDULER_ADDRESS`, else it starts a cluster on
+            this machine for the batch.
     """
     work = normalize_items(items)
     if max_workers is not None and max_workers < 1:
@@ -108,14 +126,22 @@ def batch_execute(
     mask = str if box is None else box.mask
     sections = []
     for (_, label), (is_done, value) in zip(work, outcomes, strict=True):
-        sections.append(f"=== {label} ===\n{values.to_text(value) if is_done else f'Error: {mask(value)}'}")
+        sections.append(
+            f"=== {label} ===\n{values.to_text(value) if is_done else f'Error: {mask(value)}'}"
+        )
     return "\n\n".join(sections)
 
 
 def run_items(
-    items: Sequence[object], func: Func, width: int | None, engine: object = "threads", *, grace_s: float = 0.0
+    items: Sequence[object],
+    func: Func,
+    width: int | None,
+    engine: object = "threads",
+    *,
+    grace_s: float = 0.0,
 ) -> Outcomes:
-    """Run `func` on each item, at most `width` at a time, and yield (index, outcome) as they finish."""
+    """Run `func` on each item, at most `width` at a time, and yield (index, outcome) as they
+    finish."""
     require_engine(engine)
     if engine == "threads":
         return _in_threads(items, func, width or _THREADS, grace_s)
@@ -128,9 +154,16 @@ def require_engine(engine: object) -> None:
     """Raise UsageProblem if this is not an engine."""
     distributed = sys.modules.get("distributed")
     is_client = distributed is not None and isinstance(engine, distributed.Client)
-    if not (is_client or isinstance(engine, Executor) or (isinstance(engine, str) and engine in ("threads", "dask"))):
+    if not (
+        is_client
+        or isinstance(engine, Executor)
+        or (isinstance(engine, str) and engine in ("threads", "dask"))
+    ):
         label = values.safe_repr(engine, 80)
-        raise UsageProblem(f"No engine {label}.", hint='Valid: "threads", "dask", a distributed.Client, an Executor.')
+        raise UsageProblem(
+            f"No engine {label}.",
+            hint='Valid: "threads", "dask", a distributed.Client, an Executor.',
+        )
 
 
 def runs_in_threads(engine: object) -> bool:
@@ -144,8 +177,8 @@ def runs_in_threads(engine: object) -> bool:
 def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) -> Outcomes:
     """Run items in daemon threads, each item in its own copy of the caller's context.
 
-    One thread begins. The others start when its items are not quick: threads that never wait only take the interpreter
-    from each other, and that costs more than such an item.
+    One thread begins. The others start when its items are not quick: threads that never wait only
+    take the interpreter from each other, and that costs more than such an item.
     """
     todo = iter(range(len(items)))
     done: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
@@ -156,7 +189,10 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
         for index in todo:
             done.put((index, _outcome(context.copy(), func, items[index])))
 
-    threads = [threading.Thread(target=serve, name="onetool-batch", daemon=True) for _ in range(min(width, len(items)))]
+    threads = [
+        threading.Thread(target=serve, name="onetool-batch", daemon=True)
+        for _ in range(min(width, len(items)))
+    ]
     idle, left = iter(threads), len(items)
     try:
         # Stop may come while the threads start.
@@ -201,7 +237,8 @@ def _result(value: object) -> Any:
 
 
 def _get(done: SimpleQueue[Any]) -> Any:
-    """Get the next item, in short waits. Raises Abandoned if nobody waits for the batch any more."""
+    """Get the next item, in short waits. Raises Abandoned if nobody waits for the batch any
+    more."""
     while True:
         require_wanted()
         with suppress(Empty):
@@ -267,8 +304,11 @@ class _ExecutorWorkers:
             return future, (False, f"The result cannot be read here: {_message(exc)}")
 
 
-def _in_window(items: Sequence[object], width: int, workers: _ExecutorWorkers, grace_s: float) -> Outcomes:
-    """Keep `width` items running until all are done. At the end cancel what has not begun, and wait for the rest."""
+def _in_window(
+    items: Sequence[object], width: int, workers: _ExecutorWorkers, grace_s: float
+) -> Outcomes:
+    """Keep `width` items running until all are done. At the end cancel what has not begun, and wait
+    for the rest."""
     todo, count = 0, len(items)
     running: dict[Future[Any], int] = {}
     try:
@@ -290,17 +330,23 @@ def _in_window(items: Sequence[object], width: int, workers: _ExecutorWorkers, g
             wait(unfinished, grace_s)
 
 
-def _in_dask(items: Sequence[object], func: Func, width: int | None, client: object | None, grace_s: float) -> Outcomes:
-    """Run items on a Dask cluster, by its Executor. If a worker dies, another one runs its items."""
+def _in_dask(
+    items: Sequence[object], func: Func, width: int | None, client: object | None, grace_s: float
+) -> Outcomes:
+    """Run items on a Dask cluster, by its Executor. If a worker dies, another one runs its
+    items."""
     try:
         distributed, cloudpickle = import_module("distributed"), import_module("cloudpickle")
     except ImportError as exc:
         raise UsageProblem(
-            "The engine 'dask' needs the library distributed.", hint="Install it: pip install 'onetool-ipy[dask]'"
+            "The engine 'dask' needs the library distributed.",
+            hint="Install it: pip install 'onetool-ipy[dask]'",
         ) from exc
     with _dask_client(distributed, client, width) as scheduler:
         if scheduler.asynchronous:
-            raise UsageProblem("The Dask client is asynchronous.", hint="Make it with Client(...) alone.")
+            raise UsageProblem(
+                "The Dask client is asynchronous.", hint="Make it with Client(...) alone."
+            )
         most = width or _ITEMS_PER_CORE * (sum(scheduler.ncores().values()) or 1)
         workers = _ExecutorWorkers(scheduler.get_executor(pure=False), func, cloudpickle)
         yield from _in_window(items, most, workers, grace_s)
@@ -308,7 +354,8 @@ def _in_dask(items: Sequence[object], func: Func, width: int | None, client: obj
 
 @contextmanager
 def _dask_client(distributed: Any, client: Any | None, width: int | None) -> Iterator[Any]:
-    """Yield the client given, else one for the scheduler in the environment, else one for a local cluster."""
+    """Yield the client given, else one for the scheduler in the environment, else one for a local
+    cluster."""
     if client is not None:
         yield client
         return
@@ -320,7 +367,9 @@ def _dask_client(distributed: Any, client: Any | None, width: int | None) -> Ite
     workers = min(width or cores, cores)
     threads = math.ceil((width or cores) / workers)
     with (
-        distributed.LocalCluster(n_workers=workers, threads_per_worker=threads, dashboard_address=":0") as cluster,
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=threads, dashboard_address=":0"
+        ) as cluster,
         distributed.Client(cluster, set_as_default=False) as opened,
     ):
         yield opened
@@ -348,11 +397,14 @@ class _NoToolbox:
 
 
 def _pack_function(func: Func, pickler: types.ModuleType) -> bytes:
-    """Pickle a function: of a pack file by its path, or with its code by cloudpickle. Raises UsageProblem."""
+    """Pickle a function: of a pack file by its path, or with its code by cloudpickle. Raises
+    UsageProblem."""
     module = _pack_module(func)
     try:
         if module is not None and pickler is pickle and func is _member(module, func.__qualname__):
-            return pickle.dumps(_PackFunction(module.__name__, str(module.__file__), func.__qualname__))
+            return pickle.dumps(
+                _PackFunction(module.__name__, str(module.__file__), func.__qualname__)
+            )
         with ExitStack() as stack:
             if module is not None and pickler is not pickle:
                 pickler.register_pickle_by_value(module)
@@ -362,8 +414,10 @@ def _pack_function(func: Func, pickler: types.ModuleType) -> bytes:
     except Exception as exc:  # pickling runs foreign code
         raise UsageProblem(
             f"{values.safe_repr(func, 80)} cannot be sent to another process: {exc}",
-            hint="Define it at the top of a module or pack file, and give it what it needs with each item."
-            " Secrets and open connections do not travel.",
+            hint=(
+                "Define it at the top of a module or pack file, and give it what it needs with each"
+                " item. Secrets and open connections do not travel."
+            ),
         ) from exc
 
 
@@ -372,7 +426,11 @@ def _pack_module(func: object) -> types.ModuleType | None:
     while isinstance(func, partial):
         func = func.func
     module = sys.modules.get(getattr(func, "__module__", None) or "")
-    return module if module is not None and module.__spec__ is None and module.__name__ != "__main__" else None
+    return (
+        module
+        if module is not None and module.__spec__ is None and module.__name__ != "__main__"
+        else None
+    )
 
 
 def _member(module: types.ModuleType, name: str) -> Any:
@@ -393,7 +451,9 @@ def _run_packed(function: bytes, item: bytes) -> tuple[bool, bytes]:
         try:
             return True, pickle.dumps(value)
         except Exception as exc:
-            raise TypeError(f"The result, a {type(value).__name__}, cannot be sent back: {exc}") from exc
+            raise TypeError(
+                f"The result, a {type(value).__name__}, cannot be sent back: {exc}"
+            ) from exc
     except BaseException as exc:  # noqa: BLE001 - whatever a function raises is its item's failure
         return False, pickle.dumps(_message(exc))
     finally:

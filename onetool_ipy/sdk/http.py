@@ -1,7 +1,8 @@
-"""HTTP for pack authors: clients made when first needed, headers that carry a secret, and `safe_request`.
+"""HTTP for pack authors: clients made when first needed, headers that carry a secret, and
+`safe_request`.
 
-`safe_request` sends one request with a pack author's own client and returns how it went instead of raising. Limits,
-redirects and masking are the work of `net.custom_client`.
+`safe_request` sends one request with a pack author's own client and returns how it went instead of
+raising. Limits, redirects and masking are the work of `net.custom_client`.
 """
 
 from __future__ import annotations
@@ -24,17 +25,22 @@ _MAX_BODY = 200
 _MAX_READ = 70_000
 
 
-def api_headers(secret_name: str, *, header_name: str = "Authorization", prefix: str = "Bearer ") -> dict[str, str]:
+def api_headers(
+    secret_name: str, *, header_name: str = "Authorization", prefix: str = "Bearer "
+) -> dict[str, str]:
     """The header that authenticates with a secret; empty if there is no such secret."""
     secret = get_secret(secret_name)
     return {} if secret is None else {header_name: f"{prefix}{secret}"}
 
 
-def lazy_client(factory: Callable[[], _T], *, secret_name: str | None = None) -> Callable[[], _T | None]:
+def lazy_client(
+    factory: Callable[[], _T], *, secret_name: str | None = None
+) -> Callable[[], _T | None]:
     """A function that makes the client once, at its first call, whichever thread is first.
 
-    Where `secret_name` names a secret that is not there, it gives None and makes nothing; once the secret has another
-    value, a new client is made. After a factory that raised, the next call tries again.
+    Where `secret_name` names a secret that is not there, it gives None and makes nothing; once the
+    secret has another value, a new client is made. After a factory that raised, the next call tries
+    again.
     """
     # A factory that asks for its own client fails; with a plain lock it would wait for ever.
     making = threading.RLock()
@@ -66,19 +72,21 @@ def safe_request(
 ) -> tuple[bool, Any]:
     """Send a request and give `(True, data)`, or `(False, what went wrong)`.
 
-    `data` is the parsed JSON where the response says that it is JSON, else text. A status of 400 or more gives
-    `HTTP error (404): ...` with the first 200 characters of the body; anything else that goes wrong gives
-    `Request failed: ...`. No secret stands in either.
+    `data` is the parsed JSON where the response says that it is JSON, else text. A status of 400 or
+    more gives `HTTP error (404): ...` with the first 200 characters of the body; anything else that
+    goes wrong gives `Request failed: ...`. No secret stands in either.
 
     Args:
         client: Its headers, auth, cookies, base URL, transport and redirect setting hold.
         method: `GET`, `POST`, ...
         url: Absolute, or relative to the client's base URL.
-        timeout: Seconds for all of it; by default `http.timeout_s`, or the client's own where that is longer.
+        timeout: Seconds for all of it; by default `http.timeout_s`, or the client's own where that
+            is longer.
         max_bytes: The largest body taken, unpacked; by default `http.max_response_bytes`.
-        allowed_hosts: Reach only these, at public addresses (unless `http.allow_private`, or an address with its port
-            is named); by default any host.
-        options: As for `httpx.Client.request`: params, json, data, content, headers, follow_redirects, ...
+        allowed_hosts: Reach only these, at public addresses (unless `http.allow_private`, or an
+            address with its port is named); by default any host.
+        options: As for `httpx.Client.request`: params, json, data, content, headers,
+            follow_redirects, ...
     """
     from onetool_ipy.net.custom_client import send  # late: it loads httpx
 

@@ -1,12 +1,15 @@
-"""What tools need besides Python (commands and libraries): declared, read from text, looked for, checked before a call.
+"""What tools need besides Python (commands and libraries): declared, read from text, looked for,
+checked before a call.
 
-Declarations are `@requires_cli` and `@requires_lib`, or for a whole pack a dict at the top of its file:
+Declarations are `@requires_cli` and `@requires_lib`, or for a whole pack a dict at the top of its
+file:
 
-    requires = {"cli": ["rg", ("ffmpeg", "apt install ffmpeg")], "lib": [{"name": "pandas", "install": "..."}]}
+    requires = {"cli": ["rg", ("ffmpeg", "apt install ffmpeg")], "lib": [{"name": "pandas",
+    "install": "..."}]}
 
-Both can be read from a pack file's text without running it. Looking for a requirement imports nothing. A command is
-run only to ask for its version, within a time limit, and only if the tool itself may run: the pack chooses the command
-and its flag.
+Both can be read from a pack file's text without running it. Looking for a requirement imports
+nothing. A command is run only to ask for its version, within a time limit, and only if the tool
+itself may run: the pack chooses the command and its flag.
 """
 
 from __future__ import annotations
@@ -15,13 +18,13 @@ import ast
 import os
 import re
 import shutil
-import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from onetool_ipy.base.errors import InvalidTool, Unavailable
+from onetool_ipy.base.processes import kill_with_children
 from onetool_ipy.base.syntax import constant, last_name
 from onetool_ipy.core import current, names
 from onetool_ipy.core.decorate import Marks, marks_of, name_of
@@ -37,6 +40,7 @@ COLUMNS = ("tool", "kind", "name", "status", "version", "install")
 
 _ATTRIBUTE = "__onetool_deps__"
 _VERSION_TIMEOUT_S = 2.0
+_LOOK_EVERY_S = 0.005
 _MAX_OUTPUT = 4096
 _THREADS = 8
 _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*|\b\d+\b")
@@ -47,7 +51,8 @@ def requires_cli(name: str, *, version_flag: str = "", install: str = "") -> Cal
 
     Args:
         name: The command as it is typed.
-        version_flag: The flag that makes the command print its version, e.g. `--version`; if empty, it is not asked.
+        version_flag: The flag that makes the command print its version, e.g. `--version`; if empty,
+            it is not asked.
         install: How to install it.
     """
     return _declaring(Dep("cli", _required_name(name), version_flag, install))
@@ -89,7 +94,9 @@ def read_decorated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[Dep, .
         keywords = {k.arg: constant(k.value) for k in decorator.keywords}
         name = constant(decorator.args[0]) if decorator.args else keywords.get("name")
         if isinstance(name, str):
-            deps.append(_read_dep("cli" if label == "requires_cli" else "lib", {**keywords, "name": name}))
+            deps.append(
+                _read_dep("cli" if label == "requires_cli" else "lib", {**keywords, "name": name})
+            )
     return tuple(deps)
 
 
@@ -99,7 +106,8 @@ def merge_deps(pack: tuple[Dep, ...], own: tuple[Dep, ...]) -> tuple[Dep, ...]:
 
 
 class Requirements(Listing):
-    """Rows `{tool, kind, name, status, version, install}`; `.df` has these columns even without rows."""
+    """Rows `{tool, kind, name, status, version, install}`; `.df` has these columns even without
+    rows."""
 
     @property
     def df(self) -> Any:
@@ -117,25 +125,44 @@ def check_deps(tool: str | None = None) -> Requirements:
     registry = box.registry
     registry.refresh()
     spec = None if tool is None else registry.find(tool)
-    chosen = registry.known() if tool is None else registry.known_packs().get(tool) if spec is None else [spec]
+    chosen = (
+        registry.known()
+        if tool is None
+        else registry.known_packs().get(tool)
+        if spec is None
+        else [spec]
+    )
     if chosen is None:
         raise ValueError(f"{'Tool' if '.' in str(tool) else 'Pack'} not found: {tool}")
     specs = [spec for spec in chosen if spec.deps]
     may_run = {dep for spec in specs if box.gate.is_admitted(spec.name) for dep in spec.deps}
-    # Look up each requirement once, several at a time, since a command takes a while to print its version.
+    # Look up each requirement once, several at a time, since a command takes a while to print its
+    # version.
     from onetool_ipy.sdk.batch import run_items
 
     def look_up(dep: Dep) -> _State:
         if dep.kind == "lib":
-            return _State(True, _library_version(dep.name)) if _has_library(dep.name) else _State(False)
+            return (
+                _State(True, _library_version(dep.name))
+                if _has_library(dep.name)
+                else _State(False)
+            )
         path = shutil.which(dep.name)
         if path is None:
             return _State(False)
-        return _State(True, _command_version(path, dep.version_flag) if dep.version_flag and dep in may_run else None)
+        return _State(
+            True,
+            _command_version(path, dep.version_flag)
+            if dep.version_flag and dep in may_run
+            else None,
+        )
 
     ordered = list({dep for spec in specs for dep in spec.deps})
     outcomes = dict(run_items(ordered, look_up, _THREADS))
-    states = {dep: outcomes[i][1] if outcomes[i][0] else _State(is_installed(dep)) for i, dep in enumerate(ordered)}
+    states = {
+        dep: outcomes[i][1] if outcomes[i][0] else _State(is_installed(dep))
+        for i, dep in enumerate(ordered)
+    }
     return Requirements(
         {
             "tool": spec.name,
@@ -151,7 +178,8 @@ def check_deps(tool: str | None = None) -> Requirements:
 
 
 def require_deps() -> Require:
-    """Return the function that refuses a tool whose requirements are missing: it raises Unavailable."""
+    """Return the function that refuses a tool whose requirements are missing: it raises
+    Unavailable."""
     # Only what is there is remembered: a missing requirement is looked for again.
     installed: set[Dep] = set()
 
@@ -162,7 +190,8 @@ def require_deps() -> Require:
             label = " and ".join(f"the {kinds[dep.kind]} '{dep.name}'" for dep in missing)
             install = "; ".join(dep.install for dep in missing if dep.install)
             raise Unavailable(
-                f"'{spec.name}' needs {label}, which {'is' if len(missing) == 1 else 'are'} not installed.",
+                f"'{spec.name}' needs {label}, which {'is' if len(missing) == 1 else 'are'} not"
+                " installed.",
                 hint=f"Install with: {install}" if install else "See all with: ot.deps()",
             )
         installed.update(spec.deps)
@@ -178,10 +207,13 @@ def is_installed(dep: Dep) -> bool:
 def _declaring(dep: Dep) -> Callable[[_F], _F]:
     def decorate(fn: _F) -> _F:
         setattr(fn, _ATTRIBUTE, (dep, *deps_of(fn)))
-        # A cell's tool that the `@tool` below has registered already is registered again, with this requirement.
+        # A cell's tool that the `@tool` below has registered already is registered again, with this
+        # requirement.
         marks, scope, box = marks_of(fn), current.scope(), current.toolbox()
         if marks != Marks() and box is not None and not (scope is not None and scope.importing):
-            spec = box.registry.get(names.canonical(marks.name or name_of(fn), pack=marks.pack or "nb"))
+            spec = box.registry.get(
+                names.canonical(marks.name or name_of(fn), pack=marks.pack or "nb")
+            )
             if spec is not None and spec.origin == "cell":
                 box.adopt(fn)
         return fn
@@ -195,7 +227,9 @@ def _read_dep(kind: Kind, entry: object) -> Dep:
     elif isinstance(entry, (tuple, list)) and len(entry) == 2:
         entry = {"name": entry[0], "install": entry[1]}
     if not isinstance(entry, Mapping):
-        raise InvalidTool(f"requires: {entry!r} is not a name, a (name, install) pair or a mapping.")
+        raise InvalidTool(
+            f"requires: {entry!r} is not a name, a (name, install) pair or a mapping."
+        )
     name, install = _required_name(entry.get("name")), str(entry.get("install") or "")
     if kind == "lib":
         return Dep(kind, name, "", install or f"pip install {name}")
@@ -235,45 +269,50 @@ def _distribution_version(name: str) -> str | None:
 
 
 def _library_version(name: str) -> str | None:
-    """Return the version of the distribution of that name, else of the one that contains the module."""
+    """Return the version of the distribution of that name, else of the one that contains the
+    module."""
     from importlib import metadata
 
     version = _distribution_version(name)
     if version is not None:
         return version
-    for distribution in metadata.packages_distributions().get(name.partition(".")[0], ()):
-        with suppress(metadata.PackageNotFoundError):
-            return metadata.version(distribution)
+    # `packages_distributions` looks at every installed file, which takes minutes on a slow disk.
+    top = name.partition(".")[0]
+    for distribution in metadata.distributions():
+        tops = (distribution.read_text("top_level.txt") or "").split()
+        files = "" if tops else f"\n{distribution.read_text('RECORD') or ''}"
+        if top in tops or f"\n{top}/" in files or f"\n{top}.py," in files:
+            return distribution.version
     return None
 
 
 def _command_version(path: str, flag: str) -> str | None:
     """Run a command for its version; None if it prints none in time."""
-    import selectors
     import subprocess  # it takes 5 ms, and only this check needs it
+    import tempfile
 
-    try:
-        process = subprocess.Popen(
-            [path, *flag.split()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError:
-        return None
-    # Only the beginning of what it prints is read, within the time limit; then it is killed, with its children.
-    until = time.monotonic() + _VERSION_TIMEOUT_S
-    text = b""
-    with process, selectors.DefaultSelector() as selector:
-        assert process.stdout is not None
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while len(text) < _MAX_OUTPUT and selector.select(max(until - time.monotonic(), 0)):
-            piece = os.read(process.stdout.fileno(), _MAX_OUTPUT)
-            if not piece:
-                break
-            text += piece
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+    # A file and not a pipe: Windows cannot wait for a pipe with a limit.
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(
+                [path, *flag.split()],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError:
+            return None
+        # Only the beginning of what it prints is read, within the time limit; then it is killed,
+        # with its children.
+        until = time.monotonic() + _VERSION_TIMEOUT_S
+        with process:
+            while process.poll() is None and time.monotonic() < until:
+                if os.fstat(output.fileno()).st_size >= _MAX_OUTPUT:
+                    break
+                time.sleep(_LOOK_EVERY_S)
+            kill_with_children(process)
+        output.seek(0)
+        text = output.read(_MAX_OUTPUT)
     match = _VERSION.search(text.decode("utf-8", "replace"))
     return match[0] if match else None

@@ -1,7 +1,9 @@
-"""`onetool-ipy stubs`: `.pyi` files for the packs of a project, so that editors complete `brave.search(`. Pure.
+"""`onetool-ipy stubs`: `.pyi` files for the packs of a project, so that editors complete
+`brave.search(`. Pure.
 
-The stubs describe `onetool_ipy.live`: in a stubs folder (`typings/` for Pylance and Pyright, `mypy_path` for mypy),
-`from onetool_ipy.live import brave` has tools with arguments, types and docs. The result of every tool is `Any`.
+The stubs describe `onetool_ipy.live`: in a stubs folder (`typings/` for Pylance and Pyright,
+`mypy_path` for mypy), `from onetool_ipy.live import brave` has tools with arguments, types and
+docs. The result of every tool is `Any`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.schema.read import identifier, python_names
 
 _FOLDER = "onetool_ipy/live"
-_INCOMPLETE = re.compile(r"""'(?:\\.|[^'\\])*+'?|"(?:\\.|[^"\\])*+"?|\b(?:dict|list)\b(?!\[)|(\*\*\w+)(?!\s*:|\w)""")
+_INCOMPLETE = re.compile(
+    r"""'(?:\\.|[^'\\])*+'?|"(?:\\.|[^"\\])*+"?|\b(?:dict|list)\b(?!\[)|(\*\*\w+)(?!\s*:|\w)"""
+)
 _COMPLETE = {"dict": "dict[str, Any]", "list": "list[Any]"}
 _HEAD = '"""Written by `onetool-ipy stubs`; run it again when the tools have changed."""\n'
 
@@ -35,7 +39,13 @@ def stubs(specs: Iterable[ToolSpec]) -> dict[str, str]:
             members[label] = f"_Tool_{label}"
             lines.append(_tool(members[label], spec))
         lines.append(
-            "\n".join([f"class _Pack_{name}:", *(f"    {label}: {kind}" for label, kind in members.items()), ""])
+            "\n".join(
+                [
+                    f"class _Pack_{name}:",
+                    *(f"    {label}: {kind}" for label, kind in members.items()),
+                    "",
+                ]
+            )
         )
         files[f"{_FOLDER}/_{name}.pyi"] = "\n".join([*lines, f"{name}: _Pack_{name}\n"])
         offered.append(f"from onetool_ipy.live._{name} import {name} as {name}\n")
@@ -43,9 +53,13 @@ def stubs(specs: Iterable[ToolSpec]) -> dict[str, str]:
 
 
 def complete_types(listed: str) -> str:
-    """Complete the types for strict checkers: `dict` becomes `dict[str, Any]`, `**rest` becomes `**rest: Any`."""
+    """Complete the types for strict checkers: `dict` becomes `dict[str, Any]`, `**rest` becomes
+    `**rest: Any`."""
     return _INCOMPLETE.sub(
-        lambda match: _COMPLETE.get(match[0]) or (match[0] if match[1] is None else f"{match[1]}: Any"), listed
+        lambda match: (
+            _COMPLETE.get(match[0]) or (match[0] if match[1] is None else f"{match[1]}: Any")
+        ),
+        listed,
     )
 
 
@@ -56,7 +70,9 @@ def _tool(kind: str, spec: ToolSpec) -> str:
     signature = complete_types(spec.signature[len(spec.name) + 1 : -1])
     arguments = f"{this}, {signature}" if signature else this
     # The docstring is escaped for triple quotes.
-    doc = "".join(char if char.isprintable() or char == "\n" else " " for char in spec.doc).replace("\\", "\\\\")
+    doc = "".join(char if char.isprintable() or char == "\n" else " " for char in spec.doc).replace(
+        "\\", "\\\\"
+    )
     if '"""' in doc or doc.endswith('"'):
         doc = doc.replace('"', '\\"')
     first, *rest = doc.split("\n")

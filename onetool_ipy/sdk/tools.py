@@ -1,12 +1,13 @@
 """What a running tool uses: of its toolbox, and of the person or program that made its call.
 
-Of the toolbox: other packs, its own settings and secrets, progress. A pack called from another pack runs in a call of
-its own, so each sees its own settings.
+Of the toolbox: other packs, its own settings and secrets, progress. A pack called from another pack
+runs in a call of its own, so each sees its own settings.
 
-Of the caller: questions, its log, and results that are not data. `ask_user` reaches a person: in a notebook, a
-terminal, or by the MCP client that made the call. The others reach an MCP client only. Where nobody can answer they
-raise NobodyToAsk. They block: an async tool calls them by `await asyncio.to_thread(ask_user, ...)`. The time that a
-call waits for answers does not count for its limit.
+Of the caller: questions, its log, and results that are not data. `ask_user` reaches a person: in a
+notebook, a terminal, or by the MCP client that made the call. The others reach an MCP client only.
+Where nobody can answer they raise NobodyToAsk. They block: an async tool calls them by `await
+asyncio.to_thread(ask_user, ...)`. The time that a call waits for answers does not count for its
+limit.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def get_pack(name: str) -> Any | None:
 
 
 def call_tool(name: str, /, **kwargs: object) -> Any:
-    """Call a tool by its qualified name and return its raw value; a tool's own exception passes through.
+    """Call a tool by its qualified name and return its raw value; a tool's own exception passes
+    through.
 
     Raises ValueError if there is no such pack or tool.
     """
@@ -52,7 +54,8 @@ def call_tool(name: str, /, **kwargs: object) -> Any:
 
 
 def get_config(pack: str | None = None) -> Json:
-    """Return a copy of the settings of the running tool's pack, or of the pack named; empty if it has none."""
+    """Return a copy of the settings of the running tool's pack, or of the pack named; empty if it
+    has none."""
     if pack is None:
         pack = _own_pack()
     settings = current.require().config.settings.packs.get(pack)
@@ -68,27 +71,34 @@ def get_secret(name: str) -> str | None:
 def describe_for_model(cls: type[T], function: Callable[[T], object]) -> None:
     """Say how values of a class are described to a model where a prompt names them with `@`.
 
-    The function returns text, JSON data or an image. It counts for subclasses, too; a class of your own may have a
-    method `_repr_llm_` instead. At most 4 kB of it are sent.
+    The function returns text, JSON data or an image. It counts for subclasses, too; a class of your
+    own may have a method `_repr_llm_` instead. At most 4 kB of it are sent.
     """
     if not isinstance(cls, type) or not callable(function):
-        raise UsageProblem("describe_for_model takes a class and a function.", hint="describe_for_model(Cls, function)")
+        raise UsageProblem(
+            "describe_for_model takes a class and a function.",
+            hint="describe_for_model(Cls, function)",
+        )
     current.require().ask.attachments.describers[cls] = function
 
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
     """Report how far the running call is, to the program that made it, if it listens.
 
-    Ends a call that was stopped, cancelled or ran past its limit, since nobody waits for it any more.
+    Ends a call that was stopped, cancelled or ran past its limit, since nobody waits for it any
+    more.
     """
     require_wanted()
     here = current.scope()
     if here is not None and here.progress is not None:
-        here.progress(_sayable(done), _sayable(total), text if isinstance(text, str) else words_of(text))
+        here.progress(
+            _sayable(done), _sayable(total), text if isinstance(text, str) else words_of(text)
+        )
 
 
 def _sayable(number: Any) -> Any:
-    """Return a number that can be drawn, and anything else as its text: a report must not cost the result."""
+    """Return a number that can be drawn, and anything else as its text: a report must not cost the
+    result."""
     if number is None or isinstance(number, float) or (type(number) is int and abs(number) < 2**63):
         return number
     try:
@@ -131,8 +141,8 @@ class Roots(NamedTuple):
 def ask_user(schema: Mapping[str, object], message: str, *, name: str = "answer") -> Json | None:
     """Let the person fill in a form; return the values by field, or None if the person declines.
 
-    `schema` is a JSON Schema of type object with plain fields; no passwords. `name` is what MCP clients know the
-    question by; each question of a call that asks several needs its own.
+    `schema` is a JSON Schema of type object with plain fields; no passwords. `name` is what MCP
+    clients know the question by; each question of a call that asks several needs its own.
     """
     here = current.scope()
     _require_thread()
@@ -143,7 +153,9 @@ def ask_user(schema: Mapping[str, object], message: str, *, name: str = "answer"
     return dict(reply.content) if reply.action == "accept" else None
 
 
-def ask_model(prompt: str, *, max_tokens: int = 1000, system: str = "", name: str = "sample") -> str:
+def ask_model(
+    prompt: str, *, max_tokens: int = 1000, system: str = "", name: str = "sample"
+) -> str:
     """Let the model of the MCP client answer a prompt, and return its text."""
     return str(ask_client(**{name: Sample(prompt, max_tokens, system)})[name])
 
@@ -156,7 +168,9 @@ def ask_client(**questions: UserForm | Sample | Roots) -> Json:
     here = current.scope()
     _require_thread()
     if here is None or here.client is None:
-        raise NobodyToAsk("This call was not made by an MCP client that can be asked.", hint="See client_can().")
+        raise NobodyToAsk(
+            "This call was not made by an MCP client that can be asked.", hint="See client_can()."
+        )
     ready: dict[str, object] = {}
     for name, question in questions.items():
         ready[name] = question
@@ -168,13 +182,15 @@ def ask_client(**questions: UserForm | Sample | Roots) -> Json:
 
 
 def client_can() -> frozenset[str]:
-    """Return what the MCP client of this call answers: some of `elicitation` (forms), `sampling` and `roots`."""
+    """Return what the MCP client of this call answers: some of `elicitation` (forms), `sampling`
+    and `roots`."""
     here = current.scope()
     return frozenset() if here is None or here.client is None else here.client.can()
 
 
 def log(text: str, level: LogLevel = "info") -> None:
-    """Log a line: to the MCP client that made this call, and to Python's logger of the tool's pack."""
+    """Log a line: to the MCP client that made this call, and to Python's logger of the tool's
+    pack."""
     here = current.scope()
     pack = here.spec.pack if here is not None and here.spec is not None else "tool"
     logging.getLogger(f"onetool_ipy.packs.{pack}").log(_LEVELS.get(level, 50), "%s", text)
@@ -185,7 +201,10 @@ def log(text: str, level: LogLevel = "info") -> None:
 def _require_thread() -> None:
     """Refuse to block the event loop that async tools share."""
     if current.require().tool_loop.is_here():
-        raise UsageProblem("An async tool asks from a thread.", hint="Write: await asyncio.to_thread(ask_user, ...)")
+        raise UsageProblem(
+            "An async tool asks from a thread.",
+            hint="Write: await asyncio.to_thread(ask_user, ...)",
+        )
 
 
 def _question(form: UserForm) -> Question:

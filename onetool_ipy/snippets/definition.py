@@ -1,9 +1,11 @@
-"""Aliases and snippets, both written `$name`: their definitions, their parameters, and what a name stands for.
+"""Aliases and snippets, both written `$name`: their definitions, their parameters, and what a name
+stands for.
 
-A snippet is code with parameters. Owns the types of parameters, the check of arguments, and their error messages;
-`expansion` fills the body. Reading a definition does not look at its body, because that needs jinja2; `faults_of` does.
-A faulty alias or snippet (a cycle, an unknown target, a bad body) is a Problem and stops no other. If a name is both,
-the snippet wins. Knows nothing of cells or calls.
+A snippet is code with parameters. Owns the types of parameters, the check of arguments, and their
+error messages; `expansion` fills the body. Reading a definition does not look at its body, because
+that needs jinja2; `faults_of` does. A faulty alias or snippet (a cycle, an unknown target, a bad
+body) is a Problem and stops no other. If a name is both, the snippet wins. Knows nothing of cells
+or calls.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from onetool_ipy.core.tool import Problem
 from onetool_ipy.snippets.expansion import Name, TemplateProblem, Typed, render, undeclared
 
 ParamType = Literal["text", "int", "float", "bool", "list", "dict", "name", "any"]
-"""`name` is a dotted Python name, written bare in code; `any` is a literal where it reads as one, else text."""
+"""`name` is a dotted Python name, written bare in code; `any` is a literal where it reads as one,
+else text."""
 
 MISSING: Any = object()
 """Means that there is no default; None is a default."""
@@ -50,21 +53,37 @@ _JSON_TYPES = {
     "dict": "object",
     "name": "string",
 }
-_DEFAULT_TYPES = ((bool, "bool"), (int, "int"), (float, "float"), (str, "text"), (list, "list"), (dict, "dict"))
+_DEFAULT_TYPES = (
+    (bool, "bool"),
+    (int, "int"),
+    (float, "float"),
+    (str, "text"),
+    (list, "list"),
+    (dict, "dict"),
+)
 """The type of a parameter by that of its default; a bool is an int, too, so it comes first."""
-_SAMPLES: dict[ParamType, str] = {"int": "1", "float": "1.5", "bool": "true", "list": "[]", "dict": "{}"}
+_SAMPLES: dict[ParamType, str] = {
+    "int": "1",
+    "float": "1.5",
+    "bool": "true",
+    "list": "[]",
+    "dict": "{}",
+}
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 _YES_NO = {**_WORDS, "yes": True, "no": False, "on": True, "off": False, "1": True, "0": False}
 _NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _SURE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
 """Text that counts as a number even if no type is declared: `007` and `+49123` are text."""
 _PLAIN_WORD = re.compile(r"[^\s\"'\[({]\S*")
-_AS_TYPED: dict[type, Any] = {kind: type(kind.__name__, (kind,), {}) for kind in (int, float, list, dict)}
+_AS_TYPED: dict[type, Any] = {
+    kind: type(kind.__name__, (kind,), {}) for kind in (int, float, list, dict)
+}
 """The same types with attributes: `typed` is the value as it was typed."""
 
 
 class Bare(str):
-    """A value typed without quotes; its parameter's type decides what it means. Plain `str` is always text."""
+    """A value typed without quotes; its parameter's type decides what it means. Plain `str` is
+    always text."""
 
     __slots__ = ()
 
@@ -100,19 +119,29 @@ class Snippet:
         """The parameters as a JSON Schema, for completion and forms."""
         properties: dict[str, Any] = {}
         for param in self.params:
-            schema: dict[str, Any] = {"type": _JSON_TYPES[param.type]} if param.type in _JSON_TYPES else {}
+            schema: dict[str, Any] = (
+                {"type": _JSON_TYPES[param.type]} if param.type in _JSON_TYPES else {}
+            )
             if param.description:
                 schema["description"] = param.description
             if not param.is_required:
                 schema["default"] = values.to_json(param.default)
             properties[param.name] = schema
         required = [param.name for param in self.params if param.is_required]
-        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
 
     @property
     def usage(self) -> str:
         """`$name topic=... [count=5]`."""
-        parts = [f"{p.name}=..." if p.is_required else f"[{p.name}={_typed(p.default)}]" for p in self.params]
+        parts = [
+            f"{p.name}=..." if p.is_required else f"[{p.name}={_typed(p.default)}]"
+            for p in self.params
+        ]
         return " ".join([f"${self.name}", *parts])
 
 
@@ -120,7 +149,9 @@ def read_snippet(name: str, data: Mapping[str, object], where: str = "") -> Snip
     """Return the Snippet of a definition, or raise InvalidConfig."""
     body = data.get("body")
     if not name.isidentifier():
-        raise InvalidConfig(f"'{name}' is not a name for a snippet.", hint="Use letters, digits and '_'.")
+        raise InvalidConfig(
+            f"'{name}' is not a name for a snippet.", hint="Use letters, digits and '_'."
+        )
     if not isinstance(body, str) or not body.strip():
         raise InvalidConfig(f"The snippet '{name}' has no body.")
     params = data.get("params") or {}
@@ -131,7 +162,8 @@ def read_snippet(name: str, data: Mapping[str, object], where: str = "") -> Snip
 
 
 def expand(snippet: Snippet, args: Mapping[str, object]) -> str:
-    """Return the code of a snippet with these arguments. Raises UsageProblem with the usage as its hint."""
+    """Return the code of a snippet with these arguments. Raises UsageProblem with the usage as its
+    hint."""
     params = {param.name: param for param in snippet.params}
     faults: list[str] = []
     for name in args:
@@ -144,9 +176,15 @@ def expand(snippet: Snippet, args: Mapping[str, object]) -> str:
         if argument is MISSING:
             faults.append(f"missing '{name}'")
             continue
-        value = argument if argument is None and argument is param.default else _convert(param, argument)
+        value = (
+            argument
+            if argument is None and argument is param.default
+            else _convert(param, argument)
+        )
         if value is MISSING:
-            faults.append(f"'{name}' must be of type '{param.type}', not {values.safe_repr(argument, 60)}")
+            faults.append(
+                f"'{name}' must be of type '{param.type}', not {values.safe_repr(argument, 60)}"
+            )
         ready[name] = value
     if faults:
         reasons = "; ".join(faults)
@@ -156,7 +194,8 @@ def expand(snippet: Snippet, args: Mapping[str, object]) -> str:
         return render(snippet.body, ready)
     except TemplateProblem as exc:
         raise UsageProblem(
-            f"The snippet '{snippet.name}' cannot be expanded. {exc.message}", hint=exc.hint or _usage(snippet)
+            f"The snippet '{snippet.name}' cannot be expanded. {exc.message}",
+            hint=exc.hint or _usage(snippet),
         ) from exc
 
 
@@ -167,11 +206,14 @@ def faults_of(snippet: Snippet) -> list[str]:
     except TemplateProblem as exc:
         return [f"Its body cannot be read. {exc.message}"]
     names = {param.name for param in snippet.params}
-    return [f"Its body uses '{name}', which is not among its params." for name in sorted(used - names)]
+    return [
+        f"Its body uses '{name}', which is not among its params." for name in sorted(used - names)
+    ]
 
 
 def unused_params(snippet: Snippet) -> list[str]:
-    """Return the parameters that a valid body never uses, most often because it writes them without `{{ }}`."""
+    """Return the parameters that a valid body never uses, most often because it writes them without
+    `{{ }}`."""
     used = undeclared(snippet.body)
     return [param.name for param in snippet.params if param.name not in used]
 
@@ -184,7 +226,9 @@ def example_of(snippet: Snippet) -> tuple[str, str]:
             args[param.name] = param.example
         elif param.is_required:
             args[param.name] = Bare(_SAMPLES.get(param.type, param.name))
-    line = " ".join([f"${snippet.name}", *(f"{name}={_typed(value)}" for name, value in args.items())])
+    line = " ".join(
+        [f"${snippet.name}", *(f"{name}={_typed(value)}" for name, value in args.items())]
+    )
     return line, expand(snippet, args)
 
 
@@ -197,12 +241,21 @@ def _read_param(snippet: str, name: str, data: object) -> SnippetParam:
     if declared and declared not in _TYPES:
         near = did_you_mean(declared, _TYPES)
         valid = ", ".join((*_JSON_TYPES, "any"))
-        raise InvalidConfig(f"{subject}: no type '{declared}'. {near}".strip(), hint=f"Valid: {valid}.")
+        raise InvalidConfig(
+            f"{subject}: no type '{declared}'. {near}".strip(), hint=f"Valid: {valid}."
+        )
     default = fields.get("default", MISSING)
-    own = next((name for python_type, name in _DEFAULT_TYPES if isinstance(default, python_type)), "any")
+    own = next(
+        (name for python_type, name in _DEFAULT_TYPES if isinstance(default, python_type)), "any"
+    )
     kind = _TYPES[declared or own]
     param = SnippetParam(
-        name, kind, declared, str(fields.get("description") or "").strip(), default, fields.get("example", MISSING)
+        name,
+        kind,
+        declared,
+        str(fields.get("description") or "").strip(),
+        default,
+        fields.get("example", MISSING),
     )
     for label, value in (("default", param.default), ("example", param.example)):
         if value is not MISSING and value is not None and _convert(param, value) is MISSING:
@@ -216,7 +269,11 @@ def _usage(snippet: Snippet) -> str:
     lines = [f"Usage: {snippet.usage}"]
     for param in snippet.params if len(snippet.params) <= 3 else ():
         kind = f" ({param.type})" if param.type != "any" else ""
-        lines.append(f"{param.name}{kind}: {param.description}" if param.description else f"{param.name}{kind}")
+        lines.append(
+            f"{param.name}{kind}: {param.description}"
+            if param.description
+            else f"{param.name}{kind}"
+        )
     return "\n".join(lines)
 
 
@@ -230,9 +287,17 @@ def _convert(param: SnippetParam, argument: object) -> Any:
         is_name = all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
         return Name(argument) if is_name else MISSING
     if kind == "text":
-        return str(argument) if isinstance(argument, str | int | float) and not isinstance(argument, bool) else MISSING
+        return (
+            str(argument)
+            if isinstance(argument, str | int | float) and not isinstance(argument, bool)
+            else MISSING
+        )
     if kind == "bool":
-        return argument if isinstance(argument, bool) else _YES_NO.get(str(argument).strip().lower(), MISSING)
+        return (
+            argument
+            if isinstance(argument, bool)
+            else _YES_NO.get(str(argument).strip().lower(), MISSING)
+        )
     if kind in ("int", "float"):
         number = argument
         if isinstance(number, str):
@@ -250,13 +315,20 @@ def _convert(param: SnippetParam, argument: object) -> Any:
 
 
 def _literal(word: str) -> Any:
-    """The value of a bare word without a declared type: inside quotes its text as typed, in code its value."""
+    """The value of a bare word without a declared type: inside quotes its text as typed, in code
+    its value."""
     if word in _WORDS:
         typed = Typed(word)
         typed.value = _WORDS[word]
         return typed
     number = _read_number(word) if _SURE_NUMBER.fullmatch(word) else MISSING
-    value = number if number is not MISSING else _read_literal(word) if word[:1] in ("[", "{", "(") else MISSING
+    value = (
+        number
+        if number is not MISSING
+        else _read_literal(word)
+        if word[:1] in ("[", "{", "(")
+        else MISSING
+    )
     like = _AS_TYPED.get(type(value))
     if like is None:
         return str(word)
@@ -289,7 +361,9 @@ def _read_literal(text: str) -> Any:
 def _typed(value: object) -> str:
     """Return a value as a user would type it after `=`."""
     if isinstance(value, str):
-        needs_quotes = not _PLAIN_WORD.fullmatch(value) or (not isinstance(value, Bare) and _literal(value) != value)
+        needs_quotes = not _PLAIN_WORD.fullmatch(value) or (
+            not isinstance(value, Bare) and _literal(value) != value
+        )
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"' if needs_quotes else str(value)
     return json.dumps(values.to_json(value), ensure_ascii=False)
@@ -297,14 +371,16 @@ def _typed(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shortcuts:
-    """All aliases (name -> target as written) and snippets. `faults` are the definitions that could not be read."""
+    """All aliases (name -> target as written) and snippets. `faults` are the definitions that could
+    not be read."""
 
     aliases: Mapping[str, str] = field(default_factory=dict)
     snippets: Mapping[str, Snippet] = field(default_factory=dict)
     faults: tuple[Problem, ...] = ()
 
     def find(self, name: str) -> Snippet | str | None:
-        """Return what `$name` stands for: a snippet, a tool's name, or None. Raises UsageProblem for a cycle."""
+        """Return what `$name` stands for: a snippet, a tool's name, or None. Raises UsageProblem
+        for a cycle."""
         if name in self.snippets:
             return self.snippets[name]
         return resolve(name, self.aliases) if name in self.aliases else None
@@ -313,12 +389,19 @@ class Shortcuts:
         """Return a copy with this snippet added or replaced."""
         return replace(self, snippets={**self.snippets, snippet.name: snippet})
 
-    def problems(self, is_tool: Callable[[str], bool], tools: Collection[str] = ()) -> list[Problem]:
-        """Return what is wrong with aliases and bodies. `tools` are the names to suggest for an unknown target."""
+    def problems(
+        self, is_tool: Callable[[str], bool], tools: Collection[str] = ()
+    ) -> list[Problem]:
+        """Return what is wrong with aliases and bodies. `tools` are the names to suggest for an
+        unknown target."""
         problems = list(self.faults)
         for name in self.aliases:
             if name in self.snippets:
-                problems.append(Problem(f"alias '{name}'", "A snippet has this name too, and wins.", "Rename one."))
+                problems.append(
+                    Problem(
+                        f"alias '{name}'", "A snippet has this name too, and wins.", "Rename one."
+                    )
+                )
             try:
                 target = resolve(name, self.aliases)
             except UsageProblem as exc:
@@ -329,7 +412,9 @@ class Shortcuts:
                 problems.append(Problem(f"alias '{name}'", f"There is no tool '{target}'.", near))
         for snippet in self.snippets.values():
             where = snippet.where or f"snippet '{snippet.name}'"
-            problems += [Problem(where, f"Snippet '{snippet.name}': {fault}") for fault in faults_of(snippet)]
+            problems += [
+                Problem(where, f"Snippet '{snippet.name}': {fault}") for fault in faults_of(snippet)
+            ]
         return problems
 
 
@@ -352,7 +437,9 @@ def resolve(name: str, aliases: Mapping[str, str]) -> str:
         target = aliases[seen[-1]].removeprefix("$")
         if target in seen:
             chain = " -> ".join([*seen, target])
-            raise UsageProblem(f"The alias '{name}' leads back to itself: {chain}.", hint="Point it at a tool.")
+            raise UsageProblem(
+                f"The alias '{name}' leads back to itself: {chain}.", hint="Point it at a tool."
+            )
         if target not in aliases:
             return target
         seen.append(target)

@@ -1,17 +1,17 @@
 """Expand a snippet's body with values, so that a value stays a value and never becomes code.
 
-The language is Jinja2's `{{ }}`, `{% if %}`, `{% for %}` and `{% set %}` with harmless filters, in a strict sandbox
-with limits on steps, size and time. Rendering leaves a placeholder for each value, which reads as a Python name. Then
-Python's own tokenizer says which token each placeholder is in, and the value is written for it:
+The language is Jinja2's `{{ }}`, `{% if %}`, `{% for %}` and `{% set %}` with harmless filters, in
+a strict sandbox with limits on steps, size and time. Rendering leaves a placeholder for each value,
+which reads as a Python name. Then Python's own tokenizer says which token each placeholder is in,
+and the value is written for it:
 
-    a string          its text, escaped for that string; braces doubled in an f-string; bytes as UTF-8
-    a raw string      its text, if a raw string can hold it
-    a name            a Python literal: text in quotes, numbers bare; `Name` bare
-    a comment         its text on one line
-    a magic's line    its text, if a magic or a shell cannot read it as more than text
+    a string          its text, escaped for that string; braces doubled in an f-string; bytes as
+    UTF-8 a raw string      its text, if a raw string can hold it a name            a Python
+    literal: text in quotes, numbers bare; `Name` bare a comment         its text on one line a
+    magic's line    its text, if a magic or a shell cannot read it as more than text
 
-At last the result is cut into tokens again: only those that had a placeholder may differ. jinja2 is imported when a
-snippet is first expanded.
+At last the result is cut into tokens again: only those that had a placeholder may differ. jinja2 is
+imported when a snippet is first expanded.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ MAX_STEPS = 100_000
 MAX_TIME_S = 1.0
 
 _FILTERS = """
-    abs capitalize count d default dictsort first float int items last length list lower map max min reject rejectattr
-    reverse round select selectattr sort sum title trim truncate unique upper urlencode wordcount
+    abs capitalize count d default dictsort first float int items last length list lower map max min
+    reject rejectattr reverse round select selectattr sort sum title trim truncate unique upper
+    urlencode wordcount
 """
 _METHODS = """
-    capitalize casefold count endswith find get index isalnum isalpha isdigit islower isupper items keys lower lstrip
-    partition removeprefix removesuffix rfind rpartition rsplit rstrip split splitlines startswith strip swapcase title
-    upper values
+    capitalize casefold count endswith find get index isalnum isalpha isdigit islower isupper items
+    keys lower lstrip partition removeprefix removesuffix rfind rpartition rsplit rstrip split
+    splitlines startswith strip swapcase title upper values
 """
 _SCALARS: tuple[Any, ...] = (bool, int, float, str, bytes, type(None))
 _KINDS: Mapping[str, Literal["string", "comment"]] = {"STRING": "string", "COMMENT": "comment"}
@@ -58,7 +59,8 @@ _MAGIC = re.compile(
     """,
     re.VERBOSE,
 )
-"""A line that IPython reads before Python does: `%magic`, `!command`, `$shortcut`, and each of them assigned."""
+"""A line that IPython reads before Python does: `%magic`, `!command`, `$shortcut`, and each of them
+assigned."""
 _CELL_MAGIC = re.compile(r"\s*%%\S")
 _PART_OF_NAME = re.compile(r"\w+")
 _STRING_START = re.compile(r"([A-Za-z]*)(\"{3}|'{3}|\"|')")
@@ -92,7 +94,8 @@ class Typed(str):
 
 
 def as_text(value: object) -> str:
-    """Return the text of a value inside a string: text as it is, anything else as Python prints it."""
+    """Return the text of a value inside a string: text as it is, anything else as Python prints
+    it."""
     if isinstance(value, str):
         return str(value)
     typed = getattr(value, "typed", None)
@@ -110,7 +113,8 @@ def as_text(value: object) -> str:
 
 
 def literal(value: object) -> str:
-    """Return the Python literal of a plain value: text, numbers, booleans, None, lists and dicts of these."""
+    """Return the Python literal of a plain value: text, numbers, booleans, None, lists and dicts of
+    these."""
     # The size is counted on the way, since lists that hold each other twice grow without bound.
     size = 0
 
@@ -121,16 +125,26 @@ def literal(value: object) -> str:
         if depth > 100:
             raise Unwritable("is nested too deeply")
         if isinstance(value, Mapping):
-            pairs = ", ".join(f"{write(key, depth + 1)}: {write(value[key], depth + 1)}" for key in value)
+            pairs = ", ".join(
+                f"{write(key, depth + 1)}: {write(value[key], depth + 1)}" for key in value
+            )
             text = f"{{{pairs}}}"
         elif isinstance(value, list | tuple):
             items = ", ".join(write(item, depth + 1) for item in value)
-            text = f"[{items}]" if isinstance(value, list) else f"({items},)" if len(value) == 1 else f"({items})"
+            text = (
+                f"[{items}]"
+                if isinstance(value, list)
+                else f"({items},)"
+                if len(value) == 1
+                else f"({items})"
+            )
         elif isinstance(value, Name):
             text = str(value)
         elif isinstance(value, float) and not math.isfinite(value):
             text = f"float('{float(value)}')"
-        elif (plain := next((kind for kind in _SCALARS if isinstance(value, kind)), None)) is not None:
+        elif (
+            plain := next((kind for kind in _SCALARS if isinstance(value, kind)), None)
+        ) is not None:
             try:
                 text = str(plain.__repr__(value))
             except ValueError as exc:
@@ -169,7 +183,14 @@ def render(body: str, values: Mapping[str, object]) -> str:
         raise TemplateProblem(f"Not allowed: {str(exc).rstrip('.')}.") from exc
     except Unwritable as exc:
         raise TemplateProblem(f"A value {exc}.") from exc
-    except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as exc:
+    except (
+        jinja2.TemplateError,
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ) as exc:
         raise TemplateProblem(f"{type(exc).__name__}: {exc}") from exc
     except RecursionError as exc:
         raise TemplateProblem("It is nested too deeply.") from exc
@@ -177,7 +198,8 @@ def render(body: str, values: Mapping[str, object]) -> str:
 
 
 def undeclared(body: str) -> set[str]:
-    """Return the names that a body uses and does not set. Raises TemplateProblem if it cannot be parsed."""
+    """Return the names that a body uses and does not set. Raises TemplateProblem if it cannot be
+    parsed."""
     import jinja2
     from jinja2 import meta
 
@@ -215,7 +237,8 @@ class _Expansion:
             def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
                 if operator == "%" and isinstance(left, str | bytes):
                     raise Unwritable("is formatted with '%', which snippets cannot use; use '~'")
-                sizes = [len(side) for side in (left, right) if isinstance(side, str | bytes | list | tuple)]
+                sized = (str, bytes, list, tuple)
+                sizes = [len(side) for side in (left, right) if isinstance(side, sized)]
                 if operator == "+":
                     _require(sum(sizes))
                 elif operator == "*" and sizes:
@@ -292,7 +315,8 @@ class _Expansion:
         return "".join(parts)
 
     def fill(self, rendered: str) -> str:
-        """Write each value for the token that its placeholder is in, and prove that no other token has changed."""
+        """Write each value for the token that its placeholder is in, and prove that no other token
+        has changed."""
         text = rendered.replace("\r\n", "\n").replace("\r", "\n")
         pieces: list[str] = []
         expected: list[str] = []
@@ -306,7 +330,9 @@ class _Expansion:
             pieces += (text[end : token.start], written)
             end = token.end
             expected += (
-                [written[part.start : part.end] for part in _tokens(written)] if token.kind == "code" else [written]
+                [written[part.start : part.end] for part in _tokens(written)]
+                if token.kind == "code"
+                else [written]
             )
         filled = "".join((*pieces, text[end:]))
         if len(filled) > MAX_TEXT:
@@ -338,10 +364,14 @@ class _Expansion:
                     words = _on_magic(as_text(value), match)
                 elif source == match[0]:
                     words = _in_code(
-                        value, text[max(token.start - 80, 0) : token.start], text[token.end : token.end + 80]
+                        value,
+                        text[max(token.start - 80, 0) : token.start],
+                        text[token.end : token.end + 80],
                     )
                 else:
-                    words = _checked(as_text(value), _PART_OF_NAME, "is no part of a name; put spaces around it")
+                    words = _checked(
+                        as_text(value), _PART_OF_NAME, "is no part of a name; put spaces around it"
+                    )
             except Unwritable as exc:
                 raise TemplateProblem(f"{_shown(value)} {exc}.") from exc
             written += (source[end : match.start()], words)
@@ -363,7 +393,9 @@ def _restricted(tree: nodes.Template) -> nodes.Template:
     for node in (tree, *tree.find_all(nodes.Stmt)):
         if type(node) not in permitted or (isinstance(node, nodes.For) and node.recursive):
             kind = type(node).__name__
-            raise jinja2.TemplateSyntaxError(f"'{kind}' is not for snippets; use if, for and set", node.lineno)
+            raise jinja2.TemplateSyntaxError(
+                f"'{kind}' is not for snippets; use if, for and set", node.lineno
+            )
 
     class Bounded(NodeTransformer):
         def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 (the visitor's own naming)
@@ -390,8 +422,8 @@ class _Token(NamedTuple):
 def _tokens(text: str) -> Iterator[_Token]:
     """Cut a cell's text into tokens; blanks and line ends are left out. Raises TemplateProblem.
 
-    A magic can only begin where a statement can. So each statement is read for itself, and the line behind it is looked
-    at before Python's tokenizer sees it.
+    A magic can only begin where a statement can. So each statement is read for itself, and the line
+    behind it is looked at before Python's tokenizer sees it.
     """
     if _CELL_MAGIC.match(text):
         yield _Token("magic", 0, len(text))
@@ -408,18 +440,26 @@ def _tokens(text: str) -> Iterator[_Token]:
         try:
             for kind, start, end in _statement(map(lines.__getitem__, range(number, len(lines)))):
                 if kind is not None:
-                    first, last = starts[number + start[0] - 1] + start[1], starts[number + end[0] - 1] + end[1]
+                    first, last = (
+                        starts[number + start[0] - 1] + start[1],
+                        starts[number + end[0] - 1] + end[1],
+                    )
                     yield _Token(kind, first, last)
         except (tokenize.TokenError, SyntaxError) as exc:
-            raise TemplateProblem(f"Line {number + 1}: a string or a bracket is not closed.") from exc
+            raise TemplateProblem(
+                f"Line {number + 1}: a string or a bracket is not closed."
+            ) from exc
         number += end[0]
 
 
 _Place = tuple[int, int]
 
 
-def _statement(lines: Iterator[str]) -> Iterator[tuple[Literal["string", "comment", "code"] | None, _Place, _Place]]:
-    """Yield the tokens of the first statement: kind, start and end. The last one, its end, has no kind."""
+def _statement(
+    lines: Iterator[str],
+) -> Iterator[tuple[Literal["string", "comment", "code"] | None, _Place, _Place]]:
+    """Yield the tokens of the first statement: kind, start and end. The last one, its end, has no
+    kind."""
     brackets = 0
     # Since Python 3.12 an f-string is many tokens; here it is one string, as it was before.
     open_fstrings: list[_Place] = []
@@ -450,12 +490,17 @@ def _in_code(value: object, before: str, after: str) -> str:
         raise Unwritable("is right before a quote; put it inside the quotes")
     if text[:1] in ("'", '"', "b") and not isinstance(value, Name):
         if left in ("'", '"') or left.isalnum():
-            raise Unwritable("is text and touches a name or a quote; put it inside quotes, or give it 'type: name'")
+            raise Unwritable(
+                "is text and touches a name or a quote; put it inside quotes, or give it 'type:"
+                " name'"
+            )
         return text
     # A negative number, and a number before a dot, would be read as a part of what is around it.
     left, right = before.rstrip(" \t")[-1:], after.lstrip(" \t")[:1]
     is_number = text[:1].isdigit() or text[:1] == "-"
-    if is_number and (right == "." or (text[0] == "-" and (left in tuple("*+-/%@&|^~<>.") or right == "*"))):
+    if is_number and (
+        right == "." or (text[0] == "-" and (left in tuple("*+-/%@&|^~<>.") or right == "*"))
+    ):
         return f"({text})"
     return text
 
@@ -467,10 +512,17 @@ def _in_string(text: str, match: re.Match[str]) -> str:
     assert start is not None
     prefix, quote = start[1].lower(), start[2][0]
     if source[match.start() - 1] == "\\":
-        raise Unwritable("is right after a backslash; put a space between them, or double the backslash")
+        raise Unwritable(
+            "is right after a backslash; put a space between them, or double the backslash"
+        )
     if "r" in prefix:
         fits = all(char.isprintable() or (char == "\n" and len(start[2]) == 3) for char in text)
-        if quote in text or not fits or text.endswith("\\") or ("b" in prefix and not text.isascii()):
+        if (
+            quote in text
+            or not fits
+            or text.endswith("\\")
+            or ("b" in prefix and not text.isascii())
+        ):
             raise Unwritable("holds a character that the raw string around it cannot")
     else:
         text = "".join(_escaped(char, quote, is_bytes="b" in prefix) for char in text)
@@ -482,7 +534,9 @@ def _in_string(text: str, match: re.Match[str]) -> str:
         parts = ()
     texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
     if sum(each.count(match[0]) for each in texts) != source.count(match[0]):
-        raise Unwritable("is in the braces of an f-string; assign it to a variable on a line before")
+        raise Unwritable(
+            "is in the braces of an f-string; assign it to a variable on a line before"
+        )
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -505,7 +559,11 @@ def _on_magic(text: str, match: re.Match[str]) -> str:
         elif not quote and char in "'\"":
             quote = char
     pattern = _QUOTED_ON_MAGIC if quote else _BARE_ON_MAGIC
-    return _checked(text, pattern, "holds characters that a magic or the shell may read as more than text; use Python")
+    return _checked(
+        text,
+        pattern,
+        "holds characters that a magic or the shell may read as more than text; use Python",
+    )
 
 
 def _checked(text: str, pattern: re.Pattern[str], reason: str) -> str:
@@ -543,7 +601,9 @@ def _require(size: int) -> None:
 
 def _join(items: Iterable[object], d: str = "", attribute: str | None = None) -> str:
     if attribute is not None:
-        raise Unwritable("is joined by an attribute, which snippets cannot do; use map(attribute=...)")
+        raise Unwritable(
+            "is joined by an attribute, which snippets cannot do; use map(attribute=...)"
+        )
     texts: list[str] = []
     size = 0
     for item in items:

@@ -1,9 +1,11 @@
-"""Tools that somebody wrote for another framework, plain objects and modules, as tools of this session.
+"""Tools that somebody wrote for another framework, plain objects and modules, as tools of this
+session.
 
-A framework is recognised by its classes, as far as it is imported; nothing here imports one by itself.
-`_kinds` lists what is known, with one small reader for each. A reader returns `ForeignTool` values: their own schema,
-by which we check the arguments before their code runs, and a function that runs them and raises what really went wrong.
-Properties of a plain object never run: its tools are the public functions of its class.
+A framework is recognised by its classes, as far as it is imported; nothing here imports one by
+itself. `_kinds` lists what is known, with one small reader for each. A reader returns `ForeignTool`
+values: their own schema, by which we check the arguments before their code runs, and a function
+that runs them and raises what really went wrong. Properties of a plain object never run: its tools
+are the public functions of its class.
 """
 
 from __future__ import annotations
@@ -69,11 +71,13 @@ class ForeignTool(NamedTuple):
 
 
 Reader = Callable[[Any, object, Wait], Iterable[Any]]
-"""Reads an object of a framework, with the user's `deps`: gives tools, methods by name, or other such objects."""
+"""Reads an object of a framework, with the user's `deps`: gives tools, methods by name, or other
+such objects."""
 
 
 class Kind(NamedTuple):
-    """A class of a framework by its module and name; the distribution and the major version that are supported.
+    """A class of a framework by its module and name; the distribution and the major version that
+    are supported.
 
     `pack` is empty where the object itself names the pack, as a server or a toolkit does.
     """
@@ -87,7 +91,8 @@ class Kind(NamedTuple):
 
 
 class Adoptions:
-    """The adopted tools of one toolbox, by name: the object each is of, and the cell that adopted it."""
+    """The adopted tools of one toolbox, by name: the object each is of, and the cell that adopted
+    it."""
 
     def __init__(self, wait: Wait) -> None:
         self._wait = wait
@@ -100,11 +105,20 @@ class Adoptions:
         self._adopting = threading.RLock()
 
     def adopt(
-        self, registry: Registry, thing: object, *, pack: str, deps: object, read_only: Iterable[str]
+        self,
+        registry: Registry,
+        thing: object,
+        *,
+        pack: str,
+        deps: object,
+        read_only: Iterable[str],
     ) -> list[ToolSpec]:
-        """Register the tools of an object and return them; all of them or none. Raises InvalidTool, DuplicateTool."""
+        """Register the tools of an object and return them; all of them or none. Raises InvalidTool,
+        DuplicateTool."""
         if not isinstance(pack, str) or _NOT_IN_NAMES.search(pack):
-            raise InvalidTool(f"{values.safe_repr(pack, 60)} is not a name for a pack: letters, digits, _ and -.")
+            raise InvalidTool(
+                f"{values.safe_repr(pack, 60)} is not a name for a pack: letters, digits, _ and -."
+            )
         tools = _read(thing, pack, deps, self._wait)
         if not tools:
             raise InvalidTool(f"There are no tools in {values.safe_repr(thing, 80)}.")
@@ -114,21 +128,27 @@ class Adoptions:
             # A function of a cell may replace another one, as with `@tool`.
             for name, (owner, _) in owners.items():
                 self._require_free(registry, name, owner)
-            # Where a tool of an object is replaced, all tools of that object go: the new one may have fewer.
+            # Where a tool of an object is replaced, all tools of that object go: the new one may
+            # have fewer.
             replaced = {id(self._by_name[name][0]) for name in owners if name in self._by_name}
             gone = [name for name, (owner, _) in self._by_name.items() if id(owner) in replaced]
             registered = registry.register_all(specs.values(), replacing=gone)
-            kept = {name: entry for name, entry in self._by_name.items() if name not in (*gone, *specs)}
+            kept = {
+                name: entry for name, entry in self._by_name.items() if name not in (*gone, *specs)
+            }
             self._by_name = {**kept, **owners}
         return registered
 
     def _require_free(self, registry: Registry, name: str, owner: object) -> None:
-        """Raise DuplicateTool unless the name is free, or of the same object, or of this cell, which runs again."""
+        """Raise DuplicateTool unless the name is free, or of the same object, or of this cell,
+        which runs again."""
         other, (before, cell) = registry.get(name), self._by_name.get(name, (None, ""))
         is_same = before is owner or bool(cell and cell == current.cell())
         if other is not None and not (other.origin == "cell" and is_same):
             place = f" ({other.where})" if other.where else ""
-            raise DuplicateTool(f"The name '{name}' is taken by a {other.origin} tool{place}.", hint=_OTHER_PACK)
+            raise DuplicateTool(
+                f"The name '{name}' is taken by a {other.origin} tool{place}.", hint=_OTHER_PACK
+            )
 
 
 def _marked(tools: Iterable[ToolSpec], read_only: Iterable[str]) -> dict[str, ToolSpec]:
@@ -142,12 +162,15 @@ def _marked(tools: Iterable[ToolSpec], read_only: Iterable[str]) -> dict[str, To
         specs[spec.name] = spec.replace(read_only=True) if is_marked else spec
     for unknown in names_given - set(specs) - {spec.short_name for spec in specs.values()}:
         near = did_you_mean(unknown, [spec.short_name for spec in specs.values()])
-        raise UsageProblem(f"read_only names '{unknown}', which is not one of these tools. {near}".rstrip())
+        raise UsageProblem(
+            f"read_only names '{unknown}', which is not one of these tools. {near}".rstrip()
+        )
     return specs
 
 
 def _read(thing: Any, pack: str, deps: object, wait: Wait) -> list[tuple[ToolSpec, object | None]]:
-    """Return the tools of anything that can be adopted, each with the object it came from; None for a function."""
+    """Return the tools of anything that can be adopted, each with the object it came from; None for
+    a function."""
     if isinstance(thing, str):
         thing = _imported(thing)
     if isinstance(thing, (list, tuple)):
@@ -161,25 +184,36 @@ def _read(thing: Any, pack: str, deps: object, wait: Wait) -> list[tuple[ToolSpe
     if isinstance(thing, ModuleType):
         return [
             (spec, thing)
-            for spec in _functions(_module_members(thing), pack or thing.__name__.rpartition(".")[2], thing)
+            for spec in _functions(
+                _module_members(thing), pack or thing.__name__.rpartition(".")[2], thing
+            )
         ]
     if (match := _kind_of(thing)) is not None:
         return [(spec, thing) for spec in _framework_tools(thing, *match, pack, deps, wait)]
     if isinstance(thing, type):
-        raise InvalidTool(f"'{thing.__name__}' is a class.", hint=f"Adopt an object of it: {thing.__name__}(...)")
+        raise InvalidTool(
+            f"'{thing.__name__}' is a class.", hint=f"Adopt an object of it: {thing.__name__}(...)"
+        )
     if type(thing).__module__ == "builtins":
         raise InvalidTool(f"{values.safe_repr(thing, 80)} is not a tool, nor an object with tools.")
     _require_plain(thing)
     members = _methods(thing)
     if not members:
-        raise InvalidTool(f"The object of class '{type(thing).__name__}' has no public methods.", hint=_known_words())
-    return [(spec, thing) for spec in _functions(members, pack or type(thing).__name__.lower(), type(thing))]
+        raise InvalidTool(
+            f"The object of class '{type(thing).__name__}' has no public methods.",
+            hint=_known_words(),
+        )
+    return [
+        (spec, thing)
+        for spec in _functions(members, pack or type(thing).__name__.lower(), type(thing))
+    ]
 
 
 def _require_plain(thing: object) -> None:
     """Raise InvalidTool for an object of an agent framework, or one that looks like a tool.
 
-    Its methods are how the framework runs it, and no tools: none is adopted by accident. Nothing of it runs here.
+    Its methods are how the framework runs it, and no tools: none is adopted by accident. Nothing of
+    it runs here.
     """
     cls = type(thing)
     homes = (str(each.__module__) for each in cls.__mro__)
@@ -227,12 +261,17 @@ def _module_members(module: ModuleType) -> dict[str, Callable[..., Any]]:
         name: member
         for name, member in vars(module).items()
         if isinstance(member, FunctionType)
-        and (name in listed if listed is not None else member.__globals__ is vars(module) and name[0] != "_")
+        and (
+            name in listed
+            if listed is not None
+            else member.__globals__ is vars(module) and name[0] != "_"
+        )
     }
 
 
 def _methods(thing: object, *, hidden: Sequence[str] = ()) -> dict[str, Callable[..., Any]]:
-    """Return the public methods of an object's class, bound. No property runs, nor any other code of the object."""
+    """Return the public methods of an object's class, bound. No property runs, nor any other code
+    of the object."""
     members: dict[str, Callable[..., Any]] = {}
     for cls in reversed(type(thing).__mro__[:-1]):
         for name, member in vars(cls).items():
@@ -243,15 +282,22 @@ def _methods(thing: object, *, hidden: Sequence[str] = ()) -> dict[str, Callable
     return members
 
 
-def _functions(members: Mapping[str, Callable[..., Any]], pack: str, home: type | ModuleType) -> list[ToolSpec]:
+def _functions(
+    members: Mapping[str, Callable[..., Any]], pack: str, home: type | ModuleType
+) -> list[ToolSpec]:
     return [
-        describe.from_function(member, name=names.canonical(name, pack=_plain(pack)), where=home.__name__)
+        describe.from_function(
+            member, name=names.canonical(name, pack=_plain(pack)), where=home.__name__
+        )
         for name, member in members.items()
     ]
 
 
-def _framework_tools(thing: Any, kind: Kind, version: str, pack: str, deps: object, wait: Wait) -> list[ToolSpec]:
-    """Return the tools of an object of a framework. Raises InvalidTool for a version that is not supported."""
+def _framework_tools(
+    thing: Any, kind: Kind, version: str, pack: str, deps: object, wait: Wait
+) -> list[ToolSpec]:
+    """Return the tools of an object of a framework. Raises InvalidTool for a version that is not
+    supported."""
     supported = f"Supported: {kind.distribution} {kind.major}.x."
     if version.partition(".")[0] != str(kind.major):
         raise InvalidTool(f"{kind.distribution} {version} is not supported.", hint=supported)
@@ -259,7 +305,10 @@ def _framework_tools(thing: Any, kind: Kind, version: str, pack: str, deps: obje
         tools = list(kind.read(thing, deps, wait))
         own_name = "" if pack or kind.pack else getattr(thing, "name", None) or type(thing).__name__
     except Exception as exc:
-        message = f"This {kind.name} of {kind.distribution} {version} cannot be read: {type(exc).__name__}: {exc}"
+        message = (
+            f"This {kind.name} of {kind.distribution} {version} cannot be read:"
+            f" {type(exc).__name__}: {exc}"
+        )
         raise InvalidTool(message, hint=supported) from exc
     pack = pack or kind.pack or _plain(own_name).lower()
     specs: list[ToolSpec] = []
@@ -276,7 +325,9 @@ def _framework_tools(thing: Any, kind: Kind, version: str, pack: str, deps: obje
 def _spec(tool: ForeignTool, pack: str, where: str) -> ToolSpec:
     name = names.canonical(_plain(tool.name), pack=pack)
     if not isinstance(tool.parameters, Mapping):
-        raise InvalidTool(f"'{name}': its schema is {values.safe_repr(tool.parameters, 60)}, not a JSON Schema.")
+        raise InvalidTool(
+            f"'{name}': its schema is {values.safe_repr(tool.parameters, 60)}, not a JSON Schema."
+        )
     spec = ToolSpec(
         name=name,
         description=tool.description or tool.name,
@@ -294,7 +345,8 @@ def _spec(tool: ForeignTool, pack: str, where: str) -> ToolSpec:
 
 
 def _plain(name: object) -> str:
-    """Return a name without what a tool's name cannot have. Raises InvalidTool if nothing is left."""
+    """Return a name without what a tool's name cannot have. Raises InvalidTool if nothing is
+    left."""
     text = _NOT_IN_NAMES.sub("_", name).strip("_") if isinstance(name, str) else ""
     if not text:
         raise InvalidTool(f"{values.safe_repr(name, 60)} is not a name for a tool.")
@@ -306,9 +358,23 @@ def _kinds() -> tuple[Kind, ...]:
     llama = "llama_index.core.tools"
     return (
         Kind("langchain_core.tools", "BaseTool", "langchain", "langchain-core", 1, _langchain_tool),
-        Kind("langchain_core.tools", "BaseToolkit", "", "langchain-core", 1, lambda kit, *_: kit.get_tools()),
+        Kind(
+            "langchain_core.tools",
+            "BaseToolkit",
+            "",
+            "langchain-core",
+            1,
+            lambda kit, *_: kit.get_tools(),
+        ),
         Kind("pydantic_ai.tools", "Tool", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai),
-        Kind("pydantic_ai.toolsets", "AbstractToolset", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai),
+        Kind(
+            "pydantic_ai.toolsets",
+            "AbstractToolset",
+            "pydantic_ai",
+            "pydantic-ai-slim",
+            2,
+            _pydantic_ai,
+        ),
         Kind("agents.tool", "FunctionTool", "agents", "openai-agents", 0, _agents_tool),
         Kind(f"{llama}.types", "BaseTool", "llama_index", "llama-index-core", 0, _llama_tool),
         Kind(
@@ -320,7 +386,14 @@ def _kinds() -> tuple[Kind, ...]:
             lambda kit, *_: kit.to_tool_list(),
         ),
         Kind("smolagents.tools", "Tool", "smolagents", "smolagents", 1, _smol_tool),
-        Kind("smolagents.tools", "ToolCollection", "smolagents", "smolagents", 1, lambda group, *_: group.tools),
+        Kind(
+            "smolagents.tools",
+            "ToolCollection",
+            "smolagents",
+            "smolagents",
+            1,
+            lambda group, *_: group.tools,
+        ),
         Kind("llm.models", "Tool", "llm", "llm", 0, _llm_tool),
         Kind("llm.models", "Toolbox", "", "llm", 0, _llm_toolbox),
         Kind("fastmcp.server.server", "FastMCP", "", "fastmcp", 4, _fastmcp_server),
@@ -329,9 +402,11 @@ def _kinds() -> tuple[Kind, ...]:
 
 
 def _kind_of(thing: object) -> tuple[Kind, str] | None:
-    """Return the kind of an object and the installed version of its framework; None if it is of no framework."""
+    """Return the kind of an object and the installed version of its framework; None if it is of no
+    framework."""
     for kind in _kinds():
-        # What nobody has imported cannot be the class of an object. A module of the user's own may have the same name.
+        # What nobody has imported cannot be the class of an object. A module of the user's own may
+        # have the same name.
         if getattr(sys.modules.get(kind.module), kind.name, None) in type(thing).__mro__:
             with suppress(metadata.PackageNotFoundError):
                 return kind, metadata.version(kind.distribution)
@@ -361,20 +436,31 @@ def _langchain_tool(tool: Any, _deps: object, _wait: Wait) -> Iterable[ForeignTo
     parameters = schema if isinstance(schema, dict) else schema.model_json_schema()
     fields = () if isinstance(schema, dict) else own.get_input_schema().model_fields
     is_injected = any(name not in parameters.get("properties", ()) for name in fields)
-    # Without the id of a call LangChain drops the artifact; with one it makes text of any other value.
+    # Without the id of a call LangChain drops the artifact; with one it makes text of any other
+    # value.
     has_id = tool.response_format == "content_and_artifact" or is_injected
     maker = next(cls for cls in type(tool).__mro__ if "_arun" in vars(cls))
-    is_coroutine = getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
+    is_coroutine = (
+        getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
+    )
     is_async = is_coroutine or not maker.__module__.startswith("langchain_core.")
 
     def arguments(args: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "tool_call", "name": tool.name, "args": args, "id": _call_id()} if has_id else args
+        return (
+            {"type": "tool_call", "name": tool.name, "args": args, "id": _call_id()}
+            if has_id
+            else args
+        )
 
     def value(message: Any) -> Any:
         if not has_id or not hasattr(message, "content"):
             return message
         has_artifact = message.artifact is not None
-        return {"content": message.content, "artifact": message.artifact} if has_artifact else message.content
+        return (
+            {"content": message.content, "artifact": message.artifact}
+            if has_artifact
+            else message.content
+        )
 
     def run(args: dict[str, Any]) -> Any:
         return value(own.invoke(arguments(args)))
@@ -444,7 +530,9 @@ def _llama_tool(tool: Any, deps: object, _wait: Wait) -> Iterable[ForeignTool]:
         return value(await tool.acall(**args, **extra))
 
     parameters = about.get_parameters_dict()
-    yield ForeignTool(about.get_name(), about.description, parameters, arun if is_async else run, is_async)
+    yield ForeignTool(
+        about.get_name(), about.description, parameters, arun if is_async else run, is_async
+    )
 
 
 def _smol_tool(tool: Any, _deps: object, _wait: Wait) -> Iterable[ForeignTool]:
@@ -458,16 +546,29 @@ def _smol_tool(tool: Any, _deps: object, _wait: Wait) -> Iterable[ForeignTool]:
             schema["type"] = types[0] if len(types) == 1 else types
         properties[name] = schema
     required = [name for name, about in tool.inputs.items() if not about.get("nullable")]
-    parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    parameters = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
     is_async = inspect.iscoroutinefunction(tool.forward)
     yield ForeignTool(tool.name, tool.description, parameters, lambda args: tool(**args), is_async)
 
 
 def _llm_tool(tool: Any, _deps: object, _wait: Wait) -> Iterable[ForeignTool]:
     function = tool.implementation
-    extra = {"llm_tool_call": None} if "llm_tool_call" in inspect.signature(function).parameters else {}
+    extra = (
+        {"llm_tool_call": None} if "llm_tool_call" in inspect.signature(function).parameters else {}
+    )
     is_async = inspect.iscoroutinefunction(function)
-    yield ForeignTool(tool.name, tool.description, tool.input_schema, lambda args: function(**args, **extra), is_async)
+    yield ForeignTool(
+        tool.name,
+        tool.description,
+        tool.input_schema,
+        lambda args: function(**args, **extra),
+        is_async,
+    )
 
 
 def _llm_toolbox(toolbox: Any, _deps: object, wait: Wait) -> Iterable[Any]:
@@ -482,12 +583,17 @@ def _fastmcp_server(server: Any, _deps: object, wait: Wait) -> Iterable[ForeignT
         result = await _with_real_cause(server.call_tool(name, args), "fastmcp.exceptions")
         if result.structured_content is not None:
             return result.structured_content["result"] if is_wrapped else result.structured_content
-        parts = [block.text if block.type == "text" else block.model_dump(mode="json") for block in result.content]
+        parts = [
+            block.text if block.type == "text" else block.model_dump(mode="json")
+            for block in result.content
+        ]
         return parts[0] if len(parts) == 1 else parts or None
 
     for tool in wait(server.list_tools):
         is_wrapped = bool((tool.output_schema or {}).get("x-fastmcp-wrap-result"))
-        yield ForeignTool(tool.name, tool.description, tool.parameters, partial(run, tool.name, is_wrapped), True)
+        yield ForeignTool(
+            tool.name, tool.description, tool.parameters, partial(run, tool.name, is_wrapped), True
+        )
 
 
 def _mcp_server(server: Any, _deps: object, _wait: Wait) -> Iterable[ForeignTool]:

@@ -1,7 +1,8 @@
 """Tools declared under `tools:` in the configuration (spec 003): mock, builtin, internal.
 
-An http definition is refused with the exact text of the spec. A bad definition is logged, becomes a Problem, and
-never stops the others. A schema is compiled at the first call: compiling 1,000 of them would double the start.
+An http definition is refused with the exact text of the spec. A bad definition is logged, becomes a
+Problem, and never stops the others. A schema is compiled at the first call: compiling 1,000 of them
+would double the start.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.settings import Definition
 from onetool_ipy.core import names
-from onetool_ipy.core.tool import Origin, Problem, ToolSpec
+from onetool_ipy.core.tool import GuardFacts, Origin, Problem, ToolSpec
 from onetool_ipy.schema.check import require_schema
 
 HTTP_REFUSED = "HTTP tools not yet supported (coming in v2)"
 _KINDS = ("mock", "builtin", "internal")
-_KEYS = frozenset(("name", "description", "type", "handler", "parameters", "implementation", "tags", "read_only"))
+_KEYS = frozenset(
+    ("name", "description", "type", "handler", "parameters", "implementation", "tags", "read_only")
+)
 _INNER_KEYS = frozenset(("type", "handler", "mock_response"))
 _log = logging.getLogger("onetool_ipy.sources")
 
 Handlers = Callable[[], Mapping[str, Mapping[str, ToolSpec]]]
-"""Returns the tools that a definition may name: {"builtin": {name: spec}, "internal": {name: spec}}."""
+"""Returns the tools that a definition may name: {"builtin": {name: spec}, "internal": {name:
+spec}}."""
 
 
 class Declared:
@@ -39,10 +43,14 @@ class Declared:
         for definition in definitions:
             data, where = definition.data, definition.where
             try:
-                self._specs.append(read_definition(data, handlers, where=where, fits=definition.fits))
+                self._specs.append(
+                    read_definition(data, handlers, where=where, fits=definition.fits)
+                )
             except InvalidTool as exc:
                 self._problems.append(Problem(where, exc.message, exc.hint))
-            self._problems += (Problem(where, text, "It is ignored.") for text in _unknown_keys(data))
+            self._problems += (
+                Problem(where, text, "It is ignored.") for text in _unknown_keys(data)
+            )
         for problem in self._problems:
             _log.error("%s", problem)
 
@@ -57,16 +65,26 @@ class Declared:
 
 
 def read_definition(
-    data: Mapping[str, Any], handlers: Handlers, *, where: str = "", origin: Origin = "config", fits: bool = False
+    data: Mapping[str, Any],
+    handlers: Handlers,
+    *,
+    where: str = "",
+    origin: Origin = "config",
+    fits: bool = False,
 ) -> ToolSpec:
-    """Return the ToolSpec of a definition, or raise InvalidTool. `fits`: its parameters are known to be a schema."""
+    """Return the ToolSpec of a definition, or raise InvalidTool. `fits`: its parameters are known
+    to be a schema."""
     name = names.canonical(data.get("name"))
     description = _text(data, "description", name)
     if data.get("type") != "function":
-        raise InvalidTool(f"'{name}': type must be \"function\", not {values.safe_repr(data.get('type'), 40)}.")
+        raise InvalidTool(
+            f"'{name}': type must be \"function\", not {values.safe_repr(data.get('type'), 40)}."
+        )
     inner = data.get("implementation")
     if not isinstance(inner, Mapping) or "type" not in inner:
-        raise InvalidTool(f"'{name}': implementation must be an object with a type: {', '.join(_KINDS)}.")
+        raise InvalidTool(
+            f"'{name}': implementation must be an object with a type: {', '.join(_KINDS)}."
+        )
     if inner["type"] == "http":
         raise InvalidTool(HTTP_REFUSED, hint=f"'{name}': make an HTTP tool in a bundle instead.")
     _text(data, "handler", name)
@@ -103,6 +121,7 @@ def read_definition(
         where=where,
         read_only=bool(data.get("read_only", True)) and only_reads,
         timeout_s=None if handler is None else handler.timeout_s,
+        guard=GuardFacts(behind=lambda: handler),
         identity=lambda: [dict(data), "" if handler is None else handler.fingerprint],
     )
 
@@ -131,7 +150,9 @@ def _handler(inner: Mapping[str, Any], name: str, handlers: Handlers) -> ToolSpe
     if handler not in tools:
         near = did_you_mean(handler, tools)
         valid = ", ".join(tools) or "none"
-        raise InvalidTool(f"'{name}': no {kind} handler '{handler}'. {near}".strip(), hint=f"Valid: {valid}.")
+        raise InvalidTool(
+            f"'{name}': no {kind} handler '{handler}'. {near}".strip(), hint=f"Valid: {valid}."
+        )
     return tools[handler]
 
 
@@ -140,4 +161,7 @@ def _unknown_keys(data: Mapping[str, Any]) -> list[str]:
     keys = [(key, _KEYS) for key in data if key not in _KEYS]
     if isinstance(inner, Mapping) and inner.get("type") in _KINDS:
         keys += [(f"implementation.{key}", _INNER_KEYS) for key in inner if key not in _INNER_KEYS]
-    return [f"'{data.get('name')}': unknown key '{key}' (known: {', '.join(sorted(valid))})." for key, valid in keys]
+    return [
+        f"'{data.get('name')}': unknown key '{key}' (known: {', '.join(sorted(valid))})."
+        for key, valid in keys
+    ]

@@ -13,7 +13,9 @@ from onetool_ipy.core.tool import Origin, Problem, ToolSpec
 from onetool_ipy.sdk.requirements import deps_of
 
 
-def spec_of(fn: Callable[..., Any], *, pack: str, origin: Origin, where: str = "", **fields: Any) -> ToolSpec:
+def spec_of(
+    fn: Callable[..., Any], *, pack: str, origin: Origin, where: str = "", **fields: Any
+) -> ToolSpec:
     """Describe a function as a tool of a pack, with its `@tool` marks. Raises InvalidTool."""
     marks = marks_of(fn)
     name = names.canonical(marks.name or name_of(fn), pack=marks.pack or pack)
@@ -25,7 +27,8 @@ def spec_of(fn: Callable[..., Any], *, pack: str, origin: Origin, where: str = "
 class Functions:
     """The source of the tools we ship: a fixed list of (pack, functions).
 
-    They are listed as they are written. A call loads its tool: pydantic, which makes the schemas, takes long to import.
+    They are listed as they are written. A call loads its tool: pydantic, which makes the schemas,
+    takes long to import.
     """
 
     def __init__(self, packs: Sequence[tuple[str, Sequence[Callable[..., Any]]]]) -> None:

@@ -1,8 +1,9 @@
-"""The outline of a pack file: its pack, its tools, their docs and arguments, as far as its text tells; and their cache.
+"""The outline of a pack file: its pack, its tools, their docs and arguments, as far as its text
+tells; and their cache.
 
-The cache is one JSON file, keyed by path and time of change, so that a start parses no pack file that it knows. A
-damaged cache is ignored and written again. `outline_reader` makes outlines from text; it is imported only for files
-that are not in the cache.
+The cache is one JSON file, keyed by path and time of change, so that a start parses no pack file
+that it knows. A damaged cache is ignored and written again. `outline_reader` makes outlines from
+text; it is imported only for files that are not in the cache.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from onetool_ipy.base.files import StoreError, read_own, write_whole
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import Dep
 
-_NUMBER = 6
+_NUMBER = 7
 FILE = f"packs.{_NUMBER}.json"
-"""The name holds the format, so that releases with different formats do not overwrite each other's cache."""
+"""The name holds the format, so that releases with different formats do not overwrite each other's
+cache."""
 
 _FORMAT = f"{_NUMBER} {__version__}"
 _MAX_BYTES = 64 * 1024 * 1024
 
 
 class ToolOutline(NamedTuple):
-    """One tool as far as its text tells. `parameters` are for people: no call is checked by them."""
+    """One tool as far as its text tells. `parameters` are for people: no call is checked by
+    them."""
 
     function: str
     name: str
@@ -45,6 +48,8 @@ class ToolOutline(NamedTuple):
     deps: tuple[Dep, ...] = ()
     resource: str = ""
     prompt: bool = False
+    reads: str = ""
+    sends: str = ""
 
 
 class OutlineFault(NamedTuple):
@@ -73,7 +78,8 @@ class PackOutline(NamedTuple):
 
     @classmethod
     def from_json(cls, data: Any) -> PackOutline:
-        """Undo `to_json`; raise TypeError, ValueError or KeyError for anything else. `data` is used up."""
+        """Undo `to_json`; raise TypeError, ValueError or KeyError for anything else. `data` is used
+        up."""
         tools = []
         for tool in data["tools"]:
             tool["tags"] = tuple(tool["tags"])
@@ -88,7 +94,8 @@ class PackOutline(NamedTuple):
 
 
 class OutlineCache:
-    """Outlines by key. The file is read once, and written when something is new; unused entries are dropped then."""
+    """Outlines by key. The file is read once, and written when something is new; unused entries are
+    dropped then."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,9 +1,10 @@
-"""Read the outline of a pack file from its text: its pack, its tools, their docs and parameters. Nothing is run.
+"""Read the outline of a pack file from its text: its pack, its tools, their docs and parameters.
+Nothing is run.
 
-Constants, annotations and defaults are taken from the syntax tree as written; no type is looked up. The schema of an
-outline says which arguments there are and what the text calls their types. It is for people: a call, and whatever else
-needs a schema, imports the file. A file that is too deep, too large or odd in any other way has an `error` and affects
-no other file.
+Constants, annotations and defaults are taken from the syntax tree as written; no type is looked up.
+The schema of an outline says which arguments there are and what the text calls their types. It is
+for people: a call, and whatever else needs a schema, imports the file. A file that is too deep, too
+large or odd in any other way has an `error` and affects no other file.
 """
 
 from __future__ import annotations
@@ -34,23 +35,35 @@ _MAX_EXPORTS = 20_000
 _SHOWN = 80
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}
+_TYPES = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+}
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _ENCODING = re.compile(
     r"utf-?8(-sig)?|ascii|us-ascii|latin-?1|iso-?8859-?\d+|(cp|windows-)125\d|koi8-[ru]"
     r"|gbk|gb2312|gb18030|big5|shift-?jis|euc-(jp|kr)"
 )
-"""Encodings that only map bytes to characters. Python knows others that decompress or transform the text."""
+"""Encodings that only map bytes to characters. Python knows others that decompress or transform the
+text."""
 
 
 def read_outline(text: str | bytes, *, pack: str) -> PackOutline:
-    """Outline a pack file's text. `pack` is the name to use if the file does not set one. Never raises."""
+    """Outline a pack file's text. `pack` is the name to use if the file does not set one. Never
+    raises."""
     if len(text) > MAX_BYTES:
-        return PackOutline(pack, error=f"The file has {len(text):,} bytes; a pack file has at most {MAX_BYTES:,}")
+        return PackOutline(
+            pack, error=f"The file has {len(text):,} bytes; a pack file has at most {MAX_BYTES:,}"
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the import will show them
-            # Python opens the file of this name for the line of a SyntaxError; no file has an empty name.
+            # Python opens the file of this name for the line of a SyntaxError; no file has an empty
+            # name.
             tree = ast.parse(_decoded(text) if isinstance(text, bytes) else text, "")
             return _OutlineReader(tree, pack).outline()
     except (SyntaxError, ValueError) as exc:
@@ -59,7 +72,10 @@ def read_outline(text: str | bytes, *, pack: str) -> PackOutline:
         message = printable(str(getattr(exc, "msg", None) or exc), 200)
         return PackOutline(pack, error=f"{place}{type(exc).__name__}: {message}")
     except (RecursionError, MemoryError) as exc:
-        return PackOutline(pack, error=f"{type(exc).__name__}: the text is nested too deeply or too large to be read")
+        return PackOutline(
+            pack,
+            error=f"{type(exc).__name__}: the text is nested too deeply or too large to be read",
+        )
     except Exception as exc:  # noqa: BLE001 - untrusted text: whatever it breaks affects only this file
         return PackOutline(pack, error=f"the text cannot be read ({type(exc).__name__})")
 
@@ -85,7 +101,9 @@ class _OutlineReader:
         self._faults: list[OutlineFault] = []
         self._deps: tuple[Dep, ...] = ()
         self._statements = list(_top_level(tree.body))
-        self._functions = {node.name: node for node in self._statements if isinstance(node, _Function)}
+        self._functions = {
+            node.name: node for node in self._statements if isinstance(node, _Function)
+        }
 
     def outline(self) -> PackOutline:
         assignment = self._assigned("pack")
@@ -95,7 +113,10 @@ class _OutlineReader:
                 label = source(assignment.value)[:40]
                 return PackOutline(
                     self._pack,
-                    error=f'line {assignment.lineno}: pack = {label} is not a name; write e.g. pack = "brave"',
+                    error=(
+                        f"line {assignment.lineno}: pack = {label} is not a name; write e.g. pack ="
+                        ' "brave"'
+                    ),
                 )
             self._pack = name
         self._read_requires()
@@ -103,10 +124,17 @@ class _OutlineReader:
         for tool in self._tools():
             if len(tools) == _MAX_TOOLS:
                 hint = "The others are not offered: split the file."
-                self._faults.insert(0, OutlineFault(tool.line, f"the file has more than {_MAX_TOOLS:,} tools.", hint))
+                self._faults.insert(
+                    0,
+                    OutlineFault(tool.line, f"the file has more than {_MAX_TOOLS:,} tools.", hint),
+                )
                 break
             if tool.name in tools:
-                self._faults.append(OutlineFault(tool.line, f"'{tool.name}' is defined twice; the first one counts."))
+                self._faults.append(
+                    OutlineFault(
+                        tool.line, f"'{tool.name}' is defined twice; the first one counts."
+                    )
+                )
             tools.setdefault(tool.name, tool)
         return PackOutline(self._pack, tuple(tools.values()), tuple(self._faults[:_MAX_FAULTS]))
 
@@ -117,18 +145,28 @@ class _OutlineReader:
                 yield from self._elsewhere(name)
                 continue
             try:
-                yield self._outline(node)._replace(deps=merge_deps(self._deps, read_decorated(node)))
+                yield self._outline(node)._replace(
+                    deps=merge_deps(self._deps, read_decorated(node))
+                )
             except InvalidTool as exc:
                 self._fault(node, f"'{name}' is not a tool: {exc.message}", exc.hint)
-            except (ValueError, TypeError, OverflowError, RecursionError) as exc:  # arguments named twice, and the like
+            except (
+                ValueError,
+                TypeError,
+                OverflowError,
+                RecursionError,
+            ) as exc:  # arguments named twice, and the like
                 self._fault(node, f"'{name}' is not a tool: {printable(str(exc), 200)}")
 
     def _elsewhere(self, name: str) -> Iterator[ToolOutline]:
-        """Yield a tool that `__all__` names but the text does not define as a function: the import will tell more."""
+        """Yield a tool that `__all__` names but the text does not define as a function: the import
+        will tell more."""
         try:
             yield ToolOutline(name, names.canonical(name, pack=self._pack), name)
         except InvalidTool as exc:
-            self._faults.append(OutlineFault(1, f"__all__: {printable(exc.message, 200)}", exc.hint))
+            self._faults.append(
+                OutlineFault(1, f"__all__: {printable(exc.message, 200)}", exc.hint)
+            )
 
     def _fault(self, node: _Function, message: str, hint: str = "") -> None:
         self._faults.append(OutlineFault(node.lineno, printable(message, 400), hint))
@@ -151,7 +189,9 @@ class _OutlineReader:
             function=node.name,
             name=name,
             description=values.encodable(
-                description if isinstance(description, str) and description else sections.description or node.name
+                description
+                if isinstance(description, str) and description
+                else sections.description or node.name
             ),
             documented=bool(doc or description),
             parameters=values.map_text(_parameters(arguments, sections.args), values.encodable),
@@ -165,6 +205,8 @@ class _OutlineReader:
             line=node.lineno,
             resource=resource,
             prompt=prompt,
+            reads="".join(_texts(words.get("reads"))[:1]),
+            sends="".join(_texts(words.get("sends"))[:1]),
         )
 
     def _read_requires(self) -> None:
@@ -178,31 +220,47 @@ class _OutlineReader:
             self._faults.append(OutlineFault(assignment.lineno, exc.message, exc.hint))
 
     def _wanted(self) -> list[str]:
-        """Return the names in `__all__` that may be functions; without `__all__`, the public functions."""
+        """Return the names in `__all__` that may be functions; without `__all__`, the public
+        functions."""
         public = [name for name in self._functions if not name.startswith("_")]
         assignment = self._assigned("__all__")
         if assignment is None:
             return public
         exported = constant(assignment.value, nodes=_MAX_EXPORTS)
-        if not isinstance(exported, (list, tuple)) or not all(isinstance(name, str) for name in exported):
+        if not isinstance(exported, (list, tuple)) or not all(
+            isinstance(name, str) for name in exported
+        ):
             self._faults.append(
                 OutlineFault(
-                    assignment.lineno, "__all__ is not a plain list of names.", "Every public function is offered."
+                    assignment.lineno,
+                    "__all__ is not a plain list of names.",
+                    "Every public function is offered.",
                 )
             )
             return public
         names = dict.fromkeys(exported)
         for node in self._statements:
-            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == "__all__":
+            if (
+                isinstance(node, ast.AugAssign)
+                and isinstance(node.target, ast.Name)
+                and node.target.id == "__all__"
+            ):
                 more = constant(node.value, nodes=_MAX_EXPORTS)
-                texts = [name for name in more if isinstance(name, str)] if isinstance(more, (list, tuple)) else []
+                texts = (
+                    [name for name in more if isinstance(name, str)]
+                    if isinstance(more, (list, tuple))
+                    else []
+                )
                 names |= dict.fromkeys(texts)
         bound = self._bound()
         for name in names:
             if name not in bound and "*" not in bound and len(self._faults) < _MAX_FAULTS:
                 label = printable(name, _SHOWN)
                 self._faults.append(
-                    OutlineFault(assignment.lineno, f"__all__ names '{label}', which the file does not define.")
+                    OutlineFault(
+                        assignment.lineno,
+                        f"__all__ names '{label}', which the file does not define.",
+                    )
                 )
         return [name for name in names if bound.get(name, "*" in bound)]
 
@@ -220,18 +278,31 @@ class _OutlineReader:
                 bound.update({a.asname or a.name: True for a in node.names})
             elif isinstance(node, (ast.Assign, ast.AnnAssign)):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                is_function = isinstance(node.value, (ast.Call, ast.Name, ast.Attribute, ast.Lambda))
+                is_function = isinstance(
+                    node.value, (ast.Call, ast.Name, ast.Attribute, ast.Lambda)
+                )
                 bound.update(
-                    {t.id: is_function for target in targets for t in ast.walk(target) if isinstance(t, ast.Name)}
+                    {
+                        t.id: is_function
+                        for target in targets
+                        for t in ast.walk(target)
+                        if isinstance(t, ast.Name)
+                    }
                 )
         return bound
 
     def _assigned(self, name: str) -> ast.Assign | ast.AnnAssign | None:
         assignment: ast.Assign | ast.AnnAssign | None = None
         for node in self._statements:
-            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            if isinstance(node, ast.Assign) and any(
+                isinstance(t, ast.Name) and t.id == name for t in node.targets
+            ):
                 assignment = node
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            elif (
+                isinstance(node, ast.AnnAssign)
+                and isinstance(node.target, ast.Name)
+                and node.target.id == name
+            ):
                 assignment = node if node.value is not None else assignment
         return assignment
 
@@ -244,7 +315,9 @@ def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         yield node
         if not isinstance(node, (ast.If, ast.Try, ast.With)):
             continue
-        inner = [each for field in ("body", "orelse", "finalbody") for each in getattr(node, field, [])]
+        inner = [
+            each for field in ("body", "orelse", "finalbody") for each in getattr(node, field, [])
+        ]
         if isinstance(node, ast.Try):
             inner += [each for handler in node.handlers for each in handler.body]
         waiting.extend(reversed(inner))
@@ -253,7 +326,11 @@ def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 def _texts(value: Any) -> list[str]:
     if isinstance(value, str):
         return [values.encodable(value)]
-    return [values.encodable(str(item)) for item in value] if isinstance(value, (list, tuple, set)) else []
+    return (
+        [values.encodable(str(item)) for item in value]
+        if isinstance(value, (list, tuple, set))
+        else []
+    )
 
 
 def _decorations(node: _Function) -> dict[str, Any]:
@@ -262,13 +339,16 @@ def _decorations(node: _Function) -> dict[str, Any]:
     for decorator in node.decorator_list:
         if not isinstance(decorator, ast.Call) or last_name(decorator) != "tool":
             continue
-        pairs = [("name", value) for value in decorator.args[:1]] + [(k.arg or "", k.value) for k in decorator.keywords]
+        pairs = [("name", value) for value in decorator.args[:1]] + [
+            (k.arg or "", k.value) for k in decorator.keywords
+        ]
         words |= {word: value for word, node in pairs if (value := constant(node)) is not None}
     return words
 
 
 def _parameters(arguments: ast.arguments, descriptions: Mapping[str, str]) -> Json:
-    """Return the parameters of a function as a loose schema: names, what is required, types and defaults as written."""
+    """Return the parameters of a function as a loose schema: names, what is required, types and
+    defaults as written."""
     ordinary = [*arguments.posonlyargs, *arguments.args]
     defaults = [*([None] * (len(ordinary) - len(arguments.defaults))), *arguments.defaults]
     pairs = [*zip(ordinary, defaults, strict=True)]
@@ -288,12 +368,17 @@ def _parameters(arguments: ast.arguments, descriptions: Mapping[str, str]) -> Js
             required.append(arg.arg)
         description = descriptions.get(arg.arg)
         properties[arg.arg] = {**schema, "description": description} if description else schema
-    parameters: Json = {"type": "object", "properties": properties, "additionalProperties": bool(arguments.kwarg)}
+    parameters: Json = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": bool(arguments.kwarg),
+    }
     return {**parameters, "required": required} if required else parameters
 
 
 def _property(annotation: ast.expr | None, default: ast.expr | None) -> Json:
-    """Return one argument as written. Tab offers the options of a `Literal`, and true and false for a `bool`."""
+    """Return one argument as written. Tab offers the options of a `Literal`, and true and false for
+    a `bool`."""
     text = _written(annotation)
     schema: Json = {ANNOTATION: text} if text else {}
     if text in _TYPES:
@@ -305,7 +390,11 @@ def _property(annotation: ast.expr | None, default: ast.expr | None) -> Json:
     if default is None:
         return schema
     value = constant(default, otherwise=...)
-    return {**schema, DEFAULT: source(default)} if value is ... else describe.with_default(schema, value)
+    return (
+        {**schema, DEFAULT: source(default)}
+        if value is ...
+        else describe.with_default(schema, value)
+    )
 
 
 def _written(annotation: ast.expr | None) -> str:
@@ -315,4 +404,8 @@ def _written(annotation: ast.expr | None) -> str:
     if isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Annotated":
         inner = annotation.slice
         annotation = inner.elts[0] if isinstance(inner, ast.Tuple) and inner.elts else inner
-    return "" if isinstance(annotation, ast.Constant) and annotation.value is None else source(annotation)
+    return (
+        ""
+        if isinstance(annotation, ast.Constant) and annotation.value is None
+        else source(annotation)
+    )

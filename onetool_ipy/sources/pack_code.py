@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from onetool_ipy.base.files import names_in
 from onetool_ipy.base.syntax import last_name
+from onetool_ipy.core.labels import imports_network
 
 _SUFFIXES = tuple(machinery.all_suffixes())
 _SEPARATORS = frozenset("/\\:\0")
@@ -52,8 +53,21 @@ class PackCode:
         """Return the hash of the file, with those of its imports; empty if it cannot be read."""
         modules = self.modules()
         own = modules.pop(self._path, "")
-        names = {path.relative_to(self._root).as_posix(): digest for path, digest in modules.items()}
+        names = {
+            path.relative_to(self._root).as_posix(): digest for path, digest in modules.items()
+        }
         return [own, names] if names else own
+
+    def has_network(self) -> bool:
+        """Whether the file, or a module of its folder that it imports, imports a network library.
+
+        A file that is not Python says nothing, so it does.
+        """
+        return any(
+            path.suffix != ".py"
+            or imports_network({".".join(one.parts): one.parts for one in self._imports[digest]})
+            for path, digest in self.modules().items()
+        )
 
     def helpers(self) -> dict[Path, str]:
         """Return the hashes of the modules that the file imports, by their files."""
@@ -100,10 +114,18 @@ class PackCode:
     def _beside(self, path: Path, imports: tuple[_Import, ...]) -> Iterator[Path]:
         """Yield the files of these imports in the pack file's folder, or in its package."""
         for level, parts in imports:
-            places = {self._root, path.parent} if level == 0 else {path.parents[min(level, len(path.parents)) - 1]}
+            places = (
+                {self._root, path.parent}
+                if level == 0
+                else {path.parents[min(level, len(path.parents)) - 1]}
+            )
             for place in places:
                 if place.is_relative_to(self._root):
-                    yield from (file for file in self._found(place, parts) if file.is_relative_to(self._home))
+                    yield from (
+                        file
+                        for file in self._found(place, parts)
+                        if file.is_relative_to(self._home)
+                    )
 
     def _found(self, place: Path, parts: tuple[str, ...]) -> Iterator[Path]:
         """Yield the files of a module in a folder, and those of the packages that it is in."""
@@ -140,7 +162,9 @@ def _imports_in(text: bytes) -> tuple[_Import, ...]:
             imports.update({_Import(0, tuple(alias.name.split("."))): None for alias in node.names})
         elif isinstance(node, ast.ImportFrom):
             module = tuple(node.module.split(".")) if node.module else ()
-            imports.update({_Import(node.level, (*module, alias.name)): None for alias in node.names})
+            imports.update(
+                {_Import(node.level, (*module, alias.name)): None for alias in node.names}
+            )
         elif isinstance(node, ast.Call) and last_name(node.func) in _IMPORTERS and node.args:
             name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
             if isinstance(name, str) and (plain := name.lstrip(".")):

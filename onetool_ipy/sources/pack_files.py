@@ -1,16 +1,20 @@
-"""Pack files: found by the patterns of `tools_dir`, outlined as text, imported at the first call and after edits.
+"""Pack files: found by the patterns of `tools_dir`, outlined as text, imported at the first call
+and after edits.
 
-The search stays inside the folder of the configuration. A pattern or link that leads outside, a file that another user
-may have written, and too many files are problems; the search is bounded, whatever the patterns are.
+The search stays inside the folder of the configuration. A pattern or link that leads outside, a
+file that another user may have written, and too many files are problems; the search is bounded,
+whatever the patterns are.
 
-A broken file is a Problem and stops no other. Every call checks whether the file changed, by its times, size and inode.
-A file that changed a moment ago is compared by its text, because the clock of some file systems ticks in seconds.
+A broken file is a Problem and stops no other. Every call checks whether the file changed, by its
+times, size and inode. A file that changed a moment ago is compared by its text, because the clock
+of some file systems ticks in seconds.
 
-`EntryPoints` are the packs that installed distributions offer in the entry point group `onetool_ipy.packs`: name =
-module. They are pack files too, imported at first use by their own module name. A quick scan first checks whether any
-distribution offers a pack, because `importlib.metadata` takes ten times as long. The working directory is on `sys.path`
-in a kernel and under `python -m`; a distribution found there came with the folder and was not installed by the user, so
-it does not count.
+`EntryPoints` are the packs that installed distributions offer in the entry point group
+`onetool_ipy.packs`: name = module. They are pack files too, imported at first use by their own
+module name. A quick scan first checks whether any distribution offers a pack, because
+`importlib.metadata` takes ten times as long. The working directory is on `sys.path` in a kernel and
+under `python -m`; a distribution found there came with the folder and was not installed by the
+user, so it does not count.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
-from onetool_ipy.core.tool import FunctionFacts, Origin, Problem, ToolSpec
+from onetool_ipy.core.tool import FunctionFacts, GuardFacts, Origin, Problem, ToolSpec
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
 from onetool_ipy.sources.pack_code import PackCode
 
@@ -72,23 +76,40 @@ class PackFileSearch:
         """Return the files with their stamps, in the order of the patterns, then by name."""
         paths: dict[str, None] = {}
         for pattern in patterns:
-            parts = [part for part in pattern.replace(os.sep, "/").split("/") if part not in ("", ".")]
-            is_outside = os.path.isabs(pattern) or pattern.startswith(("/", "~")) or os.path.splitdrive(pattern)[0]
+            parts = [
+                part for part in pattern.replace(os.sep, "/").split("/") if part not in ("", ".")
+            ]
+            is_outside = (
+                os.path.isabs(pattern)
+                or pattern.startswith(("/", "~"))
+                or os.path.splitdrive(pattern)[0]
+            )
             if is_outside or ".." in parts or "\0" in pattern:
                 self._report(
                     "tools_dir",
                     f"'{pattern}' leads out of '{self._root.name}/', so it is ignored.",
-                    f'Put pack files into {self._root.name}/tools/ and name them from there, e.g. "tools/*.py".',
+                    f"Put pack files into {self._root.name}/tools/ and name them from there, e.g."
+                    ' "tools/*.py".',
                 )
                 continue
             try:
                 # In the order that `Path` has, folder by folder, without making one.
-                paths.update(dict.fromkeys(sorted(self._matching(parts), key=lambda path: path.split(os.sep))))
+                paths.update(
+                    dict.fromkeys(
+                        sorted(self._matching(parts), key=lambda path: path.split(os.sep))
+                    )
+                )
             except _TooManyEntries:
                 message = f"'{pattern}' leads through more than {_MAX_ENTRIES:,} files and folders."
-                self._report("tools_dir", message, "Name the folder of the pack files more precisely.")
+                self._report(
+                    "tools_dir", message, "Name the folder of the pack files more precisely."
+                )
                 break
-        chosen = [(path, stamp_from(status)) for path in paths if (status := self._counting(path)) is not None]
+        chosen = [
+            (path, stamp_from(status))
+            for path in paths
+            if (status := self._counting(path)) is not None
+        ]
         if len(chosen) > MAX_FILES:
             excess = f"finds {len(chosen):,} pack files; only the first {MAX_FILES:,} count."
             self._report("tools_dir", excess, "Remove some, or join them.")
@@ -134,7 +155,8 @@ class PackFileSearch:
                     yield from self._walk(inner, rest, depth + 1)
 
     def _names(self, folder: str) -> list[str]:
-        """Return the names in a folder, sorted. No folder is listed that others may have changed."""
+        """Return the names in a folder, sorted. No folder is listed that others may have
+        changed."""
         if not self._is_safe(folder):
             return []
         names: list[str] = []
@@ -150,7 +172,8 @@ class PackFileSearch:
         return sorted(names)
 
     def _counting(self, path: str) -> os.stat_result | None:
-        """Return the status of a regular file in folders that only its owner may write; None for anything else."""
+        """Return the status of a regular file in folders that only its owner may write; None for
+        anything else."""
         status = self._status(path)
         is_file = status is not None and stat.S_ISREG(status.st_mode)
         return status if is_file and self._is_safe(os.path.dirname(path)) else None
@@ -163,7 +186,8 @@ class PackFileSearch:
         return self._folders[folder]
 
     def _status(self, path: str) -> os.stat_result | None:
-        """Return the status of a file or folder; None, with a problem, where a link leads out or others may write."""
+        """Return the status of a file or folder; None, with a problem, where a link leads out or
+        others may write."""
         try:
             status = os.lstat(path)
         except (OSError, ValueError):
@@ -184,7 +208,8 @@ class PackFileSearch:
 class _Look(NamedTuple):
     """What a look at a pack file saw. `text` is None if it was not read.
 
-    `stamp` is None if the file is gone, or so young that it may change unseen: the next look reads it again.
+    `stamp` is None if the file is gone, or so young that it may change unseen: the next look reads
+    it again.
     """
 
     outline: PackOutline
@@ -203,7 +228,8 @@ class _Loaded(NamedTuple):
 
 
 class PackFile:
-    """One Python file of tools. `module` is its module name if it is part of an installed package."""
+    """One Python file of tools. `module` is its module name if it is part of an installed
+    package."""
 
     def __init__(
         self,
@@ -248,7 +274,8 @@ class PackFile:
         return self._seen.outline.pack
 
     def refresh(self, stamp: Stamp | None = None) -> bool:
-        """Outline the file again if it changed. Returns whether it was changed or imported since it was listed.
+        """Outline the file again if it changed. Returns whether it was changed or imported since it
+        was listed.
 
         `stamp` is that of the file now, where the caller has just looked.
         """
@@ -259,8 +286,14 @@ class PackFile:
     def tools(self) -> Iterator[ToolSpec]:
         outline, loaded = self._last_listed = (self._seen.outline, self._loaded)
         for tool in outline.tools:
-            is_current = loaded is not None and loaded.outline is outline and tool.name in loaded.specs
-            yield loaded.specs[tool.name] if loaded is not None and is_current else self._written(tool)
+            is_current = (
+                loaded is not None and loaded.outline is outline and tool.name in loaded.specs
+            )
+            yield (
+                loaded.specs[tool.name]
+                if loaded is not None and is_current
+                else self._written(tool)
+            )
 
     def problems(self) -> Iterator[Problem]:
         outline = self._seen.outline
@@ -275,7 +308,11 @@ class PackFile:
             yield Problem(f"{self._shown}:{fault.line}", fault.message, fault.hint)
         for tool in outline.tools:
             if not tool.documented:
-                yield Problem(f"{self._shown}:{tool.line}", f"'{tool.name}' has no docstring.", "Say what it does.")
+                yield Problem(
+                    f"{self._shown}:{tool.line}",
+                    f"'{tool.name}' has no docstring.",
+                    "Say what it does.",
+                )
 
     def _problem(self, message: str, hint: str) -> Problem:
         return Problem(self._shown, message.rstrip(".") + ".", hint)
@@ -301,6 +338,7 @@ class PackFile:
             identity=self._code.identity,
             resource=tool.resource,
             prompt=tool.prompt,
+            guard=GuardFacts(tool.reads, tool.sends, self._code.has_network),
         )
 
     def _load(self, name: str) -> ToolSpec:
@@ -313,7 +351,8 @@ class PackFile:
                 loaded = self._loaded
                 if loaded is None or not self._is_current(loaded):
                     loaded = self._loaded = self._import()
-            # The import tells schemas that the text cannot tell: whoever lists the tools hears of it.
+            # The import tells schemas that the text cannot tell: whoever lists the tools hears of
+            # it.
             if loaded is not before:
                 self._on_import()
         spec = loaded.specs.get(name)
@@ -325,10 +364,12 @@ class PackFile:
 
     def _is_current(self, loaded: _Loaded) -> bool:
         """Whether what was imported is what the file, and the modules that it imports, hold now."""
-        if loaded.outline is not self._seen.outline:
-            return False
+        if loaded.outline is not self._seen.outline or not loaded.helpers:
+            return loaded.outline is self._seen.outline
         stamps = tuple(map(stamp_of, loaded.helpers))
-        is_quiet = stamps == loaded.stamps and not any(stamp is not None and is_young(stamp) for stamp in stamps)
+        is_quiet = stamps == loaded.stamps and not any(
+            stamp is not None and is_young(stamp) for stamp in stamps
+        )
         return is_quiet or self._code.helpers() == loaded.helpers
 
     def _look(self, stamp: Stamp | None = None) -> None:
@@ -337,7 +378,8 @@ class PackFile:
         if before is not None and now == before:
             return
         with self._looking:
-            # Another thread may have looked meanwhile. An outline that is read twice would import the file twice.
+            # Another thread may have looked meanwhile. An outline that is read twice would import
+            # the file twice.
             if self._seen.stamp is not before:
                 return
             outline, self._seen = self._seen.outline, self._outlined(now)
@@ -351,7 +393,11 @@ class PackFile:
         if stamp is None:
             return _Look(PackOutline(self._stem, error="The file is gone."))
         key, sure = f"{self._file}|{stamp}", None if is_young(stamp) else stamp
-        if self._cache is not None and sure is not None and (cached := self._cache.get(key)) is not None:
+        if (
+            self._cache is not None
+            and sure is not None
+            and (cached := self._cache.get(key)) is not None
+        ):
             return _Look(cached, None, sure)
         try:
             text = self._read()
@@ -367,12 +413,15 @@ class PackFile:
         return _Look(outline, text, sure)
 
     def _read(self) -> bytes:
-        """Return the text of the file. Raises Unreadable if it is gone, too large, or not the user's."""
+        """Return the text of the file. Raises Unreadable if it is gone, too large, or not the
+        user's."""
         content = read(self.path)
         if content is None:
             raise Unreadable("is gone.")
         if len(content.data) > _MAX_BYTES:
-            raise Unreadable(f"has {len(content.data):,} bytes; a pack file has at most {_MAX_BYTES:,}.")
+            raise Unreadable(
+                f"has {len(content.data):,} bytes; a pack file has at most {_MAX_BYTES:,}."
+            )
         if self._owners is not None and (fault := self._owners.fault(content.stat, self._shown)):
             raise Unreadable(f"{fault.message} {fault.hint}")
         return content.data
@@ -386,7 +435,8 @@ class PackFile:
             raise Unavailable(f"The pack file '{self._shown}' cannot be used: {outline.error}")
         outer = current.scope()
         inside = outer or current.Scope(current.toolbox())
-        # Modules are hashed first: one that is edited during the import runs again at the next call.
+        # Modules are hashed first: one that is edited during the import runs again at the next
+        # call.
         helpers = self._code.helpers()
         stamps = tuple(map(stamp_of, helpers))
         if self._loaded is not None and self._loaded.helpers != helpers:
@@ -398,7 +448,8 @@ class PackFile:
             self._fault = f"fails when it is imported: {type(exc).__name__}: {exc}"
             _log.error("%s fails when it is imported: %s", self._shown, type(exc).__name__)
             raise Unavailable(
-                f"The pack file '{self._shown}' {self._fault}", hint="Fix the file; the next call reads it again."
+                f"The pack file '{self._shown}' {self._fault}",
+                hint="Fix the file; the next call reads it again.",
             ) from exc
         finally:
             current.leave(token)
@@ -406,7 +457,8 @@ class PackFile:
         return self._described(module, _Loaded(outline, {}, {}, helpers, stamps))
 
     def _run_file(self, look: _Look) -> types.ModuleType:
-        """Run the file as a module of its own. Compiles it here, because cached bytecode may be older than an edit."""
+        """Run the file as a module of its own. Compiles it here, because cached bytecode may be
+        older than an edit."""
         text = look.text if look.text is not None else self._read()
         key = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:8]
         module = types.ModuleType(f"onetool_pack_{look.outline.pack}_{key}")
@@ -432,7 +484,8 @@ class PackFile:
         return module if self._loaded is None else importlib.reload(module)
 
     def _require_own_module(self) -> None:
-        """Refuse to import a module of the same name from elsewhere, such as the working directory."""
+        """Refuse to import a module of the same name from elsewhere, such as the working
+        directory."""
         from importlib.util import find_spec
 
         top = self._module.partition(".")[0]
@@ -442,7 +495,10 @@ class PackFile:
         origin, own = os.path.realpath(spec.origin), os.path.realpath(self.path)
         folder = os.path.dirname(origin) if os.path.basename(origin) == "__init__.py" else ""
         if own != origin and not (folder and own.startswith(folder + os.sep)):
-            raise ImportError(f"'{top}' would be imported from '{printable(origin)}', which is not the installed pack")
+            raise ImportError(
+                f"'{top}' would be imported from '{printable(origin)}', which is not the installed"
+                " pack"
+            )
 
     def _described(self, module: types.ModuleType, loaded: _Loaded) -> _Loaded:
         # late: they are needed for a pack that is called, and not to list it
@@ -456,7 +512,9 @@ class PackFile:
                 loaded.faults[tool.name] = "is missing after the import, or is not a function."
                 continue
             try:
-                spec = spec_of(fn, pack=outline.pack, origin=self._origin, where=f"{self._shown}:{tool.line}")
+                spec = spec_of(
+                    fn, pack=outline.pack, origin=self._origin, where=f"{self._shown}:{tool.line}"
+                )
             except InvalidTool as exc:
                 loaded.faults[tool.name] = f"cannot be offered: {exc.message}"
                 continue
@@ -465,15 +523,17 @@ class PackFile:
                 deps=merge_deps(tool.deps, spec.deps),
                 load=partial(self._load, tool.name),
                 identity=self._code.identity,
+                guard=spec.guard._replace(has_network=self._code.has_network),
             )
         return loaded
 
 
 class PackFiles:
-    """The pack files of a project: every file that the patterns of `tools_dir` match, relative to `root`.
+    """The pack files of a project: every file that the patterns of `tools_dir` match, relative to
+    `root`.
 
-    `require_trust` is called before a file is run, and raises Untrusted if it must not run; `on_import` is called after
-    it was run.
+    `require_trust` is called before a file is run, and raises Untrusted if it must not run;
+    `on_import` is called after it was run.
     """
 
     def __init__(
@@ -515,7 +575,8 @@ class PackFiles:
             yield from file.problems()
 
     def refresh(self) -> bool:
-        """Look for new, changed and removed files. Returns whether there are others than those listed."""
+        """Look for new, changed and removed files. Returns whether there are others than those
+        listed."""
         search = PackFileSearch(self._root)
         stamps = search.files(self._patterns)
         self._problems = search.problems
@@ -574,7 +635,8 @@ class EntryPoints:
             yield from file.problems()
 
     def refresh(self) -> bool:
-        """Look for edited packs, and for new and removed ones if `sys.path` changed since they were listed."""
+        """Look for edited packs, and for new and removed ones if `sys.path` changed since they were
+        listed."""
         # The folders of distributions, and when each last changed.
         places = tuple((place, stamp_of(place or ".")) for place in sys.path)
         if places == self._places:
@@ -589,19 +651,31 @@ class EntryPoints:
             return self._refresh_files()
         self._offers = offers
         self._files = [
-            PackFile(offer.file, origin="entry_point", pack=offer.name, module=offer.module, on_import=self._on_import)
+            PackFile(
+                offer.file,
+                origin="entry_point",
+                pack=offer.name,
+                module=offer.module,
+                on_import=self._on_import,
+            )
             for offer in offers
             if offer.file is not None
         ]
         self._problems = fault + [
-            Problem(f"entry point '{offer.name}'", f"No module '{offer.module}'.", "Is its distribution complete?")
+            Problem(
+                f"entry point '{offer.name}'",
+                f"No module '{offer.module}'.",
+                "Is its distribution complete?",
+            )
             for offer in offers
             if offer.file is None
         ]
         return self._refresh_files()
 
     def _refresh_files(self) -> bool:
-        changed = [file.refresh() for file in self._files]  # a list, so that every file is refreshed
+        changed = [
+            file.refresh() for file in self._files
+        ]  # a list, so that every file is refreshed
         return any(changed) or self._offers != self._listed
 
 
@@ -645,7 +719,8 @@ def _locate(point: EntryPoint, module: str) -> Path | None:
     inner = Path(*module.split("."))
     own, here = _root(point), _real(".")
     roots = [*([] if own is None else [own]), *map(Path, sys.path)]
-    # Editable installs have their own finder, so the import system is asked for the top package, too.
+    # Editable installs have their own finder, so the import system is asked for the top package,
+    # too.
     with suppress(ImportError, ValueError):
         spec = find_spec(module.partition(".")[0])
         if spec is not None and spec.origin is not None:

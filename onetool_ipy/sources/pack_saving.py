@@ -2,9 +2,10 @@
 
 A function of the same name is replaced in place; a new function and its imports are added, also
 those of earlier cells that it needs; `__all__` is extended. Text is cut at the offsets of the
-syntax tree, in UTF-8: Python ends a line at `\\n`, `\\r\\n` and `\\r` only, `str.splitlines` at more.
-Every other byte of the file stays. A function that uses another name of the notebook is refused,
-since its first call would fail; so is a file in which the result would not be what the cell says.
+syntax tree, in UTF-8: Python ends a line at `\\n`, `\\r\\n` and `\\r` only, `str.splitlines` at
+more. Every other byte of the file stays. A function that uses another name of the notebook is
+refused, since its first call would fail; so is a file in which the result would not be what the
+cell says.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ def save_functions(file: Path, text: str, *, pack: str, cells: Iterable[str] = (
     if missing := sorted(_unbound(text) & _unbound(new)):
         raise InvalidTool(
             f"The cell uses '{missing[0]}', which only this notebook has.",
-            hint=f"Define or import '{missing[0]}' in the cell, then run it again. Nothing was saved.",
+            hint=(
+                f"Define or import '{missing[0]}' in the cell, then run it again. Nothing was"
+                " saved."
+            ),
         )
     new = _with_exports(new, list(dict.fromkeys(public)))
     _require_saved(new, functions, file)
@@ -122,7 +126,9 @@ def _merged(old: str, text: str, cell: ast.Module) -> str:
     present = {ast.dump(node) for node in ast.parse(old).body}
     pairs = list(zip(cell.body, pieces, strict=True))
     others = [
-        (node, piece) for node, piece in pairs if not isinstance(node, _Function) and ast.dump(node) not in present
+        (node, piece)
+        for node, piece in pairs
+        if not isinstance(node, _Function) and ast.dump(node) not in present
     ]
     future = [piece for node, piece in others if _is_future(node)]
     new = _with_statements(old, future, is_future=True)
@@ -214,7 +220,8 @@ def _require_saved(new: str, functions: list[_Function], file: Path) -> None:
 
 
 def _unbound(text: str) -> set[str]:
-    """Return the global names that a module's text reads and does not bind; none if it imports `*`."""
+    """Return the global names that a module's text reads and does not bind; none if it imports
+    `*`."""
     import symtable  # late: few sessions save a cell
 
     tables = [module := symtable.symtable(text, "<cell>", "exec")]
@@ -228,7 +235,10 @@ def _unbound(text: str) -> set[str]:
                 bound.add(symbol.get_name())
             elif symbol.is_referenced() and (symbol.is_global() or table is module):
                 names.add(symbol.get_name())
-    imports_all = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.parse(text).body)
+    imports_all = any(
+        isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        for node in ast.parse(text).body
+    )
     return set() if imports_all else names - bound
 
 
@@ -242,6 +252,8 @@ def _imports_of(cells: Iterable[str], names: set[str]) -> list[str]:
                     name = alias.asname or alias.name.partition(".")[0]
                     if name in names:
                         module = node.module if isinstance(node, ast.ImportFrom) else ""
-                        alone = ast.ImportFrom(module, [alias], 0) if module else ast.Import([alias])
+                        alone = (
+                            ast.ImportFrom(module, [alias], 0) if module else ast.Import([alias])
+                        )
                         statements[name] = ast.unparse(alone)
     return sorted(statements.values())

@@ -1,1 +1,2 @@
-"""What is kept on disk: `files` (whole writes, appends, locks), `results`, `calls` (the one log), `topics`."""
+"""What is kept on disk: `files` (whole writes, appends, locks), `results`, `calls` (the one log),
+`topics`."""

@@ -1,14 +1,16 @@
 """Cassettes: files of recorded calls, to replay those calls later without a network.
 
-A cassette is JSON Lines (`calls.jsonl`), one line per call, in the order of recording; the same call made again takes
-the next answer. Each line is appended by one write and has the tool, its input schema, the arguments, the result or the
-failure, and for an HTTP tool its requests. Secrets are masked in all of it, so a replayed result holds `***` where the
-recording caller got the true value. If `stores.encoding` cannot give a result back, the line says why instead. A file
-with a line that we cannot read is refused as a whole and never written to.
+A cassette is JSON Lines (`calls.jsonl`), one line per call, in the order of recording; the same
+call made again takes the next answer. Each line is appended by one write and has the tool, its
+input schema, the arguments, the result or the failure, and for an HTTP tool its requests. Secrets
+are masked in all of it, so a replayed result holds `***` where the recording caller got the true
+value. If `stores.encoding` cannot give a result back, the line says why instead. A file with a line
+that we cannot read is refused as a whole and never written to.
 
-`stores.replays` knows which cassettes are on in a toolbox, and gives the executor the step of the active one.
-Only the outermost call is recorded. Tools of `ot` always run. A tool's own failure is recorded and replayed; a passing
-one (a time-out, no network) and a call that never began (bad arguments) are not.
+`stores.replays` knows which cassettes are on in a toolbox, and gives the executor the step of the
+active one. Only the outermost call is recorded. Tools of `ot` always run. A tool's own failure is
+recorded and replayed; a passing one (a time-out, no network) and a call that never began (bad
+arguments) are not.
 """
 
 from __future__ import annotations
@@ -26,7 +28,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import Disabled, ExecutionFailed, NotAllowed, OneToolError, UsageProblem, is_transient
+from onetool_ipy.base.errors import (
+    Disabled,
+    ExecutionFailed,
+    NotAllowed,
+    OneToolError,
+    UsageProblem,
+    is_transient,
+)
 from onetool_ipy.base.files import StoreError, append, write_whole
 from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.values import Json
@@ -46,7 +55,10 @@ _MAX_LINE = 1 << 30
 _MAX_DEPTH = 500
 _OT_PACK = "ot"
 _UNMASKABLE = "it holds a secret in a form that cannot be masked"
-_RECORD_AGAIN = "Refresh it: ot.replay(FILE, mode='refresh') or %tool replay FILE --refresh, or delete its line."
+_RECORD_AGAIN = (
+    "Refresh it: ot.replay(FILE, mode='refresh') or %tool replay FILE --refresh, or delete its"
+    " line."
+)
 
 
 class DamagedCassette(StoreError):
@@ -65,8 +77,8 @@ class StaleAnswer(ExecutionFailed):
 class RecordedCall:
     """One line of a cassette.
 
-    `key` is the hash of tool and arguments, `version` that of the tool's schema. A line that `replaces` ends those
-    before it with its key. `not_recorded` says why there is no result.
+    `key` is the hash of tool and arguments, `version` that of the tool's schema. A line that
+    `replaces` ends those before it with its key. `not_recorded` says why there is no result.
     """
 
     format: int = _FORMAT
@@ -101,7 +113,8 @@ class ReplayedAnswer(NamedTuple):
 
 @without_secrets
 class Cassette:
-    """One file of recorded calls. Threads may share it; other processes may append to the same file."""
+    """One file of recorded calls. Threads may share it; other processes may append to the same
+    file."""
 
     def __init__(
         self,
@@ -123,7 +136,10 @@ class Cassette:
         if mode == "replay" and not path.exists():
             raise UsageProblem(
                 f"There is no replay file '{path}', and only recorded calls may be answered here.",
-                hint=f"Record it first where there is a network: %tool replay {path}   or ot.replay() without a mode.",
+                hint=(
+                    f"Record it first where there is a network: %tool replay {path}   or"
+                    " ot.replay() without a mode."
+                ),
             )
         self._calls = read_calls(path) if path.exists() else []
         self._unplayed: dict[str, deque[RecordedCall]] = {}
@@ -133,10 +149,11 @@ class Cassette:
         self._refreshed: set[str] = set()
 
     def answer(self, kind: str, key: Any, produce: Callable[[], Any], *, version: str = "") -> Any:
-        """Return the value recorded for (kind, key), or call `produce` and record its value. Not for tools.
+        """Return the value recorded for (kind, key), or call `produce` and record its value. Not
+        for tools.
 
-        `key` is any value that can be encoded. Raises NotRecorded and StaleAnswer. Exceptions of `produce` are not
-        recorded.
+        `key` is any value that can be encoded. Raises NotRecorded and StaleAnswer. Exceptions of
+        `produce` are not recorded.
         """
         call = RecordedCall(tool=kind, version=version, **_identify(kind, key, self._mask))
         replayed = self.find(call, lambda recorded: recorded == version)
@@ -150,11 +167,13 @@ class Cassette:
     def find(self, call: RecordedCall, is_current: Callable[[str], bool]) -> ReplayedAnswer | None:
         """Take the next answer recorded for a call; None means that the call has to be made.
 
-        Raises NotRecorded if only the cassette may answer, StaleAnswer if the tool has changed since.
+        Raises NotRecorded if only the cassette may answer, StaleAnswer if the tool has changed
+        since.
         """
         unplayed = self._unplayed.get(call.key, deque())
         try:
-            # A mock gives its last answer for ever, and of the tools that it stands for only the names are left.
+            # A mock gives its last answer for ever, and of the tools that it stands for only the
+            # names are left.
             answer = replace(unplayed[0], version="") if self._repeats else unplayed.popleft()
             if self._repeats and len(unplayed) > 1:
                 unplayed.popleft()
@@ -179,7 +198,8 @@ class Cassette:
             raise StoreError(self.path, reason, doing="read", hint=_RECORD_AGAIN) from exc
 
     def record(self, call: RecordedCall, value: Any) -> str:
-        """Append a call and what it gave. Returns "", or why it cannot be recorded; raises StoreError for a disk."""
+        """Append a call and what it gave. Returns "", or why it cannot be recorded; raises
+        StoreError for a disk."""
         call = replace(
             call,
             replaces=self.mode == "refresh" and call.key not in self._refreshed,
@@ -210,18 +230,30 @@ class Cassette:
             write_whole(self.path, text.encode(), mode=0o644)
 
     def around(self, resolved: ResolvedCall) -> Step | None:
-        """Return the step around one call while the cassette is on; None if the call is not recorded."""
-        if isinstance(resolved.failure, (Disabled, NotAllowed)) or resolved.tool.startswith(f"{_OT_PACK}."):
+        """Return the step around one call while the cassette is on; None if the call is not
+        recorded."""
+        if isinstance(resolved.failure, (Disabled, NotAllowed)) or resolved.tool.startswith(
+            f"{_OT_PACK}."
+        ):
             return None
         outer = current.scope()
-        # Only the outermost call is recorded; a call that `ot` makes, as in `ot.map`, counts as one.
+        # Only the outermost call is recorded; a call that `ot` makes, as in `ot.map`, counts as
+        # one.
         is_outermost = outer is None or outer.depth == 0
-        is_of_ot = outer is not None and outer.depth == 1 and outer.spec is not None and outer.spec.pack == _OT_PACK
+        is_of_ot = (
+            outer is not None
+            and outer.depth == 1
+            and outer.spec is not None
+            and outer.spec.pack == _OT_PACK
+        )
         return self._replay_or_record(resolved) if is_outermost or is_of_ot else None
 
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
-        counts = f"{len(self._calls)} answers; {self.played} played, {self.recorded} recorded{refused} so far"
+        counts = (
+            f"{len(self._calls)} answers; {self.played} played, {self.recorded} recorded{refused}"
+            " so far"
+        )
         return f"<Replay '{self.path}' ({self.mode}): {counts}>"
 
     def _replay_or_record(self, resolved: ResolvedCall) -> Step:
@@ -230,25 +262,35 @@ class Cassette:
             call = RecordedCall(tool=resolved.tool, **_identify(resolved.tool, args, self._mask))
         except NotEncodable as exc:
             if self.mode == "replay":
-                raise NotRecorded(f"'{resolved.tool}': its arguments cannot be recorded: {exc.message}.") from exc
+                raise NotRecorded(
+                    f"'{resolved.tool}': its arguments cannot be recorded: {exc.message}."
+                ) from exc
             _warn(resolved.tool, f"in its arguments, {exc.message}")
             return None
         try:
             # Without a schema, then or now, nothing says that the tool has changed.
-            replayed = self.find(call, lambda version: spec is None or version in ("", schema_hash(spec)))
+            replayed = self.find(
+                call, lambda version: spec is None or version in ("", schema_hash(spec))
+            )
         except NotRecorded:
             if resolved.failure is not None:
                 # The call would have failed anyway; the executor says why.
                 return None
             raise
         if replayed is not None:
-            failure = None if replayed.failure is None else _read_failure(replayed.failure, resolved.tool)
+            failure = (
+                None if replayed.failure is None else _read_failure(replayed.failure, resolved.tool)
+            )
             return ToolResult(failure is None, replayed.value, failure, {"replayed": True})
         result = yield
         error = result.error
         if error is not None and (error.code != "execution_error" or is_transient(error.exception)):
             return None
-        failure_form = None if error is None else values.map_text(values.to_json(_write_failure(error)), self._mask)
+        failure_form = (
+            None
+            if error is None
+            else values.map_text(values.to_json(_write_failure(error)), self._mask)
+        )
         call = replace(call, failure=failure_form, ms=float(result.meta.get("duration_ms") or 0))
         if spec is not None:
             schema = values.map_text(values.to_json(spec.parameters), self._mask)
@@ -256,7 +298,10 @@ class Cassette:
             with suppress(OneToolError, KeyError, TypeError, ValueError):
                 if spec.http is not None:
                     sent = spec.http.preview(dict(args))
-                    requests = [{name: self._mask(str(one[name])) for name in ("method", "url")} for one in sent]
+                    requests = [
+                        {name: self._mask(str(one[name])) for name in ("method", "url")}
+                        for one in sent
+                    ]
                     call = replace(call, requests=requests)
         try:
             reason = self.record(call, result.data)
@@ -280,17 +325,25 @@ class Cassette:
         count = self._counts.get(call.key, 0)
         if count:
             times = "once" if count == 1 else f"{count} times"
-            message = f"'{call.tool}' was recorded {times} with these arguments, and is called again."
+            message = (
+                f"'{call.tool}' was recorded {times} with these arguments, and is called again."
+            )
         elif any(other.tool == call.tool for other in self._calls):
             message = f"'{call.tool}' was not recorded with these arguments."
         else:
             message = f"'{call.tool}' was not recorded."
-        hint = f"Run it once where there is a network, to keep its answer, after: %tool replay {self.path}"
-        return NotRecorded(f"{message} Only recorded calls may be answered here, from '{self.path}'.", hint=hint)
+        hint = (
+            "Run it once where there is a network, to keep its answer, after: %tool replay"
+            f" {self.path}"
+        )
+        return NotRecorded(
+            f"{message} Only recorded calls may be answered here, from '{self.path}'.", hint=hint
+        )
 
 
 def read_calls(path: Path) -> list[RecordedCall]:
-    """Read the calls that no later one replaces. Raises DamagedCassette, and StoreError if it cannot be opened."""
+    """Read the calls that no later one replaces. Raises DamagedCassette, and StoreError if it
+    cannot be opened."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as exc:
@@ -305,19 +358,38 @@ def read_calls(path: Path) -> list[RecordedCall]:
         except NotJson as exc:
             # A place inside the line would be read as one of the file.
             reason = str(exc).partition(":")[0]
-            raise _damaged(path, f"line {number} {reason}, so this version did not record it") from exc
-        if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("tool", "key")):
-            raise _damaged(path, f"line {number} is not a recorded call: it has no 'tool' and 'key'")
+            raise _damaged(
+                path, f"line {number} {reason}, so this version did not record it"
+            ) from exc
+        if not isinstance(record, dict) or not all(
+            isinstance(record.get(name), str) for name in ("tool", "key")
+        ):
+            raise _damaged(
+                path, f"line {number} is not a recorded call: it has no 'tool' and 'key'"
+            )
         if record.get("format") != _FORMAT:
-            reason = f"line {number} has format {record.get('format')!r}; this version reads format {_FORMAT}"
+            reason = (
+                f"line {number} has format {record.get('format')!r}; this version reads format"
+                f" {_FORMAT}"
+            )
             raise _damaged(path, reason)
         if not record.keys() & {"result", "failure", "not_recorded"}:
             raise _damaged(path, f"line {number} has neither 'result' nor 'failure'")
-        if fault := next((name for name in names & record.keys() if not _fits(name, record[name])), ""):
-            raise _damaged(path, f"line {number} is not a recorded call: its '{fault}' is of another kind")
-        calls.append(RecordedCall(**{name: value for name, value in record.items() if name in names}))
+        if fault := next(
+            (name for name in names & record.keys() if not _fits(name, record[name])), ""
+        ):
+            raise _damaged(
+                path, f"line {number} is not a recorded call: its '{fault}' is of another kind"
+            )
+        calls.append(
+            RecordedCall(**{name: value for name, value in record.items() if name in names})
+        )
     last = {call.key: place for place, call in enumerate(calls) if call.replaces}
-    return [replace(call, replaces=False) for place, call in enumerate(calls) if place >= last.get(call.key, 0)]
+    return [
+        replace(call, replaces=False)
+        for place, call in enumerate(calls)
+        if place >= last.get(call.key, 0)
+    ]
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -326,7 +398,9 @@ def _fits(name: str, value: Any) -> bool:
         return value is None or isinstance(value, dict)
     if name == "requests":
         is_list = isinstance(value, list) and all(isinstance(each, dict) for each in value)
-        return value is None or (is_list and all(isinstance(each.get("url"), str) for each in value))
+        return value is None or (
+            is_list and all(isinstance(each.get("url"), str) for each in value)
+        )
     if name in ("args", "result", "format", "replaces"):
         return True
     return isinstance(value, (int, float) if name == "ms" else str)
@@ -338,7 +412,8 @@ def _damaged(path: Path, reason: str) -> DamagedCassette:
 
 
 def _identify(tool: str, args: Any, mask: Callable[[str], str]) -> Json:
-    """Return the key of a call and its arguments as the file shows them, both masked. Raises NotEncodable."""
+    """Return the key of a call and its arguments as the file shows them, both masked. Raises
+    NotEncodable."""
     form = values.map_text(encode(args), mask)
     text = json.dumps([tool, form], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:24]

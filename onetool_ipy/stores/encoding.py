@@ -1,11 +1,13 @@
 """Any value -> plain JSON data -> an equal value of the same type.
 
-`base.values` says how a value is shown; this module says how it is recorded so that it can be given out again. What
-JSON cannot hold becomes an object with the key `$type`. A value without such a form (a generator, an open file, an
-instance of a user's class) raises NotEncodable: recording nothing is better than giving back something else.
+`base.values` says how a value is shown; this module says how it is recorded so that it can be given
+out again. What JSON cannot hold becomes an object with the key `$type`. A value without such a form
+(a generator, an open file, an instance of a user's class) raises NotEncodable: recording nothing is
+better than giving back something else.
 
-Tables of pandas are JSON (`orient="table"`) where that changes nothing, else Parquet, which needs pyarrow. Each one is
-decoded at once and compared with the original; only the frequency of an index is not kept.
+Tables of pandas are JSON (`orient="table"`) where that changes nothing, else Parquet, which needs
+pyarrow. Each one is decoded at once and compared with the original; only the frequency of an index
+is not kept.
 """
 
 from __future__ import annotations
@@ -33,7 +35,11 @@ _MAX_BITS = 13_000
 
 _LISTS: dict[str, Any] = {"tuple": tuple, "set": set}
 _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "bytes": (bytes, lambda data: base64.b64encode(data).decode(), lambda text: base64.b64decode(text, validate=True)),
+    "bytes": (
+        bytes,
+        lambda data: base64.b64encode(data).decode(),
+        lambda text: base64.b64decode(text, validate=True),
+    ),
     "datetime": (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
     "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
     "time": (datetime.time, datetime.time.isoformat, datetime.time.fromisoformat),
@@ -61,7 +67,8 @@ def encode(value: object) -> Any:
 
 
 def decode(data: object) -> Any:
-    """Return the value that was encoded. Raises NotEncodable for data that `encode` did not write."""
+    """Return the value that was encoded. Raises NotEncodable for data that `encode` did not
+    write."""
     try:
         return _decode(data)
     except NotEncodable:
@@ -157,23 +164,29 @@ def _encode_frame(frame: Any) -> Any:
     """Return the first form from which pandas makes the same table."""
     import pandas  # type: ignore[import-untyped]  # it ships no stubs
 
-    # Without compression the text of a secret stays as it is in a Parquet file, so that masking sees it.
+    # Without compression the text of a secret stays as it is in a Parquet file, so that masking
+    # sees it.
     writers: dict[str, Callable[[], object]] = {
         "table": lambda: json.loads(frame.to_json(orient="table", double_precision=15)),
         "parquet": lambda: _encode(frame.to_parquet(compression=None), 0),
     }
-    # For an index of periods pandas warns that it uses its own deprecated attributes; JSON cannot hold such an index.
+    # For an index of periods pandas warns that it uses its own deprecated attributes; JSON cannot
+    # hold such an index.
     index_types = getattr(frame.index, "dtypes", [frame.index.dtype])
     if any(isinstance(dtype, pandas.PeriodDtype) for dtype in (*frame.dtypes, *index_types)):
         del writers["table"]
     for name, write in writers.items():
         try:
             form = {_TAG: "pandas.DataFrame", name: write()}
-            pandas.testing.assert_frame_equal(_decode(form), frame, check_exact=True, check_freq=False)
+            pandas.testing.assert_frame_equal(
+                _decode(form), frame, check_exact=True, check_freq=False
+            )
         except Exception:  # noqa: BLE001  # pandas and pyarrow fail in many ways for tables they cannot hold
             continue
         return form
-    raise NotEncodable("it holds a table that neither JSON nor Parquet gives back unchanged; Parquet needs pyarrow")
+    raise NotEncodable(
+        "it holds a table that neither JSON nor Parquet gives back unchanged; Parquet needs pyarrow"
+    )
 
 
 def _decode(data: Any) -> Any:
@@ -218,5 +231,7 @@ def _decode_pandas(name: str, data: Json) -> object:
     if name != "pandas.DataFrame":
         raise NotEncodable(f"'{name}' is not a known type")
     if "table" in data:
-        return pandas.read_json(io.StringIO(json.dumps(data["table"])), orient="table", precise_float=True)
+        return pandas.read_json(
+            io.StringIO(json.dumps(data["table"])), orient="table", precise_float=True
+        )
     return pandas.read_parquet(io.BytesIO(_decode(data["parquet"])))

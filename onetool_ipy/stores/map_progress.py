@@ -1,9 +1,9 @@
 """The finished rows of `ot.map`, on disk, so that a stopped run can be resumed.
 
-There is one file per tool (name, schema, code) and format. Every process that runs rows appends one line per finished
-row, with one write, before the row counts as finished: a kill loses at most the rows that are running. A run keeps the
-file open. Values are stored by `stores.encoding`. A row whose value cannot be encoded, or holds a secret, is not stored
-and is called again.
+There is one file per tool (name, schema, code) and format. Every process that runs rows appends one
+line per finished row, with one write, before the row counts as finished: a kill loses at most the
+rows that are running. A run keeps the file open. Values are stored by `stores.encoding`. A row
+whose value cannot be encoded, or holds a secret, is not stored and is called again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 from orjson import OPT_SORT_KEYS, dumps
 
 from onetool_ipy.base import forks
-from onetool_ipy.base.files import StoreError, append, append_to, open_to_append
+from onetool_ipy.base.files import StoreError, append, append_to, open_to_append, remove
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.values import Json
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
@@ -44,7 +44,8 @@ class FinishedRow(NamedTuple):
 
 
 class _RowFile:
-    """The open file of a run. It is closed with its last user: a row that Stop left running may be writing just now."""
+    """The open file of a run. It is closed with its last user: a row that Stop left running may be
+    writing just now."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -56,7 +57,9 @@ class _RowFile:
 class MapProgress:
     """The finished rows of one tool. Threads may share it; each process opens its own."""
 
-    def __init__(self, path: Path, *, mask: Callable[[str], str] = str, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path, *, mask: Callable[[str], str] = str, now: Callable[[], float] = time.time
+    ) -> None:
         self.path = path
         self.fault: StoreError | None = None
         self._mask = mask
@@ -72,7 +75,8 @@ class MapProgress:
 
     @contextmanager
     def open_for_rows(self) -> Iterator[None]:
-        """Keep the file open for the rows of a run. A row that ends after the block opens it for itself."""
+        """Keep the file open for the rows of a run. A row that ends after the block opens it for
+        itself."""
         try:
             with deferred:
                 self._file = _RowFile(open_to_append(self.path))
@@ -84,12 +88,15 @@ class MapProgress:
             self._file = None
 
     def begin(self) -> str:
-        """Create the file if it is missing, delete old ones, and return the stamp that identifies this file."""
+        """Create the file if it is missing, delete old ones, and return the stamp that identifies
+        this file."""
         # Files that have not grown for long are of no use any more.
         with suppress(OSError):
             for entry in os.scandir(self.path.parent):
-                if time.time() - entry.stat().st_mtime > 2 * MAX_AGE_S and entry.path != str(self.path):
-                    os.unlink(entry.path)
+                if time.time() - entry.stat().st_mtime > 2 * MAX_AGE_S and entry.path != str(
+                    self.path
+                ):
+                    remove(entry.path)
         if not self._stamp():
             self._append({"stamp": os.urandom(8).hex()})
         return self._stamp()
@@ -182,11 +189,14 @@ class MapProgress:
         return str(_parse(head[1] if len(head) > 1 else b"").get("stamp", ""))
 
     def _read_block(self, lines: bytes, offset: int, oldest: float) -> None:
-        """Note which rows some whole lines finish or drop. One search for all: a file may have a million rows."""
+        """Note which rows some whole lines finish or drop. One search for all: a file may have a
+        million rows."""
         for match in _LINE_HEAD.finditer(b"\n" + lines):
             key, at = match.groups()
             if key is None:
-                dropped = _parse(lines[match.start() : lines.index(b"\n", match.start())]).get("drop")
+                dropped = _parse(lines[match.start() : lines.index(b"\n", match.start())]).get(
+                    "drop"
+                )
                 for each in dropped if isinstance(dropped, list) else ():
                     self._offsets.pop(str(each), None)
             elif float(at) > oldest:
@@ -207,12 +217,14 @@ class MapProgress:
 
 
 def progress_file(folder: Path, name: str) -> Path:
-    """Return the file of a tool. Its name ends in the format, so that other versions of this package skip it."""
+    """Return the file of a tool. Its name ends in the format, so that other versions of this
+    package skip it."""
     return folder / f"{name}.{_FORMAT}.jsonl"
 
 
 def row_keys(rows: Iterable[Json]) -> list[str]:
-    """Return a key for the arguments of each row. Equal rows get different keys; "" if they cannot be encoded."""
+    """Return a key for the arguments of each row. Equal rows get different keys; "" if they cannot
+    be encoded."""
     counts: dict[str, int] = {}
     keys = []
     for args in rows:

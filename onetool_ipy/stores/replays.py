@@ -1,4 +1,5 @@
-"""The cassettes that are on in a toolbox, and how one is switched on. Imports little, since every toolbox has it."""
+"""The cassettes that are on in a toolbox, and how one is switched on. Imports little, since every
+toolbox has it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from onetool_ipy.stores.cassettes import Cassette
 
 Mode = Literal["auto", "replay", "refresh"]
-"""auto: answer from the file, record what is not in it. replay: only answer. refresh: record everything again."""
+"""auto: answer from the file, record what is not in it. replay: only answer. refresh: record
+everything again."""
 
 _MODE_ENV = "ONETOOL_REPLAY"
 _CI_ENV = "CI"
@@ -42,9 +44,13 @@ class Replays:
         """Return the mode with this name, else $ONETOOL_REPLAY, else `replay` in CI, else auto."""
         name = name or self.env.get(_MODE_ENV)
         if not name:
-            return "replay" if self.env.get(_CI_ENV, "").lower() not in ("", "0", "false") else "auto"
+            return (
+                "replay" if self.env.get(_CI_ENV, "").lower() not in ("", "0", "false") else "auto"
+            )
         if name not in get_args(Mode):
-            raise UsageProblem(f"No mode '{name}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}.")
+            raise UsageProblem(
+                f"No mode '{name}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}."
+            )
         return name  # type: ignore[return-value]  # it is one of them
 
     def begin(self, cassette: Cassette) -> None:
@@ -68,7 +74,8 @@ class Replays:
 
 @without_secrets
 class Replaying:
-    """What `ot.replay(...)` returns: use it in a `with` statement, or call `begin()` and `end()`."""
+    """What `ot.replay(...)` returns: use it in a `with` statement, or call `begin()` and
+    `end()`."""
 
     def __init__(
         self,
@@ -88,7 +95,10 @@ class Replaying:
         """Show the state, and how to switch it on if the `with` was forgotten."""
         if self._cassette is not None:
             return f"<replay of '{self._file}', on>"
-        return f"<replay of '{self._file}', off; switch it on by `with ot.replay(...):` or %tool replay FILE>"
+        return (
+            f"<replay of '{self._file}', off; switch it on by `with ot.replay(...):` or %tool"
+            " replay FILE>"
+        )
 
     def begin(self) -> Cassette:
         """Switch the cassette on, from its first answer."""

@@ -1,11 +1,14 @@
-"""One stored result: plain text that any program can read, a JSON sidecar, and an index of its lines.
+"""One stored result: plain text that any program can read, a JSON sidecar, and an index of its
+lines.
 
     <handle>.txt    the text, UTF-8; lines end at `\\n` only
-    <handle>.json   the sidecar: tool, call_id, created, expires, lines, bytes, and the form of the value
-    <handle>.npy    where each line starts; only beside large texts, made when lines are first read
+    <handle>.json   the sidecar: tool, call_id, created, expires, lines, bytes, and the form of the
+    value <handle>.npy    where each line starts; only beside large texts, made when lines are first
+    read
 
-Text and sidecar are written once and never change. The index is derived: a missing, damaged or unwritable one is made
-again from the text. A line longer than 16 KiB is cut in answers, and one answer holds at most 32 MiB.
+Text and sidecar are written once and never change. The index is derived: a missing, damaged or
+unwritable one is made again from the text. A line longer than 16 KiB is cut in answers, and one
+answer holds at most 32 MiB.
 """
 
 from __future__ import annotations
@@ -18,16 +21,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from onetool_ipy.base.files import AtomicFile, StoreError
+from onetool_ipy.base.processes import IS_WINDOWS
 from onetool_ipy.base.values import Json
 
 if TYPE_CHECKING:
     import numpy as np
 
     LineStarts = np.ndarray[tuple[int], np.dtype[Any]]
-    """The offset of each line, and behind the last line one more: the end of line N is `starts[N + 1] - 1`."""
+    """The offset of each line, and behind the last line one more: the end of line N is `starts[N +
+    1] - 1`."""
 
 MAX_LINE_BYTES = 16 * 1024
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
@@ -36,13 +41,20 @@ _INDEX_BYTES = 4 * 1024 * 1024
 """The index of a smaller text is made in some milliseconds, so it is not written."""
 _CHUNK = 1024 * 1024
 _NEWLINE = 10
+# Windows removes and replaces no file that is mapped.
+_MAPPED: Literal["r"] | None = None if IS_WINDOWS else "r"
 
 
 class DamagedResult(StoreError):
     """A stored result that is damaged; other results are not affected."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(path, f"the stored result is damaged ({reason})", doing="read", hint="Call the tool again.")
+        super().__init__(
+            path,
+            f"the stored result is damaged ({reason})",
+            doing="read",
+            hint="Call the tool again.",
+        )
 
 
 class Sidecar(NamedTuple):
@@ -126,7 +138,9 @@ class ResultText:
         if self._starts is None:
             starts = np.concatenate(list(self._start_parts()))
             if len(starts) != self.lines + 1:
-                raise DamagedResult(self.path, f"{len(starts) - 1:,} lines instead of {self.lines:,}")
+                raise DamagedResult(
+                    self.path, f"{len(starts) - 1:,} lines instead of {self.lines:,}"
+                )
             self._starts = starts
         return self._starts
 
@@ -135,7 +149,8 @@ class ResultText:
         return int(self.starts[number]), int(self.starts[number + 1]) - 1
 
     def lines_at(self, numbers: Iterable[int]) -> list[str]:
-        """Return the lines with these numbers, cut where they are long, as many as fit into one answer."""
+        """Return the lines with these numbers, cut where they are long, as many as fit into one
+        answer."""
         lines: list[str] = []
         budget = MAX_ANSWER_BYTES
         for number in numbers:
@@ -147,16 +162,20 @@ class ResultText:
             if end - start <= MAX_LINE_BYTES:
                 lines.append(data.decode("utf-8", "replace"))
             else:
-                lines.append(f"{data.decode('utf-8', 'ignore')} ... [cut: line of {end - start:,} bytes]")
+                lines.append(
+                    f"{data.decode('utf-8', 'ignore')} ... [cut: line of {end - start:,} bytes]"
+                )
         return lines
 
     def chunks(self, size: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of lines, in order, of about `size` bytes each. A longer line is a range of its own."""
+        """Yield ranges of lines, in order, of about `size` bytes each. A longer line is a range of
+        its own."""
         import numpy as np
 
         starts, first = self.starts, 0
         while first < self.lines:
-            # The key has the type of the index: otherwise numpy would copy the whole index into a wider type.
+            # The key has the type of the index: otherwise numpy would copy the whole index into a
+            # wider type.
             limit = starts.dtype.type(min(int(starts[first]) + size, int(starts[-1])))
             end = max(first + 1, int(np.searchsorted(starts, limit, "right")) - 1)
             yield first, end
@@ -165,8 +184,9 @@ class ResultText:
     def pieces(self, number: int, size: int) -> Iterator[tuple[bytes, int, int]]:
         """Yield one line in pieces that overlap by a quarter of `size`.
 
-        Each comes as data, begin and end: the data has one byte more at either side, unless the line ends there, so
-        that an expression for the start of a line or of a word does not match where we cut.
+        Each comes as data, begin and end: the data has one byte more at either side, unless the
+        line ends there, so that an expression for the start of a line or of a word does not match
+        where we cut.
         """
         start, end = self.bounds(number)
         for position in range(start, max(end, start + 1), size):
@@ -207,7 +227,7 @@ class ResultText:
         import numpy as np
 
         with suppress(OSError, ValueError, EOFError):
-            starts: LineStarts = np.load(self.path.with_suffix(".npy"), mmap_mode="r")
+            starts: LineStarts = np.load(self.path.with_suffix(".npy"), mmap_mode=_MAPPED)
             if starts.shape == (self.lines + 1,) and int(starts[-1]) - self.size in (0, 1):
                 return starts
         return None
@@ -220,7 +240,11 @@ class ResultText:
             with AtomicFile(self.path.with_suffix(".npy")) as file:
                 for number, part in enumerate(self._start_parts()):
                     if number == 0:
-                        header = {"descr": part.dtype.str, "fortran_order": False, "shape": (self.lines + 1,)}
+                        header = {
+                            "descr": part.dtype.str,
+                            "fortran_order": False,
+                            "shape": (self.lines + 1,),
+                        }
                         np.lib.format.write_array_header_1_0(file, header)
                     file.write(part.tobytes())
                 file.commit()

@@ -1,17 +1,20 @@
-"""A value -> its lines, piece by piece, without holding all of them at once; and lines -> rows, or the value. Pure.
+"""A value -> its lines, piece by piece, without holding all of them at once; and lines -> rows, or
+the value. Pure.
 
-`base.values` converts what is inside a line. `form_of` says what the lines were made from, and `value_of` makes it
-again: a DataFrame with the types of its columns, a list, text. Objects of other types come back as plain JSON values.
+`base.values` converts what is inside a line. `form_of` says what the lines were made from, and
+`value_of` makes it again: a DataFrame with the types of its columns, a list, text. Objects of other
+types come back as plain JSON values.
 
 value                                stored as
-----------------------------------   ------------------------------------------------------------------------
-text                                 unchanged; lines end at `\\n` only, CR, NUL, BOM, U+2028 stay
-bytes                                UTF-8 text; an invalid byte is written as `\\xNN`
-list, tuple, set, deque, dict views  one line of JSON per item
-array, Series, Index                 one line of JSON per item (of an array: per row)
-DataFrame                            one line of JSON per row, by column name; a repeated name gets `.1`, `.2`
-another library's table              as the DataFrame that it gives (`as_stored`)
-dict and other mappings              one JSON text over several lines: a line per key, and a line per item of a
+----------------------------------
+------------------------------------------------------------------------ text
+unchanged; lines end at `\\n` only, CR, NUL, BOM, U+2028 stay bytes
+UTF-8 text; an invalid byte is written as `\\xNN` list, tuple, set, deque, dict views  one line of
+JSON per item array, Series, Index                 one line of JSON per item (of an array: per row)
+DataFrame                            one line of JSON per row, by column name; a repeated name gets
+`.1`, `.2` another library's table              as the DataFrame that it gives (`as_stored`) dict
+and other mappings              one JSON text over several lines: a line per key, and a line per
+item of a
                                      list, so that a list of records inside has one record per line
 iterator, generator, open file       its repr: storing never consumes it
 anything else                        what `base.values.to_json` makes of it, by the rows above
@@ -38,12 +41,17 @@ _PIECE = 256 * 1024
 _ROWS = 5_000
 _MAX_DEPTH = 8
 _LISTS = (list, tuple, set, frozenset, deque, KeysView, ValuesView, ItemsView)
-_PLAIN = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_PLAIN = (
+    orjson.OPT_PASSTHROUGH_SUBCLASS
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+)
 """The options of orjson that leave subclasses, dataclasses and datetimes to `base.values`."""
 
 
 def pieces(value: Any) -> Iterator[Piece]:
-    """Yield the lines of any value as UTF-8, cut anywhere. If a foreign object fails, the rest of its lines is lost."""
+    """Yield the lines of any value as UTF-8, cut anywhere. If a foreign object fails, the rest of
+    its lines is lost."""
     if isinstance(value, str):
         for start in range(0, len(value), _PIECE):
             yield value[start : start + _PIECE]
@@ -71,8 +79,12 @@ def as_stored(value: Any) -> Any:
 
 
 def lines_of(items: Iterable[object]) -> Iterator[Piece]:
-    """Yield one line per item of an iterable, which is used up: text unchanged, anything else as JSON."""
-    lines = (item.encode("utf-8", "backslashreplace") if isinstance(item, str) else _json(item) for item in items)
+    """Yield one line per item of an iterable, which is used up: text unchanged, anything else as
+    JSON."""
+    lines = (
+        item.encode("utf-8", "backslashreplace") if isinstance(item, str) else _json(item)
+        for item in items
+    )
     return _joined(line + b"\n" for line in lines)
 
 
@@ -86,7 +98,8 @@ def rows_of(lines: Iterable[str]) -> list[Json]:
 
 
 def form_of(value: Any) -> Json:
-    """Return what `value_of` needs besides the lines: the form of the value, of a table the types of its columns."""
+    """Return what `value_of` needs besides the lines: the form of the value, of a table the types
+    of its columns."""
     if isinstance(value, str | bytes | bytearray | memoryview):
         return {"form": "text"}
     if is_dataframe(value):
@@ -99,7 +112,8 @@ def form_of(value: Any) -> Json:
 
 
 def value_of(text: str, about: Mapping[str, Any]) -> Any:
-    """Return the value that the lines were made from, as near as they have it; `about` is what `form_of` returned."""
+    """Return the value that the lines were made from, as near as they have it; `about` is what
+    `form_of` returned."""
     form, types = about.get("form"), about.get("types", ())
     if form == "text":
         return text
@@ -107,7 +121,9 @@ def value_of(text: str, about: Mapping[str, Any]) -> Any:
         try:
             return json.loads(text)
         except ValueError:
-            pass  # An object of an unknown class that was written as a list, or a number that a mask has hidden.
+            # An object of an unknown class that was written as a list, or a number that a mask
+            # has hidden.
+            pass
     items: list[Any] = []
     for line in text.removesuffix("\n").split("\n") if text else ():
         try:
@@ -119,7 +135,9 @@ def value_of(text: str, about: Mapping[str, Any]) -> Any:
 
         rows = [row for row in items if isinstance(row, dict)]
         names = zip(rows[0] if rows else (), types, strict=False)
-        return pd.DataFrame({name: _column([row.get(name) for row in rows], kind) for name, kind in names})
+        return pd.DataFrame(
+            {name: _column([row.get(name) for row in rows], kind) for name, kind in names}
+        )
     if form == "tuples":
         return [tuple(item) if isinstance(item, list) else item for item in items]
     return _column(items, types[0]) if form == "Series" else items
@@ -152,7 +170,11 @@ def _lines(value: Any) -> Iterator[bytes]:
         items = _frame_rows(value)
     elif _is_array(value):
         by_place = getattr(value, "iloc", value)
-        items = (item for start in range(0, len(value), _ROWS) for item in by_place[start : start + _ROWS].tolist())
+        items = (
+            item
+            for start in range(0, len(value), _ROWS)
+            for item in by_place[start : start + _ROWS].tolist()
+        )
     elif _is_list(value):
         items = _items(value)
     elif isinstance(value, Mapping):
@@ -170,7 +192,9 @@ def _lines(value: Any) -> Iterator[bytes]:
 
 
 def _is_list(value: object) -> bool:
-    return isinstance(value, _LISTS) and not (isinstance(value, tuple) and hasattr(value, "_fields"))
+    return isinstance(value, _LISTS) and not (
+        isinstance(value, tuple) and hasattr(value, "_fields")
+    )
 
 
 def _items(value: Any) -> Iterable[Any]:
@@ -180,7 +204,9 @@ def _items(value: Any) -> Iterable[Any]:
 def _is_array(value: object) -> bool:
     """Whether this is an array of numpy or a column of pandas; imports neither."""
     module = type(value).__module__.partition(".")[0]
-    return module in ("numpy", "pandas") and hasattr(value, "tolist") and getattr(value, "ndim", 0) > 0
+    return (
+        module in ("numpy", "pandas") and hasattr(value, "tolist") and getattr(value, "ndim", 0) > 0
+    )
 
 
 def _opened(value: Mapping[Any, Any], indent: str, above: set[int]) -> Iterator[bytes]:
@@ -217,7 +243,8 @@ def _json(value: object) -> bytes:
         return orjson.dumps(value, _convert, _PLAIN)
     except TypeError:
         pass
-    # A lone surrogate, an integer over 64 bits, a key that is not text, or a cycle: `to_json` converts the whole value.
+    # A lone surrogate, an integer over 64 bits, a key that is not text, or a cycle: `to_json`
+    # converts the whole value.
     try:
         return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     except ValueError:
@@ -227,7 +254,8 @@ def _json(value: object) -> bytes:
 
 def _convert(value: object) -> object:
     """Return the plain form of a value that orjson does not know."""
-    # Large tables are full of timestamps, which `to_json` would convert to the same text in twice the time.
+    # Large tables are full of timestamps, which `to_json` would convert to the same text in twice
+    # the time.
     if isinstance(value, datetime):
         text = value.isoformat()
         return None if text == "NaT" else text
@@ -246,6 +274,8 @@ def _frame_rows(frame: Any) -> Iterator[Json]:
     for start in range(0, len(frame), _ROWS):
         part = frame.iloc[start : start + _ROWS]
         columns = [part.iloc[:, place].tolist() for place in range(len(names))]
-        rows: Iterable[tuple[Any, ...]] = zip(*columns, strict=True) if columns else [()] * len(part)
+        rows: Iterable[tuple[Any, ...]] = (
+            zip(*columns, strict=True) if columns else [()] * len(part)
+        )
         for row in rows:
             yield dict(zip(names, row, strict=True))

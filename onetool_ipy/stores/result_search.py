@@ -1,14 +1,17 @@
-"""Search a stored result: a regular expression (RE2) line by line, or lines with similar words, best first.
+"""Search a stored result: a regular expression (RE2) line by line, or lines with similar words,
+best first.
 
-`search`: a line matches if the pattern matches inside it; `^` and `$` are its ends, and no match crosses lines. RE2 is
-linear in the text and releases the GIL. Chunks are small, so that an interrupt lands within a second even for the worst
-pattern. After 10 s a search returns what it has. A line longer than a chunk (128 KiB; 16 KiB for patterns of more than
-200 steps) is searched in overlapping pieces: a match longer than a quarter of a chunk may be missed there.
+`search`: a line matches if the pattern matches inside it; `^` and `$` are its ends, and no match
+crosses lines. RE2 is linear in the text and releases the GIL. Chunks are small, so that an
+interrupt lands within a second even for the worst pattern. After 10 s a search returns what it has.
+A line longer than a chunk (128 KiB; 16 KiB for patterns of more than 200 steps) is searched in
+overlapping pieces: a match longer than a quarter of a chunk may be missed there.
 
-`find_similar`: rapidfuzz compares each word of the query with the most similar part of a line (`partial_ratio`, 0 to
-100), ignoring case; a word of up to three letters has to be there as it is. The score of a line is the mean over the
-words, weighted by their length; lines of 70 and more match. Of lines with the same score the shorter one comes first.
-After 4 s it returns what it has, and how many lines it looked at.
+`find_similar`: rapidfuzz compares each word of the query with the most similar part of a line
+(`partial_ratio`, 0 to 100), ignoring case; a word of up to three letters has to be there as it is.
+The score of a line is the mean over the words, weighted by their length; lines of 70 and more
+match. Of lines with the same score the shorter one comes first. After 4 s it returns what it has,
+and how many lines it looked at.
 """
 
 from __future__ import annotations
@@ -51,14 +54,20 @@ class InvalidPattern(OneToolError, ValueError):
     """A search pattern that RE2 refuses; `reason` says why."""
 
     def __init__(self, pattern: str, reason: str) -> None:
-        hint = "Patterns have RE2 syntax: no look-around, no back-references; write \\( for a bracket that is meant."
-        super().__init__(f"Invalid search pattern '{values.cut(pattern, 80)}': {reason}.", hint=hint)
+        hint = (
+            "Patterns have RE2 syntax: no look-around, no back-references; write \\( for a bracket"
+            " that is meant."
+        )
+        super().__init__(
+            f"Invalid search pattern '{values.cut(pattern, 80)}': {reason}.", hint=hint
+        )
         self.pattern = pattern
         self.reason = reason
 
 
 class Matches(NamedTuple):
-    """A page of the lines that match, counted from 0; `total` of the `searched` lines do. Fuzzy ones have `scores`."""
+    """A page of the lines that match, counted from 0; `total` of the `searched` lines do. Fuzzy
+    ones have `scores`."""
 
     numbers: list[int]
     total: int
@@ -66,7 +75,9 @@ class Matches(NamedTuple):
     scores: list[int] | None = None
 
 
-def search(text: ResultText, pattern: str, *, skip: int, limit: int, budget_s: float = 10.0) -> Matches:
+def search(
+    text: ResultText, pattern: str, *, skip: int, limit: int, budget_s: float = 10.0
+) -> Matches:
     """Find the lines that match, and return a page of them after the first `skip`."""
     deadline = time.monotonic() + budget_s
     matcher = _Matcher(pattern)
@@ -88,10 +99,13 @@ class _Matcher:
     def __init__(self, pattern: str) -> None:
         if len(pattern) > _MAX_PATTERN:
             raise InvalidPattern(pattern, f"it is longer than {_MAX_PATTERN:,} characters")
-        # The pattern is compiled unchanged first, so that a surplus bracket does not close one of ours.
+        # The pattern is compiled unchanged first, so that a surplus bracket does not close one of
+        # ours.
         compiled = _compile(pattern, pattern)
         self._is_by_line = _ENDS_OF_TEXT.search(pattern) is not None
-        self._find = finder(compiled if self._is_by_line else _compile(f"(?m)(?:{pattern})", pattern))
+        self._find = finder(
+            compiled if self._is_by_line else _compile(f"(?m)(?:{pattern})", pattern)
+        )
         self.chunk = _CHUNK if compiled.programsize < _COMPLEX else _SMALL_CHUNK
 
     def matching_lines(self, text: ResultText, first: int, end: int, deadline: float) -> Numbers:
@@ -101,7 +115,9 @@ class _Matcher:
         _require_time(deadline)
         if self._is_by_line or end == first + 1:
             lines = range(first, end)
-            return np.array([number for number in lines if self._is_match(text, number, deadline)], np.int64)
+            return np.array(
+                [number for number in lines if self._is_match(text, number, deadline)], np.int64
+            )
         offset = text.bounds(first)[0]
         data = text.read(offset, text.bounds(end - 1)[1])
         places, position = [], 0
@@ -129,7 +145,8 @@ def _require_time(deadline: float) -> None:
 
 
 def _compile(expression: str, pattern: str) -> Any:
-    """Compile an expression that cannot match a newline; an error names the pattern it was made of."""
+    """Compile an expression that cannot match a newline; an error names the pattern it was made
+    of."""
     import re2  # type: ignore[import-untyped]  # it ships no types
 
     options = re2.Options()
@@ -150,7 +167,8 @@ def _compile(expression: str, pattern: str) -> Any:
 
 
 def finder(compiled: Any) -> Find:
-    """Return the bare match function of a compiled pattern: re2's wrapper costs more than most matches."""
+    """Return the bare match function of a compiled pattern: re2's wrapper costs more than most
+    matches."""
     import re2
 
     try:
@@ -166,8 +184,11 @@ def finder(compiled: Any) -> Find:
     return lambda data, begin, end: match(anchor, data, begin, end)[0]
 
 
-def find_similar(text: ResultText, query: str, *, skip: int, limit: int, budget_s: float = 4.0) -> Matches:
-    """Find lines with words similar to those of the query, best first, and return a page after the first `skip`."""
+def find_similar(
+    text: ResultText, query: str, *, skip: int, limit: int, budget_s: float = 4.0
+) -> Matches:
+    """Find lines with words similar to those of the query, best first, and return a page after the
+    first `skip`."""
     import numpy as np
 
     if len(query) > _MAX_QUERY:
@@ -192,8 +213,11 @@ def find_similar(text: ResultText, query: str, *, skip: int, limit: int, budget_
     return Matches(number[page].tolist(), len(number), searched, score[page].tolist())
 
 
-def _chunk_scores(words: list[str], text: ResultText, first: int, end: int, deadline: float) -> Scores:
-    """Return the score of each line of a range; of a line longer than a chunk, that of its best piece.
+def _chunk_scores(
+    words: list[str], text: ResultText, first: int, end: int, deadline: float
+) -> Scores:
+    """Return the score of each line of a range; of a line longer than a chunk, that of its best
+    piece.
 
     rapidfuzz may need forty bytes for each character of a long line, so the pieces are small.
     """
@@ -203,7 +227,11 @@ def _chunk_scores(words: list[str], text: ResultText, first: int, end: int, dead
     best = _scores(words, [""])
     for data, begin, stop in text.pieces(first, _FUZZY_PIECE):
         _require_time(deadline)
-        best = max(best, _scores(words, [data[begin:stop].decode("utf-8", "ignore").lower()]), key=lambda one: one[0])
+        best = max(
+            best,
+            _scores(words, [data[begin:stop].decode("utf-8", "ignore").lower()]),
+            key=lambda one: one[0],
+        )
     return best
 
 
@@ -212,8 +240,8 @@ def _scores(words: list[str], lines: list[str]) -> Scores:
     import numpy as np
     from rapidfuzz import fuzz, process
 
-    # `partial_ratio` looks for the shorter text in the longer one: a line must not be the shorter one, or the line
-    # "on" would be just like "configuration".
+    # `partial_ratio` looks for the shorter text in the longer one: a line must not be the shorter
+    # one, or the line "on" would be just like "configuration".
     lines = [line.ljust(len(words[0])) for line in lines]
     total_length = sum(map(len, words))
     scores = np.zeros(len(lines))
@@ -223,7 +251,9 @@ def _scores(words: list[str], lines: list[str]) -> Scores:
         if len(word) <= _EXACT:
             word_scores = np.array([100.0 * (word in line) for line in candidates])
         else:
-            word_scores = process.cdist([word], candidates, scorer=fuzz.partial_ratio, score_cutoff=70, workers=-1)[0]
+            word_scores = process.cdist(
+                [word], candidates, scorer=fuzz.partial_ratio, score_cutoff=70, workers=-1
+            )[0]
         scores[places] += word_scores * (len(word) / total_length)
         # Only the lines that can still reach the lowest score are compared with the other words.
         weight_left -= len(word) / total_length

@@ -1,13 +1,15 @@
 """The result store: put a value, get a handle; read its lines by number, by pattern, by similarity.
 
-`Results` is what the rest of the package uses. Text and bytes are written at once. `keep` holds other objects in memory
-(`HeldValues`) until `store` or a query writes them, as they are then. Everything that goes to disk is masked.
-`result_lines` turns a value into lines, `result_file` is one result on disk, `result_search` searches it.
+`Results` is what the rest of the package uses. Text and bytes are written at once. `keep` holds
+other objects in memory (`HeldValues`) until `store` or a query writes them, as they are then.
+Everything that goes to disk is masked. `result_lines` turns a value into lines, `result_file` is
+one result on disk, `result_search` searches it.
 
-Handles are 12 letters and digits that nobody can guess; anything else is unknown and touches no path. A handle works in
-every process, and many processes share the folder without a lock: the sidecar is written first, one rename of the text
-makes the result appear, one unlink of the text ends it, and the sidecar that stays is how a later query knows that the
-result has expired. The quota removes the oldest text first.
+Handles are 12 letters and digits that nobody can guess; anything else is unknown and touches no
+path. A handle works in every process, and many processes share the folder without a lock: the
+sidecar is written first, one rename of the text makes the result appear, one unlink of the text
+ends it, and the sidecar that stays is how a later query knows that the result has expired. The
+quota removes the oldest text first.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.base.files import AtomicFile, StoreError, remove_stale_temp_files
+from onetool_ipy.base.files import AtomicFile, StoreError, remove, remove_stale_temp_files
 from onetool_ipy.base.tables import is_dataframe
 from onetool_ipy.base.values import Json
 from onetool_ipy.stores.calls.record import measure
@@ -76,7 +78,9 @@ class HandleNotFound(OneToolError):
 
     def __init__(self, handle: object) -> None:
         text = values.cut(handle if isinstance(handle, str) else repr(handle), 40)
-        super().__init__(f"Handle not found: {text!r}.", hint="ot.results() lists the handles there are.")
+        super().__init__(
+            f"Handle not found: {text!r}.", hint="ot.results() lists the handles there are."
+        )
         self.handle = handle
 
 
@@ -84,12 +88,15 @@ class HandleExpired(OneToolError):
     """The result under this handle is gone: its time was up, or it was removed to make room."""
 
     def __init__(self, handle: str, why: str = "") -> None:
-        super().__init__(f"Result {handle!r} has expired{why}.", hint="Call the tool again to get a new one.")
+        super().__init__(
+            f"Result {handle!r} has expired{why}.", hint="Call the tool again to get a new one."
+        )
         self.handle = handle
 
 
 class HeldValue(NamedTuple):
-    """A value in memory and the call it came from. `get` returns it, or None if it was held weakly and is gone."""
+    """A value in memory and the call it came from. `get` returns it, or None if it was held weakly
+    and is gone."""
 
     get: Callable[[], Any]
     weight: int
@@ -99,7 +106,8 @@ class HeldValue(NamedTuple):
 
 
 class Results:
-    """The results of one project. Many processes may open the same folder, which is created when needed."""
+    """The results of one project. Many processes may open the same folder, which is created when
+    needed."""
 
     def __init__(
         self,
@@ -117,7 +125,8 @@ class Results:
         self._mask = mask
         self._held = HeldValues()
         self._cache: dict[str, tuple[Sidecar, LineStarts | None]] = {}
-        # One thread at a time writes a held value: a second one that failed would remove the first one's file.
+        # One thread at a time writes a held value: a second one that failed would remove the first
+        # one's file.
         self._storing = threading.Lock()
         self._bytes_since_reap = 0
         self._results_since_reap = 0
@@ -126,14 +135,17 @@ class Results:
     def put(self, value: object, *, tool: str = "", call_id: str = "") -> str:
         """Store a value now and return its handle; on StoreError nothing is left behind."""
         table = as_stored(value)
-        return self._write(new_handle(), pieces(table), tool, call_id, self._clock(), form_of(table))
+        return self._write(
+            new_handle(), pieces(table), tool, call_id, self._clock(), form_of(table)
+        )
 
     def put_lines(self, items: Iterable[object], *, tool: str = "", call_id: str = "") -> str:
         """Store an iterable, one line per item, and use it up: it may be larger than memory."""
         return self._write(new_handle(), lines_of(items), tool, call_id, self._clock())
 
     def keep(self, value: object, *, tool: str = "", call_id: str = "") -> str:
-        """Return a handle now and write the value when its lines are read; text and the like are written at once."""
+        """Return a handle now and write the value when its lines are read; text and the like are
+        written at once."""
         if isinstance(value, _WRITTEN_AT_ONCE):
             return self.put(value, tool=tool, call_id=call_id)
         handle = new_handle()
@@ -146,7 +158,8 @@ class Results:
         return handle
 
     def store(self, handle: str) -> str:
-        """Write the value held under this handle, so that other processes find it; returns the handle."""
+        """Write the value held under this handle, so that other processes find it; returns the
+        handle."""
         if self._find_held(handle) is None:
             with self._open(handle):
                 return handle
@@ -157,21 +170,32 @@ class Results:
             value = held.get()
             if value is None or held.created + self._ttl <= self._clock():
                 self._held.drop(handle)
-                raise HandleExpired(handle, ": it was only kept in memory, and is gone" if value is None else "")
+                raise HandleExpired(
+                    handle, ": it was only kept in memory, and is gone" if value is None else ""
+                )
             table = as_stored(value)
-            self._write(handle, pieces(table), held.tool, held.call_id, held.created, form_of(table))
+            self._write(
+                handle, pieces(table), held.tool, held.call_id, held.created, form_of(table)
+            )
             self._held.release(handle)
         return handle
 
     def query(
-        self, handle: str, *, offset: int = 1, limit: int = 100, search: str | None = None, fuzzy: bool = False
+        self,
+        handle: str,
+        *,
+        offset: int = 1,
+        limit: int = 100,
+        search: str | None = None,
+        fuzzy: bool = False,
     ) -> Json:
         """Return lines of a stored result: `{lines, total_lines, returned, offset, has_more}`.
 
-        With `search` (RE2, or similar words with `fuzzy`) offset and limit count the lines found, and there are also
-        `matched` and `line_numbers`; with `fuzzy` also `scores`, best first, and `searched`, the number of lines looked
-        at in the time there is. A pattern that takes longer than 10 s answers with `searched`, too. Very long lines
-        are cut, and an answer ends at 32 MiB, as `returned` and `has_more` show.
+        With `search` (RE2, or similar words with `fuzzy`) offset and limit count the lines found,
+        and there are also `matched` and `line_numbers`; with `fuzzy` also `scores`, best first, and
+        `searched`, the number of lines looked at in the time there is. A pattern that takes longer
+        than 10 s answers with `searched`, too. Very long lines are cut, and an answer ends at 32
+        MiB, as `returned` and `has_more` show.
         """
         offset, limit = _require_whole("offset", offset), _require_whole("limit", limit)
         if search is not None and not isinstance(search, str):
@@ -211,7 +235,9 @@ class Results:
             return None
         if held.created + self._ttl <= self._clock():
             return None
-        data = b"".join(mask_stream(pieces(table.iloc[offset - 1 : offset - 1 + limit]), self._mask))
+        data = b"".join(
+            mask_stream(pieces(table.iloc[offset - 1 : offset - 1 + limit]), self._mask)
+        )
         lines = data.decode("utf-8").removesuffix("\n").split("\n") if data else []
         # A line that is cut, or that a mask has joined to the next, is left to the text on disk.
         if (
@@ -220,7 +246,12 @@ class Results:
         ):
             return None
         has_more = offset - 1 + len(lines) < len(table)
-        sizes = {"total_lines": len(table), "returned": len(lines), "offset": offset, "has_more": has_more}
+        sizes = {
+            "total_lines": len(table),
+            "returned": len(lines),
+            "offset": offset,
+            "has_more": has_more,
+        }
         return {"lines": lines, **sizes}
 
     def form(self, handle: str) -> str:
@@ -232,7 +263,8 @@ class Results:
             return str(text.sidecar.form.get("form", ""))
 
     def value(self, handle: str) -> Any:
-        """Return the value itself while this process has it, else what its lines give: see `result_lines.value_of`."""
+        """Return the value itself while this process has it, else what its lines give: see
+        `result_lines.value_of`."""
         held = self._find_held(handle)
         value = None if held is None else held.get()
         if value is not None:
@@ -242,7 +274,8 @@ class Results:
             return value_of(text.whole(), text.sidecar.form) if value is None else value
 
     def call_of(self, handle: str) -> str:
-        """Return the id of the call that gave a result, also of one that has expired; "" if it is not known."""
+        """Return the id of the call that gave a result, also of one that has expired; "" if it is
+        not known."""
         if not is_handle(handle):
             return ""
         held = self._held.find(handle)
@@ -262,13 +295,16 @@ class Results:
             return self._row(handle, text.sidecar)
 
     def list(self) -> list[Json]:
-        """List all results, newest first: `{handle, tool, created, lines, bytes, expires}`; times are UTC."""
+        """List all results, newest first: `{handle, tool, created, lines, bytes, expires}`; times
+        are UTC."""
         rows = [self._row(handle, held) for handle, held in self._held.items()]
         for handle, files in self._scan().items():
             with suppress(StoreError):
                 sidecar = read_sidecar(self._path(handle, "json"))
                 # A text of another size is damaged, as a query says.
-                is_whole = sidecar is not None and "txt" in files and files["txt"].st_size == sidecar.bytes
+                is_whole = (
+                    sidecar is not None and "txt" in files and files["txt"].st_size == sidecar.bytes
+                )
                 if sidecar is not None and is_whole and sidecar.expires > self._clock():
                     rows.append(self._row(handle, sidecar))
         return sorted(rows, key=lambda row: (row["created"], row["handle"]), reverse=True)
@@ -280,7 +316,8 @@ class Results:
         return self._held.drop(handle) | self._delete_files(handle)
 
     def reap(self, *, keep: str = "") -> int:
-        """Remove what has expired or is over the quota (oldest first, never `keep`), and return how many results.
+        """Remove what has expired or is over the quota (oldest first, never `keep`), and return how
+        many results.
 
         `put` does so from time to time. Never raises for a file: the next time tries it again.
         """
@@ -290,9 +327,14 @@ class Results:
         files = self._scan()
         now = self._clock()
         oldest_first = sorted(
-            (self._read_times(handle, files[handle]["txt"]), handle) for handle in files if "txt" in files[handle]
+            (self._read_times(handle, files[handle]["txt"]), handle)
+            for handle in files
+            if "txt" in files[handle]
         )
-        sizes = {handle: sum(state.st_size for state in files[handle].values()) for _, handle in oldest_first}
+        sizes = {
+            handle: sum(state.st_size for state in files[handle].values())
+            for _, handle in oldest_first
+        }
         expired = [handle for (*_, expires), handle in oldest_first if expires <= now]
         total = sum(sizes.values()) - sum(sizes[handle] for handle in expired)
         for (*_, expires), handle in oldest_first:
@@ -301,11 +343,14 @@ class Results:
                 total -= sizes[handle]
         for handle in expired:
             self._expire(handle)
-        self._remove_leftovers({handle: files[handle] for handle in files if "txt" not in files[handle]}, now)
+        self._remove_leftovers(
+            {handle: files[handle] for handle in files if "txt" not in files[handle]}, now
+        )
         return len(expired)
 
     def take_over(self, older: Results) -> None:
-        """Take the values that an older store of the same folder holds, so that a reload loses no handle."""
+        """Take the values that an older store of the same folder holds, so that a reload loses no
+        handle."""
         self._held = older._held
 
     def close(self) -> None:
@@ -363,14 +408,14 @@ class Results:
         self._cache.pop(handle, None)
         is_stored = True
         try:
-            os.unlink(self._path(handle, "txt"))
+            remove(self._path(handle, "txt"))
         except (FileNotFoundError, NotADirectoryError):
             is_stored = False
         except OSError as exc:
             raise StoreError.of(self._path(handle, "txt"), exc, doing="delete") from exc
         for suffix in ("json", "npy"):
             with suppress(OSError):
-                os.unlink(self._path(handle, suffix))
+                remove(self._path(handle, suffix))
         return is_stored
 
     def _find_held(self, handle: str) -> HeldValue | None:
@@ -379,8 +424,12 @@ class Results:
         return self._held.find(handle)
 
     def _open(self, handle: str) -> ResultText:
-        """Open a stored result. Its sidecar and index stay in the cache, since they never change."""
-        sidecar, starts = self._cache.get(handle) or (read_sidecar(self._path(handle, "json")), None)
+        """Open a stored result. Its sidecar and index stay in the cache, since they never
+        change."""
+        sidecar, starts = self._cache.get(handle) or (
+            read_sidecar(self._path(handle, "json")),
+            None,
+        )
         if sidecar is None:
             raise HandleNotFound(handle)
         if sidecar.expires <= self._clock():
@@ -391,7 +440,9 @@ class Results:
         except StoreError as exc:
             self._cache.pop(handle, None)
             if isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError):
-                raise HandleExpired(handle, ": it was removed to make room for newer ones") from None
+                raise HandleExpired(
+                    handle, ": it was removed to make room for newer ones"
+                ) from None
             raise
         if handle not in self._cache:
             for oldest in list(self._cache)[: 1 - _MAX_CACHED]:
@@ -400,12 +451,13 @@ class Results:
         return text
 
     def _expire(self, handle: str) -> None:
-        """Remove the text of a result. The sidecar stays, and its time says since when the text is gone."""
+        """Remove the text of a result. The sidecar stays, and its time says since when the text is
+        gone."""
         self._cache.pop(handle, None)
         now_s = self._clock().timestamp()
         for suffix in ("txt", "npy"):
             with suppress(OSError):
-                os.unlink(self._path(handle, suffix))
+                remove(self._path(handle, suffix))
         with suppress(OSError):
             os.utime(self._path(handle, "json"), (now_s, now_s))
 
@@ -424,8 +476,9 @@ class Results:
     def _read_times(self, handle: str, text: os.stat_result) -> tuple[float, datetime, datetime]:
         """Return when a text was written by the clock of the disk and by ours, and when it expires.
 
-        The first puts results in order, since our clock may have been set back; two files that were written within one
-        tick of the disk's clock differ in the second. A result with a damaged sidecar expires after a day.
+        The first puts results in order, since our clock may have been set back; two files that were
+        written within one tick of the disk's clock differ in the second. A result with a damaged
+        sidecar expires after a day.
         """
         changed = datetime.fromtimestamp(text.st_mtime, UTC)
         with suppress(StoreError):
@@ -435,14 +488,17 @@ class Results:
         return text.st_mtime, changed, changed + _DAMAGED_AGE
 
     def _remove_leftovers(self, files: dict[str, dict[str, os.stat_result]], now: datetime) -> None:
-        """Of what has no text, remove the indexes, the old sidecars, and all but the newest 10,000."""
+        """Of what has no text, remove the indexes, the old sidecars, and all but the newest
+        10,000."""
         oldest_s = (now - _SIDECAR_AGE).timestamp()
-        newest_first = sorted(files, key=lambda handle: max(state.st_mtime for state in files[handle].values()))[::-1]
+        newest_first = sorted(
+            files, key=lambda handle: max(state.st_mtime for state in files[handle].values())
+        )[::-1]
         for place, handle in enumerate(newest_first):
             for suffix, state in files[handle].items():
                 if suffix == "npy" or place >= _MAX_SIDECARS or state.st_mtime < oldest_s:
                     with suppress(OSError):
-                        os.unlink(self._path(handle, suffix))
+                        remove(self._path(handle, suffix))
 
     def _row(self, handle: str, about: HeldValue | Sidecar) -> Json:
         stored = about if isinstance(about, Sidecar) else None
@@ -486,10 +542,12 @@ def is_handle(handle: object) -> bool:
 
 
 class HeldValues:
-    """Values by handle, oldest first: the newest 32, of at most 256 MB together by estimate, and always the newest one.
+    """Values by handle, oldest first: the newest 32, of at most 256 MB together by estimate, and
+    always the newest one.
 
-    A heavy value that allows weak references is then held weakly instead of being written: its handle works as long as
-    the user keeps the value. A value that was written is released: it is known as long as somebody else keeps it.
+    A heavy value that allows weak references is then held weakly instead of being written: its
+    handle works as long as the user keeps the value. A value that was written is released: it is
+    known as long as somebody else keeps it.
     """
 
     def __init__(self) -> None:
@@ -497,7 +555,9 @@ class HeldValues:
         self._weak: dict[str, HeldValue] = {}
         self._released: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
-    def add(self, handle: str, value: object, *, tool: str, call_id: str, created: datetime) -> None:
+    def add(
+        self, handle: str, value: object, *, tool: str, call_id: str, created: datetime
+    ) -> None:
         self._strong[handle] = HeldValue(
             get=lambda: value, weight=measure(value), tool=tool, call_id=call_id, created=created
         )
@@ -522,7 +582,8 @@ class HeldValues:
         return self._released.get(handle)
 
     def too_many(self) -> list[str]:
-        """Return the handles, oldest first, that have to be written and dropped; heavy values become weak."""
+        """Return the handles, oldest first, that have to be written and dropped; heavy values
+        become weak."""
         handles = []
         weight = sum(held.weight for held in self._strong.values())
         spare = len(self._strong) - _MAX_HELD
@@ -554,8 +615,8 @@ class HeldValues:
 def mask_stream(pieces: Iterable[str | bytes], mask: Mask) -> Iterator[bytes]:
     """Yield the text as UTF-8, masked, in pieces of bounded size.
 
-    A secret must not lie across two pieces, so the text is cut where none does; a secret has at most 16 KiB. Lone
-    surrogates, which UTF-8 cannot hold, are written out as `\\udXXX`.
+    A secret must not lie across two pieces, so the text is cut where none does; a secret has at
+    most 16 KiB. Lone surrogates, which UTF-8 cannot hold, are written out as `\\udXXX`.
     """
     pending = ""
     for piece in pieces:
@@ -573,7 +634,10 @@ def _cut(text: str, mask: Mask) -> tuple[str, str]:
         position = text.rfind("\n", 0, position - 1) + 1 or position - _CUT_STEP
         if position <= 0:
             break
-        before, after = text[max(0, position - _MAX_SECRET) : position], text[position : position + _MAX_SECRET]
+        before, after = (
+            text[max(0, position - _MAX_SECRET) : position],
+            text[position : position + _MAX_SECRET],
+        )
         # If masking both sides alone gives the same text, no secret lies across the cut.
         if mask(before + after) == mask(before) + mask(after):
             return mask(text[:position]), text[position:]

@@ -1,8 +1,9 @@
 """Grants: the tokens that servers gave the user, with what is needed to renew and revoke them.
 
-A grant is one JSON object. It lives in the system's keyring if the library `keyring` is installed and finds a real
-one; else in a file. The file is there in both cases: it tells every kernel of the user that a grant has changed, and
-with a keyring it holds only a mark. A file that others may read or write does not count.
+A grant is one JSON object. It lives in the system's keyring if the library `keyring` is installed
+and finds a real one; else in a file. The file is there in both cases: it tells every kernel of the
+user that a grant has changed, and with a keyring it holds only a mark. A file that others may read
+or write does not count.
 
 Every token and client secret that passes is masked from then on.
 """
@@ -18,7 +19,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.base.files import alocked, make_folder, read_own, write_whole
+from onetool_ipy.base.files import alocked, make_folder, read_own, remove, write_whole
 
 Grant = dict[str, Any]
 """Has `tokens` and `client`, and what the authorization server says about itself."""
@@ -60,7 +61,9 @@ class TokenStore:
             state = os.lstat(path)
         except OSError:
             return ""
-        is_open = hasattr(os, "geteuid") and (state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077)
+        is_open = hasattr(os, "geteuid") and (
+            state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077
+        )
         if is_open or not stat.S_ISREG(state.st_mode):
             return f"The file with its tokens is open to others, so it is not used: {path}"
         return ""
@@ -81,9 +84,12 @@ class TokenStore:
         self._hide_secrets(grant)
         data = json.dumps(grant)
         make_folder(path.parent)
-        is_kept = _keyring("set_password", path.stem, data) is not None and _keyring("get_password", path.stem) == data
+        is_kept = (
+            _keyring("set_password", path.stem, data) is not None
+            and _keyring("get_password", path.stem) == data
+        )
         if self.fault(path):
-            os.unlink(path)  # a file that is replaced keeps its permissions
+            remove(path)  # a file that is replaced keeps its permissions
         write_whole(path, json.dumps(_IN_KEYRING if is_kept else grant).encode(), nofollow=True)
 
     def remove(self, path: Path) -> None:
@@ -91,7 +97,7 @@ class TokenStore:
         if _decoded(read_own(path, _MAX_BYTES)) == _IN_KEYRING:
             _keyring("delete_password", path.stem)
         with suppress(FileNotFoundError):
-            os.unlink(path)
+            remove(path)
 
     def locked(self, path: Path, timeout_s: float) -> AbstractAsyncContextManager[None]:
         """Hold the lock of a grant among all kernels of the user."""

@@ -1,9 +1,9 @@
 """Topics: messages appended to the files that the configuration names, one YAML document for each.
 
-A document begins with our mark and ends with `...`, and is written at once, under a lock. What begins with the mark and
-has no end was cut off by a kill; the next message takes its place. A topic's file lies inside `.onetool/`, after links
-are resolved. It is not a link, and not a file that has a meaning there: a message may come from a model, and must never
-become code or settings.
+A document begins with our mark and ends with `...`, and is written at once, under a lock. What
+begins with the mark and has no end was cut off by a kill; the next message takes its place. A
+topic's file lies inside `.onetool/`, after links are resolved. It is not a link, and not a file
+that has a meaning there: a message may come from a model, and must never become code or settings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from onetool_ipy.base.files import StoreError, append_to, locked, make_folder
+from onetool_ipy.base.files import StoreError, append_to, is_inside, locked, make_folder
 from onetool_ipy.config.settings import Topic
 
 NO_TOPIC = "SKIP: no matching topic"
@@ -45,7 +45,8 @@ class Topics:
     def notify(self, topic: str, message: str) -> str:
         """Append a message to the file of the first topic that matches, and return where it went.
 
-        Returns once the message is on disk. Raises StoreError, with the path, if it cannot be written.
+        Returns once the message is on disk. Raises StoreError, with the path, if it cannot be
+        written.
         """
         target = next((one for one in self._topics if matches(one.pattern, topic)), None)
         if target is None or self._folder is None:
@@ -76,7 +77,8 @@ def document(ts: datetime.datetime, topic: str, message: str) -> bytes:
     """Return one message as a YAML document."""
     import yaml
 
-    # PyYAML folds lines at characters such as NEL, which are not newlines; where there are any, all are escaped.
+    # PyYAML folds lines at characters such as NEL, which are not newlines; where there are any, all
+    # are escaped.
     is_readable = all(map(str.isprintable, f"{topic}\n{message}".split("\n")))
     content = {"ts": ts, "topic": topic, "message": message}
     text = yaml.safe_dump(content, allow_unicode=is_readable, sort_keys=False)
@@ -91,16 +93,21 @@ def _topic_file(folder: Path, file: str) -> Path:
     except (OSError, ValueError) as exc:
         raise StoreError.of(path, exc) from exc
     hint = "Give the topic a file of its own inside `.onetool/`, such as `file: notes.yaml`."
-    if os.path.commonpath((home, parent)) != home or path.name in ("", "..") or "\0" in file:
+    if not is_inside(parent, home) or path.name in ("", "..") or "\0" in file:
         raise StoreError(path, "a topic's file must lie inside the .onetool folder", hint=hint)
     words = [word.lower() for word in Path(parent, path.name).relative_to(home).parts]
-    if words[-1].endswith(".py") or words[0] in _OUR_FOLDERS or (len(words) == 1 and words[0] in _OURS):
+    if (
+        words[-1].endswith(".py")
+        or words[0] in _OUR_FOLDERS
+        or (len(words) == 1 and words[0] in _OURS)
+    ):
         raise StoreError(path, "this file has another meaning", hint=hint)
     return Path(parent, path.name)
 
 
 def _add(path: Path, data: bytes) -> None:
-    """Append a document in place of one that was cut off. The caller holds the lock. Raises OSError, StoreError."""
+    """Append a document in place of one that was cut off. The caller holds the lock. Raises
+    OSError, StoreError."""
     from mmap import ACCESS_READ, mmap
 
     make_folder(path.parent)

@@ -1,1 +1,4 @@
-"""The screens as they are served: one ES module, built from labextension/ui, and its style sheet. Nothing is Python."""
+"""The screens as they are served: one ES module and its style sheet.
+
+The module is built from labextension/src/screens. Nothing here is Python.
+"""

@@ -15,12 +15,19 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from onetool_ipy.base.background import Background, StepThread, Workers, WorkerThread, do_together, outcome
+from onetool_ipy.base.background import (
+    Background,
+    StepThread,
+    Workers,
+    WorkerThread,
+    do_together,
+    outcome,
+)
 from onetool_ipy.base.errors import CallCancelled
 from onetool_ipy.base.interrupts import deferred
 from tests.harness.patience import HANG_S, until
@@ -55,7 +62,9 @@ def _raising(exc: BaseException) -> Callable[[], Any]:
     [ValueError("no"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()],
     ids=lambda exc: type(exc).__name__,
 )
-def test_whatever_work_raises_is_told_and_the_loop_goes_on(background: Background, exc: BaseException) -> None:
+def test_whatever_work_raises_is_told_and_the_loop_goes_on(
+    background: Background, exc: BaseException
+) -> None:
     thread = background.run(_thread)
 
     with pytest.raises(type(exc)) as caught:
@@ -66,8 +75,12 @@ def test_whatever_work_raises_is_told_and_the_loop_goes_on(background: Backgroun
     assert background.run(_thread) is thread
 
 
-@pytest.mark.parametrize("exc", [asyncio.CancelledError(), concurrent.futures.CancelledError()], ids=["own", "other"])
-def test_work_that_cancels_itself_is_a_cancelled_call(background: Background, exc: BaseException) -> None:
+@pytest.mark.parametrize(
+    "exc", [asyncio.CancelledError(), concurrent.futures.CancelledError()], ids=["own", "other"]
+)
+def test_work_that_cancels_itself_is_a_cancelled_call(
+    background: Background, exc: BaseException
+) -> None:
     with pytest.raises(CallCancelled, match="The tool was cancelled"):
         background.run(_raising(exc))
 
@@ -107,7 +120,8 @@ def test_work_given_up_before_it_began_never_begins(background: Background) -> N
 
 
 def test_a_call_given_up_in_the_moment_of_its_start_does_not_run() -> None:
-    """Too late to be cancelled, too early to be ended by an exception: a loop would run for ever."""
+    """Too late to be cancelled, too early to be ended by an exception: a loop would run for
+    ever."""
     begun: list[str] = []
     workers, worker = Workers(), WorkerThread(lambda: begun.append("work"))
 
@@ -128,12 +142,14 @@ def test_a_call_given_up_in_the_moment_of_its_start_does_not_run() -> None:
 def test_a_call_given_up_inside_of_an_import_leaves_the_module_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two calls wait for a module that a third thread imports. One is given up; the other gets the module."""
+    """Two calls wait for a module that a third thread imports. One is given up; the other gets the
+    module."""
     gate = SimpleNamespace(is_reached=threading.Event(), is_open=threading.Event())
     monkeypatch.setitem(sys.modules, "gate_of_the_import", gate)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "held_up.py").write_text(
-        f"from gate_of_the_import import *\nis_reached.set()\nis_open.wait({HANG_S})\n", encoding="utf-8"
+        f"from gate_of_the_import import *\nis_reached.set()\nis_open.wait({HANG_S})\n",
+        encoding="utf-8",
     )
     workers, threads = Workers(), []
     for _ in range(3):
@@ -141,7 +157,9 @@ def test_a_call_given_up_inside_of_an_import_leaves_the_module_to_others(
         ident = threads[-1].ident or 0
         assert gate.is_reached.wait(HANG_S)
         if len(threads) > 1:
-            assert until(lambda ident=ident: sys._current_frames()[ident].f_code.co_name == "acquire")
+            assert until(
+                lambda ident=ident: sys._current_frames()[ident].f_code.co_name == "acquire"
+            )
 
     workers.abandon(threads[1])
     gate.is_open.set()
@@ -152,16 +170,21 @@ def test_a_call_given_up_inside_of_an_import_leaves_the_module_to_others(
     assert threads[2].future.result().__name__ == "held_up"
 
 
-def test_a_call_given_up_inside_of_an_import_ends_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_given_up_inside_of_an_import_ends_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Then the next call finds the library whole."""
     gate = SimpleNamespace(is_reached=threading.Event(), is_open=threading.Event())
     monkeypatch.setitem(sys.modules, "gate_of_the_library", gate)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "library_part.py").write_text(
-        "from gate_of_the_library import *\nis_reached.set()\nwhile not is_open.is_set(): is_open.wait(0.001)\n",
+        "from gate_of_the_library import *\nis_reached.set()\nwhile not is_open.is_set():"
+        " is_open.wait(0.001)\n",
         encoding="utf-8",
     )
-    (tmp_path / "library_whole.py").write_text("import library_part\nis_whole = True\n", encoding="utf-8")
+    (tmp_path / "library_whole.py").write_text(
+        "import library_part\nis_whole = True\n", encoding="utf-8"
+    )
 
     def use_and_loop() -> None:
         importlib.import_module("library_whole")
@@ -182,7 +205,9 @@ def test_a_call_given_up_inside_of_an_import_ends_after_it(tmp_path: Path, monke
     assert sys.modules["library_whole"].is_whole
 
 
-def test_an_import_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_without_an_end_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "endless.py").write_text("while True: pass\n", encoding="utf-8")
     worker = Workers().submit(lambda: importlib.import_module("endless"))
@@ -194,14 +219,16 @@ def test_an_import_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytes
     assert "endless" not in sys.modules
 
 
-# The exception may arrive in a callback of the collector, where Python drops it and says so: that call goes on.
+# The exception may arrive in a callback of the collector, where Python drops it and says so: that
+# call goes on.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", ["imports", "logs"])
 def test_a_call_given_up_at_any_line_leaves_no_lock_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """An exception between two lines of the import system, or of a log's handler, kept their locks once in 50 calls."""
+    """An exception between two lines of the import system, or of a log's handler, kept their locks
+    once in 50 calls."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "imported_again.py").write_text("", encoding="utf-8")
     importlib.invalidate_caches()
@@ -231,10 +258,14 @@ def test_a_call_given_up_at_any_line_leaves_no_lock_behind(
         assert not next_one.is_alive()
 
 
-def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(background: Background) -> None:
+def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(
+    background: Background,
+) -> None:
     """The loop is held up; behind that stand a call and the end of the loop, in this order."""
     gate = threading.Event()
-    holding: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, threading.Thread]] = queue.SimpleQueue()
+    holding: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, threading.Thread]] = (
+        queue.SimpleQueue()
+    )
     begun: list[str] = []
 
     async def hold() -> None:
@@ -266,11 +297,12 @@ class _Stopped(concurrent.futures.Future[Any]):
 
 
 def test_stop_does_not_come_between_the_lines_of_a_future() -> None:
-    """Else its lock would stay taken, and the thread that ends the work would wait for it for ever."""
+    """Else its lock would stay taken, and the thread that ends the work would wait for it for
+    ever."""
     deferrals: list[bool] = []
 
-    def handle(*_at: object) -> None:
-        deferrals.append(deferred.note_stop())
+    def handle(_number: int, frame: FrameType | None) -> None:
+        deferrals.append(deferred.note_stop(frame))
         if not deferrals[-1]:
             raise KeyboardInterrupt
 

@@ -73,7 +73,9 @@ def test_a_librarys_own_error_is_transient_by_its_cause(refused: str) -> None:
     assert is_transient(caught.value)
 
 
-@pytest.mark.parametrize("inner", [ConnectionFailed("refused"), ValueError("no")], ids=lambda exc: type(exc).__name__)
+@pytest.mark.parametrize(
+    "inner", [ConnectionFailed("refused"), ValueError("no")], ids=lambda exc: type(exc).__name__
+)
 def test_a_failed_call_inside_a_tool_is_as_transient_as_that_call(inner: Exception) -> None:
     failure = Failure("execution_error", "It failed.", "a.b", exception=inner)
 

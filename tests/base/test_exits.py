@@ -47,7 +47,9 @@ has_begun.wait()
 
 
 def run(script: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG_S, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG_S, check=True
+    )
     return done.stdout.split()
 
 

@@ -1,4 +1,5 @@
-"""Whole writes, appends and locks, on a disk that behaves. What happens on others is in tests/faults."""
+"""Whole writes, appends and locks, on a disk that behaves. What happens on others is in
+tests/faults."""
 
 from __future__ import annotations
 
@@ -80,17 +81,27 @@ def test_link_is_refused_where_none_may_be_followed(tmp_path: Path, target: str)
 
 def test_what_is_no_file_is_refused_by_name(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for path, why in [(tmp_path, "folder"), (tmp_path / "pipe", "plain file"), (Path("/dev/null"), "plain file")]:
+    for path, why in [
+        (tmp_path, "folder"),
+        (tmp_path / "pipe", "plain file"),
+        (Path("/dev/null"), "plain file"),
+    ]:
         with pytest.raises(StoreError, match=why) as caught:
             write_whole(path, b"x")
         assert caught.value.path == path
 
 
-@pytest.mark.parametrize("name", ["a\0b", "x" * 300, "file/inside"], ids=["NUL", "too long", "not a folder"])
+@pytest.mark.parametrize(
+    "name", ["a\0b", "x" * 300, "file/inside"], ids=["NUL", "too long", "not a folder"]
+)
 def test_bad_path_is_one_error_that_names_it(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_bytes(b"")
 
-    for work in (lambda p: write_whole(p, b"x"), lambda p: append(p, b"x"), lambda p: locked(p).__enter__()):
+    for work in (
+        lambda p: write_whole(p, b"x"),
+        lambda p: append(p, b"x"),
+        lambda p: locked(p).__enter__(),
+    ):
         with pytest.raises(StoreError) as caught:
             work(tmp_path / name)
         assert isinstance(caught.value, OneToolError)
@@ -135,7 +146,11 @@ def test_of_ones_own_files_only_small_plain_ones_are_read(tmp_path: Path) -> Non
     (tmp_path / "link").symlink_to("a")
 
     assert read_own(tmp_path / "a", 4) == b"1234"
-    assert [read_own(tmp_path / "a", 3), read_own(tmp_path / "link", 4), read_own(tmp_path / "b", 4)] == [None] * 3
+    assert [
+        read_own(tmp_path / "a", 3),
+        read_own(tmp_path / "link", 4),
+        read_own(tmp_path / "b", 4),
+    ] == [None] * 3
 
 
 def test_atomic_file_is_invisible_until_it_is_committed(tmp_path: Path) -> None:
@@ -158,7 +173,9 @@ def test_atomic_file_without_a_commit_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_stale_temp_files_are_those_of_dead_writers_and_old_ones_of_other_machines(tmp_path: Path) -> None:
+def test_stale_temp_files_are_those_of_dead_writers_and_old_ones_of_other_machines(
+    tmp_path: Path,
+) -> None:
     dying = (
         "import os, sys; from pathlib import Path; from onetool_ipy.base.files import AtomicFile\n"
         "with AtomicFile(Path(sys.argv[1])) as file: file.write(b'half'); os._exit(9)"
@@ -177,7 +194,11 @@ def test_stale_temp_files_are_those_of_dead_writers_and_old_ones_of_other_machin
         living.commit()
 
     assert removed == 2
-    assert sorted(os.listdir(tmp_path)) == [".onetool-elsewhere-1-0123456789abcdef.tmp", ".somebody-elses.tmp", "a"]
+    assert sorted(os.listdir(tmp_path)) == [
+        ".onetool-elsewhere-1-0123456789abcdef.tmp",
+        ".somebody-elses.tmp",
+        "a",
+    ]
     assert (tmp_path / "a").read_bytes() == b"whole"
     assert remove_stale_temp_files(tmp_path / "missing") == 0
 
@@ -203,7 +224,8 @@ def test_append_to_a_pipe_that_nobody_reads_does_not_wait(tmp_path: Path) -> Non
 
 
 def test_record_that_got_there_in_part_is_taken_back(tmp_path: Path) -> None:
-    """A file that may grow by half a record only, as on a disk that fills up in the middle of a write."""
+    """A file that may grow by half a record only, as on a disk that fills up in the middle of a
+    write."""
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
         "from onetool_ipy.base.files import StoreError, append\n"
@@ -215,7 +237,10 @@ def test_record_that_got_there_in_part_is_taken_back(tmp_path: Path) -> None:
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "log")], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(tmp_path / "log")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert "too large" in done.stdout, done.stderr
@@ -247,7 +272,10 @@ def test_lock_has_one_holder_among_threads(tmp_path: Path) -> None:
 def test_lock_that_is_not_given_is_an_error_that_names_the_path(tmp_path: Path) -> None:
     with locked(tmp_path / "a"):
         began = time.monotonic()
-        with pytest.raises(StoreError, match=r"Cannot lock '.*/a'.*0\.2 s") as caught, locked(tmp_path / "a", 0.2):
+        with (
+            pytest.raises(StoreError, match=r"Cannot lock '.*/a'.*0\.2 s") as caught,
+            locked(tmp_path / "a", 0.2),
+        ):
             pass
         took = time.monotonic() - began
 

@@ -33,7 +33,12 @@ def test_a_replaced_file_has_another_stamp(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("age_s", "fraction_ns", "young"),
     [(0.0, 1, True), (0.5, 1, False), (1.0, 0, True), (5.0, 0, False)],
-    ids=["now", "half a second ago", "a second ago, by a clock of seconds", "long ago, by a clock of seconds"],
+    ids=[
+        "now",
+        "half a second ago",
+        "a second ago, by a clock of seconds",
+        "long ago, by a clock of seconds",
+    ],
 )
 def test_what_changed_within_a_tick_is_young(age_s: float, fraction_ns: int, young: bool) -> None:
     moment = time.time_ns() - int(age_s * 1e9)

@@ -1,4 +1,5 @@
-"""The one reader for JSON of others: what passes can be written again, and nothing else is raised."""
+"""The one reader for JSON of others: what passes can be written again, and nothing else is
+raised."""
 
 from __future__ import annotations
 
@@ -14,9 +15,17 @@ from hypothesis import strategies as st
 from onetool_ipy.base.foreign_json import MAX_DEPTH, NotJson, parse_json
 
 LEAVES = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.sampled_from("aé𝄞\ud800\udfff"), max_size=3)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.sampled_from("aé𝄞\ud800\udfff"), max_size=3)
 )
-VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=2), inner), max_leaves=8)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=8,
+)
 
 
 def _is_plain(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 
@@ -16,8 +17,8 @@ def deferral() -> Iterator[Deferral]:
     """A counter with the handler that a cell has."""
     counter = Deferral()
 
-    def handle(_number: int, _frame: object) -> None:
-        if not counter.note_stop():
+    def handle(_number: int, frame: FrameType | None) -> None:
+        if not counter.note_stop(frame):
             raise KeyboardInterrupt
 
     previous = signal.signal(signal.SIGINT, handle)
@@ -86,3 +87,85 @@ def test_an_interrupt_is_seen_in_a_group_too(stop: BaseException) -> None:
     assert interrupt_in(stop) is stop
     assert interrupt_in(group) is stop
     assert interrupt_in(ExceptionGroup("none", [ValueError()])) is None
+
+
+def _marked(deferral: Deferral, steps: list[str]) -> None:
+    @deferral.during
+    def work(inner: bool) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            steps.append("begun")
+            if inner:
+                work(False)
+            steps.append("ended")
+        finally:
+            if deferral.has_stop:
+                deferral.release()
+
+    work(True)
+
+
+def test_stop_in_a_marked_function_is_raised_at_the_end_of_the_outermost_one(
+    deferral: Deferral,
+) -> None:
+    steps: list[str] = []
+
+    with pytest.raises(KeyboardInterrupt):
+        _marked(deferral, steps)
+
+    assert steps == ["begun", "begun", "ended", "ended"]
+    assert not deferral.has_stop
+
+
+def test_stop_in_a_marked_function_inside_a_block_is_raised_at_the_end_of_the_block(
+    deferral: Deferral,
+) -> None:
+    steps: list[str] = []
+
+    def work() -> None:
+        with deferral:
+            _marked(deferral, steps)
+            steps.append("block")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+    assert steps[-1] == "block"
+
+
+def test_a_block_inside_a_marked_function_does_not_end_its_bookkeeping(deferral: Deferral) -> None:
+    steps: list[str] = []
+
+    @deferral.during
+    def work() -> None:
+        try:
+            with deferral:
+                signal.raise_signal(signal.SIGINT)
+            steps.append("behind the block")
+        finally:
+            if deferral.has_stop:
+                deferral.release()
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+    assert steps == ["behind the block"]
+
+
+def test_a_marked_function_of_another_thread_raises_no_stop_of_the_main_thread(
+    deferral: Deferral,
+) -> None:
+    @deferral.during
+    def work() -> None:
+        if deferral.has_stop:
+            deferral.release()
+
+    with deferral:
+        signal.raise_signal(signal.SIGINT)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        kept = deferral.has_stop
+        deferral.forget_stop()
+
+    assert kept

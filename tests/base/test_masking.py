@@ -1,4 +1,5 @@
-"""Secrets are looked up by name, and gone from every text in every spelling that the contract names."""
+"""Secrets are looked up by name, and gone from every text in every spelling that the contract
+names."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ SPELLINGS = {
 }
 
 
-WHOLE = {name: spell for name, spell in SPELLINGS.items() if "auth" not in name and " at " not in name}
+WHOLE = {
+    name: spell for name, spell in SPELLINGS.items() if "auth" not in name and " at " not in name
+}
 
 
 def leaks(text: str, secret: str) -> bool:
@@ -62,7 +65,9 @@ def leaks(text: str, secret: str) -> bool:
     for run in re.findall(r"[A-Za-z0-9+/_-]{4,}", text):
         for start in range(4):
             part = run[start:]
-            read = base64.b64decode(part[: len(part) // 4 * 4], altchars=b"-_" if set(part) & set("-_") else None)
+            read = base64.b64decode(
+                part[: len(part) // 4 * 4], altchars=b"-_" if set(part) & set("-_") else None
+            )
             if any(window in read for window in windows):
                 return True
     return False
@@ -83,7 +88,8 @@ SECRETS = {
 @pytest.mark.parametrize("spell", WHOLE.values(), ids=WHOLE.keys())
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
 def test_secret_is_masked_in_every_spelling(spell: Any, secret: str) -> None:
-    """Contract 4: also url-encoded, base64 and JSON-escaped; here also as Python and HTML write it."""
+    """Contract 4: also url-encoded, base64 and JSON-escaped; here also as Python and HTML write
+    it."""
     masked = hidden(secret).mask(f"before {spell(secret)} after")
     assert re.sub(r'[\\"]', "", masked) == "before *** after"
 
@@ -136,7 +142,9 @@ def test_no_secret_survives_any_spelling(secret: str, name: str) -> None:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(secret=VALUES, before=st.binary(max_size=7), after=st.binary(max_size=7), safe=st.booleans())
-def test_no_secret_survives_inside_base64(secret: str, before: bytes, after: bytes, safe: bool) -> None:
+def test_no_secret_survives_inside_base64(
+    secret: str, before: bytes, after: bytes, safe: bool
+) -> None:
     """Whatever the bytes around it."""
     encode = base64.urlsafe_b64encode if safe else base64.b64encode
     text = encode(before + secret.encode() + after).decode()
@@ -166,7 +174,14 @@ def test_text_without_a_secret_is_the_same_object(text: str, values: list[str]) 
         (["aaaaaa"], "baaaaaaaaab", "b***b"),
         (["abcdef", "ABCDEF"], "abcdef ABCDEF AbCdEf", "*** *** AbCdEf"),
     ],
-    ids=["one begins the other", "one inside the other", "overlapping", "twice", "overlaps itself", "case counts"],
+    ids=[
+        "one begins the other",
+        "one inside the other",
+        "overlapping",
+        "twice",
+        "overlaps itself",
+        "case counts",
+    ],
 )
 def test_several_secrets_vanish_whole(values: list[str], text: str, expected: str) -> None:
     """Where they overlap, all of it goes."""
@@ -194,11 +209,15 @@ def test_very_long_secret_is_masked() -> None:
     assert len(masked) < 100
 
 
-@pytest.mark.parametrize("secret", ["\\" * 60, '\\"' * 30 + "X", "%" * 60, "&" * 60, "\n" * 60 + "x" * 6], ids=repr)
+@pytest.mark.parametrize(
+    "secret", ["\\" * 60, '\\"' * 30 + "X", "%" * 60, "&" * 60, "\n" * 60 + "x" * 6], ids=repr
+)
 def test_no_secret_makes_masking_slow(secret: str) -> None:
-    """Text that begins like the secret again and again and never ends like it, made to mislead the patterns.
+    """Text that begins like the secret again and again and never ends like it, made to mislead the
+    patterns.
 
-    Patterns that try each beginning against the whole rest would need minutes: the limit of every test ends that.
+    Patterns that try each beginning against the whole rest would need minutes: the limit of every
+    test ends that.
     """
     secrets = hidden(f"k{secret}k")
     for part in (json.dumps(secret)[1:-1], quote(secret), html.escape(secret), secret):
@@ -211,7 +230,11 @@ class TestPlainValues:
     """`mask_value` for what is nested; what holds no secret is not changed."""
 
     def test_nested(self) -> None:
-        value = {"token": ["x abcdef", ("abcdef", 1.5, None, True)], "abcdef": {"n": 123456}, "other": b"abcdef"}
+        value = {
+            "token": ["x abcdef", ("abcdef", 1.5, None, True)],
+            "abcdef": {"n": 123456},
+            "other": b"abcdef",
+        }
         before = copy.deepcopy(value)
         assert hidden("abcdef", "123456").mask_value(value) == {
             "token": ["x ***", ("***", 1.5, None, True)],
@@ -230,7 +253,11 @@ class TestLookup:
 
     def test_order(self) -> None:
         secrets = Secrets({"A": "from-file"}, {"A": "from-env", "B": "env-value"})
-        assert (secrets.get("A"), secrets.get("B"), secrets.get("C")) == ("from-file", "env-value", None)
+        assert (secrets.get("A"), secrets.get("B"), secrets.get("C")) == (
+            "from-file",
+            "env-value",
+            None,
+        )
         assert secrets.names() == ["A"]
 
     def test_environment_counts_once_asked_for(self) -> None:

@@ -91,8 +91,13 @@ def test_two_texts_that_look_the_same_are_shown_differently() -> None:
 
 @given(st.text())
 def test_whatever_was_written_can_be_seen(text: str) -> None:
-    """The naive twin: of each character its category. Only a plain blank, and a newline in a long text, has no ink."""
+    """The naive twin: of each character its category. Only a plain blank, and a newline in a long
+    text, has no ink."""
     unseen = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
 
     assert not [one for one in visible(text) if one != " " and unicodedata.category(one) in unseen]
-    assert not [one for one in revealed(text) if one not in " \n\t" and unicodedata.category(one) in unseen - {"Zs"}]
+    assert not [
+        one
+        for one in revealed(text)
+        if one not in " \n\t" and unicodedata.category(one) in unseen - {"Zs"}
+    ]

@@ -21,7 +21,24 @@ TOOLS = [
     Entry("tools.search", "Look for tools.", ()),
     Entry("search.all", "Ask everything.", ()),
 ]
-ODD = ["", " ", ".", ".*", "[a-z]+(", "\\", "$", "שלום עולם", "مرحبا", "🔧", "\ud800", "\0", "a\nb", "İ", "ß", "'" * 99]
+ODD = [
+    "",
+    " ",
+    ".",
+    ".*",
+    "[a-z]+(",
+    "\\",
+    "$",
+    "שלום עולם",
+    "مرحبا",
+    "🔧",
+    "\ud800",
+    "\0",
+    "a\nb",
+    "İ",
+    "ß",
+    "'" * 99,
+]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +62,10 @@ def tiers(hits: list[Hit]) -> list[str]:
 def test_exact_comes_before_prefix_before_whole_word_before_fuzzy(index: Index) -> None:
     hits = index.search("search")
 
-    assert names(hits)[:2] == ["tools.search", "brave.search"] or names(hits)[:2] == ["brave.search", "tools.search"]
+    assert names(hits)[:2] == ["tools.search", "brave.search"] or names(hits)[:2] == [
+        "brave.search",
+        "tools.search",
+    ]
     order = ["exact", "prefix", "word", "fuzzy"]
     assert tiers(hits) == sorted(tiers(hits), key=order.index)
     by_name = {hit.item.name: hit.tier for hit in hits}
@@ -77,7 +97,11 @@ def test_name_as_it_is_written_wins_over_the_same_name_in_another_case() -> None
 def test_a_description_that_equals_the_words_typed_comes_first() -> None:
     index = Index(
         [
-            Entry("docs.send_message", "Send a message to a channel, a user or a thread.", ("message",)),
+            Entry(
+                "docs.send_message",
+                "Send a message to a channel, a user or a thread.",
+                ("message",),
+            ),
             Entry("mail.send_a_message_later", "Later."),
             Entry("chat.post", "Send a message.\n\nWaits until it is there."),
         ]
@@ -90,7 +114,10 @@ def test_a_description_that_equals_the_words_typed_comes_first() -> None:
 def test_a_description_with_ligatures_equals_the_words_typed_without() -> None:
     index = Index([Entry("disk.look", "\ufb01nd \ufb01les"), Entry("find.files_later", "Later.")])
 
-    assert (index.search("find files")[0].item.name, index.search("find files")[0].tier) == ("disk.look", "exact")
+    assert (index.search("find files")[0].item.name, index.search("find files")[0].tier) == (
+        "disk.look",
+        "exact",
+    )
 
 
 def test_shorter_names_come_first_within_a_tier(index: Index) -> None:
@@ -106,8 +133,16 @@ def test_own_pack_comes_before_a_pack_that_only_begins_so() -> None:
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        *(("workbook", "excel.readFile"), ("maxRows", "excel.readFile"), ("rows", "excel.readFile")),
-        *(("tabular", "excel.readFile"), ("title", "github.create_issue"), ("read file", "excel.readFile")),
+        *(
+            ("workbook", "excel.readFile"),
+            ("maxRows", "excel.readFile"),
+            ("rows", "excel.readFile"),
+        ),
+        *(
+            ("tabular", "excel.readFile"),
+            ("title", "github.create_issue"),
+            ("read file", "excel.readFile"),
+        ),
     ],
 )
 def test_descriptions_arguments_and_tags_are_searched(index: Index, query: str, found: str) -> None:
@@ -163,13 +198,17 @@ def test_odd_queries_find_nothing_or_something_but_never_fail(real: Index, query
     assert all(0 <= hit.score <= 100 for hit in real.search(query))
 
 
-@pytest.mark.parametrize("query", ["a", "e", "x", "x" * 10_000, "search " * 2_000, "a.b" * 5_000, "ש" * 10_000])
+@pytest.mark.parametrize(
+    "query", ["a", "e", "x", "x" * 10_000, "search " * 2_000, "a.b" * 5_000, "ש" * 10_000]
+)
 def test_short_and_very_long_queries_are_answered(real: Index, query: str) -> None:
     assert len(real.search(query, limit=20)) <= 20
 
 
 def test_right_to_left_and_other_scripts_are_found() -> None:
-    index = Index([Entry("חיפוש.קובץ", "מצא קובץ"), Entry("搜索.网页", "使用网络搜索内容"), Entry("a.b", "x")])
+    index = Index(
+        [Entry("חיפוש.קובץ", "מצא קובץ"), Entry("搜索.网页", "使用网络搜索内容"), Entry("a.b", "x")]
+    )
 
     assert names(index.search("קובץ"))[0] == "חיפוש.קובץ"
     assert names(index.search("搜索"))[0] == "搜索.网页"
@@ -217,12 +256,18 @@ def test_suggest_gives_the_nearest_names_best_first() -> None:
 @pytest.mark.parametrize(
     ("typed", "known", "meant"),
     [
-        *(("qury", ["query", "count"], "query"), ("Query", ["query"], "query"), ("patth", ["path"], "path")),
+        *(
+            ("qury", ["query", "count"], "query"),
+            ("Query", ["query"], "query"),
+            ("patth", ["path"], "path"),
+        ),
         ("alow_private", ["allow_private", "timeout_s"], "allow_private"),
         ("strng", ["string", "integer"], "string"),
     ],
 )
-def test_suggest_knows_mistyped_argument_and_setting_names(typed: str, known: list[str], meant: str) -> None:
+def test_suggest_knows_mistyped_argument_and_setting_names(
+    typed: str, known: list[str], meant: str
+) -> None:
     assert suggest(typed, known)[0] == meant
 
 

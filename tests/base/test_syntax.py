@@ -40,7 +40,11 @@ def test_constant_is_what_python_writes(value: Any) -> None:
     node = parsed(repr(value))
 
     assert constant(node) == value
-    assert constant(parsed(source(node)), otherwise=MISSING) == value or not source(node) or len(repr(value)) > 400
+    assert (
+        constant(parsed(source(node)), otherwise=MISSING) == value
+        or not source(node)
+        or len(repr(value)) > 400
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""What is a table, known by its interface, and how one is read; which rows would make a nearly empty one."""
+"""What is a table, known by its interface, and how one is read; which rows would make a nearly
+empty one."""
 
 from __future__ import annotations
 
@@ -53,7 +54,10 @@ def test_frames_are_told_from_other_values(value: Any, expected: tuple[bool, boo
 
 
 def test_asking_imports_no_pandas() -> None:
-    code = "import sys; from onetool_ipy.base.tables import is_frame; is_frame([]); print('pandas' in sys.modules)"
+    code = (
+        "import sys; from onetool_ipy.base.tables import is_frame; is_frame([]); print('pandas' in"
+        " sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"
@@ -63,7 +67,9 @@ def test_asking_imports_no_pandas() -> None:
 def test_rows_with_keys_of_their_own_are_sparse() -> None:
     assert is_sparse({f"k{number}"} for number in range(2_000))
     assert not is_sparse({f"k{number}"} for number in range(900))
-    assert not is_sparse({"a", "b", *([f"k{number}"] if number % 2000 == 0 else [])} for number in range(100_000))
+    assert not is_sparse(
+        {"a", "b", *([f"k{number}"] if number % 2000 == 0 else [])} for number in range(100_000)
+    )
     assert not is_sparse({f"k{name}" for name in range(100)} for _ in range(20_000))
     assert not is_sparse([])
 
@@ -73,7 +79,11 @@ YEARS = datetime.fromisoformat("1800-01-01"), datetime.fromisoformat("2200-01-01
 CELLS = st.one_of(
     st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=8),
     st.lists(st.one_of(st.none(), st.floats(allow_nan=False)), min_size=1, max_size=8),
-    st.lists(st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]))), min_size=1, max_size=8),
+    st.lists(
+        st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]))),
+        min_size=1,
+        max_size=8,
+    ),
     st.lists(st.one_of(st.none(), st.booleans()), min_size=1, max_size=8),
     st.lists(st.one_of(st.none(), st.datetimes(*YEARS)), min_size=1, max_size=8),
 )
@@ -96,11 +106,16 @@ def plain(frame: pd.DataFrame) -> list[list[Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["polars", "pyarrow", "arrow-stream", "duckdb", "named-tuples", "tuples"])
+@pytest.mark.parametrize(
+    "kind", ["polars", "pyarrow", "arrow-stream", "duckdb", "named-tuples", "tuples"]
+)
 @given(rows=columns())
 @settings(max_examples=60)
-def test_a_table_of_any_kind_has_the_cells_it_was_made_of(kind: str, rows: list[dict[str, Any]]) -> None:
-    """The naive twin is the rows themselves: no number is rounded beside a missing one, no cell moves."""
+def test_a_table_of_any_kind_has_the_cells_it_was_made_of(
+    kind: str, rows: list[dict[str, Any]]
+) -> None:
+    """The naive twin is the rows themselves: no number is rounded beside a missing one, no cell
+    moves."""
     table = tabular(KINDS[kind](rows))
 
     frame = table if is_frame(table) else pd.DataFrame(table, dtype=object)
@@ -118,14 +133,22 @@ def test_every_kind_of_table_is_known_by_its_interface(kind: str) -> None:
 
     frame = table if is_frame(table) else pd.DataFrame(table)
     names = ["id", "name"] if kind in NAMED else [0, 1]
-    assert [tuple(row) for row in frame[names].itertuples(index=False)] == [(row["id"], row["name"]) for row in ROWS]
+    assert [tuple(row) for row in frame[names].itertuples(index=False)] == [
+        (row["id"], row["name"]) for row in ROWS
+    ]
     assert is_foreign(value) == (kind in FOREIGN)
 
 
 def test_coordinates_of_a_dataset_become_columns() -> None:
-    grid = xr.Dataset({"t": (("lat", "lon"), [[1.0, 2.0], [3.0, 4.0]])}, {"lat": [50, 60], "lon": [5, 6]})
+    grid = xr.Dataset(
+        {"t": (("lat", "lon"), [[1.0, 2.0], [3.0, 4.0]])}, {"lat": [50, 60], "lon": [5, 6]}
+    )
 
-    assert tabular(grid).to_dict("list") == {"lat": [50, 50, 60, 60], "lon": [5, 6, 5, 6], "t": [1.0, 2.0, 3.0, 4.0]}
+    assert tabular(grid).to_dict("list") == {
+        "lat": [50, 50, 60, 60],
+        "lon": [5, 6, 5, 6],
+        "t": [1.0, 2.0, 3.0, 4.0],
+    }
     pd.testing.assert_frame_equal(read(grid), grid.to_dataframe())
 
 
@@ -181,7 +204,9 @@ class BreaksHalfWay:
             yield pa.record_batch({"a": [1]})
             raise OSError("the disk is gone")
 
-        return pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), batches()).__arrow_c_stream__()
+        return pa.RecordBatchReader.from_batches(
+            pa.schema({"a": pa.int64()}), batches()
+        ).__arrow_c_stream__()
 
 
 class NeverEnds:
@@ -189,7 +214,9 @@ class NeverEnds:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         batch = pa.record_batch({"a": np.zeros(50_000_000)})
-        return pa.RecordBatchReader.from_batches(batch.schema, itertools.repeat(batch)).__arrow_c_stream__()
+        return pa.RecordBatchReader.from_batches(
+            batch.schema, itertools.repeat(batch)
+        ).__arrow_c_stream__()
 
 
 @pytest.mark.parametrize(
@@ -211,7 +238,15 @@ def test_a_table_that_cannot_be_read_stays_itself_and_says_why(value: Any, probl
 
 @pytest.mark.parametrize(
     "value",
-    [AnswersEverything(), OfMeta(), OfMeta, IsProperty(), MagicMock(), MagicMock(spec=pl.DataFrame), pl.DataFrame],
+    [
+        AnswersEverything(),
+        OfMeta(),
+        OfMeta,
+        IsProperty(),
+        MagicMock(),
+        MagicMock(spec=pl.DataFrame),
+        pl.DataFrame,
+    ],
     ids=["__getattr__", "metaclass", "class", "property", "mock", "spec", "type"],
 )
 def test_an_object_that_answers_to_every_name_is_no_table(value: Any) -> None:
@@ -221,7 +256,17 @@ def test_an_object_that_answers_to_every_name_is_no_table(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [[], [()], [(1, 2), (3,)], [(1, 2), [3, 4]], ((1, 2), (3, 4)), [1, 2], np.zeros(3), np.zeros((2, 2, 2)), "ab"],
+    [
+        [],
+        [()],
+        [(1, 2), (3,)],
+        [(1, 2), [3, 4]],
+        ((1, 2), (3, 4)),
+        [1, 2],
+        np.zeros(3),
+        np.zeros((2, 2, 2)),
+        "ab",
+    ],
     ids=str,
 )
 def test_rows_of_many_lengths_and_other_arrays_are_no_table(value: Any) -> None:
@@ -273,7 +318,10 @@ def test_a_table_is_read_without_pyarrow(kind: str) -> None:
     """pyarrow is an extra of ours, and polars and DuckDB need it for their own way to pandas."""
     make = {
         "polars": "import polars; table = polars.DataFrame({'id': [1, None], 'name': ['a', 'b']})",
-        "duckdb": "import duckdb; table = duckdb.sql(\"select * from (values (1, 'a'), (null, 'b')) t(id, name)\")",
+        "duckdb": (
+            "import duckdb; table = duckdb.sql(\"select * from (values (1, 'a'), (null, 'b')) t(id,"
+            ' name)")'
+        ),
     }[kind]
     code = f"""
 import importlib.abc, sys

@@ -116,7 +116,11 @@ TABLE: list[tuple[str, Any, Any]] = [
     ("frozenset", frozenset({"b", "a"}), ["a", "b"]),
     ("deque", collections.deque([1, 2]), [1, 2]),
     ("dict", {"a": {"b": 1}}, {"a": {"b": 1}}),
-    ("keys", {1: "a", None: "b", False: "c", (1, "x"): "d"}, {"1": "a", "null": "b", "false": "c", '[1, "x"]': "d"}),
+    (
+        "keys",
+        {1: "a", None: "b", False: "c", (1, "x"): "d"},
+        {"1": "a", "null": "b", "false": "c", '[1, "x"]': "d"},
+    ),
     ("ordered dict", collections.OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
     ("mapping", Odd(), {"a": 1}),
     ("bytes", b"\xff\x00", {"base64": "/wA=", "size": 2}),
@@ -145,8 +149,16 @@ TABLE: list[tuple[str, Any, Any]] = [
     ("pandas not available", pd.NA, None),
     ("series", pd.Series([1.0, math.nan]), [1.0, None]),
     ("index", pd.Index(["a"]), ["a"]),
-    ("data frame", pd.DataFrame({"a": [1, 2], 3: [None, "x"]}), [{"a": 1, "3": None}, {"a": 2, "3": "x"}]),
-    ("equal columns", pd.DataFrame([[1, 2]], columns=["a", "a"]), {"columns": ["a", "a"], "rows": [[1, 2]]}),
+    (
+        "data frame",
+        pd.DataFrame({"a": [1, 2], 3: [None, "x"]}),
+        [{"a": 1, "3": None}, {"a": 2, "3": "x"}],
+    ),
+    (
+        "equal columns",
+        pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        {"columns": ["a", "a"], "rows": [[1, 2]]},
+    ),
     ("dataclass", Point(1, DAY), {"x": 1, "when": "2026-01-02"}),
     ("dataclass itself", Point, repr(Point)),
     ("pydantic model", Model(name="a", at=NOON), {"name": "a", "at": "2026-01-02T12:00:00+00:00"}),
@@ -156,7 +168,9 @@ TABLE: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "written"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+@pytest.mark.parametrize(
+    ("value", "written"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
 def test_each_kind_is_written_as_the_table_says(value: Any, written: Any) -> None:
     assert values.to_json(value) == written
     assert json.loads(json.dumps(values.to_json({"v": value}))) == {"v": written}
@@ -206,7 +220,14 @@ def test_a_value_100_000_levels_deep_is_cut_off(wrap: Any) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [("plain", "plain"), ("a\nb", "a\nb"), ({"ä": 1}, '{\n  "ä": 1\n}'), ([], "[]"), (None, "null"), (1.5, "1.5")],
+    [
+        ("plain", "plain"),
+        ("a\nb", "a\nb"),
+        ({"ä": 1}, '{\n  "ä": 1\n}'),
+        ([], "[]"),
+        (None, "null"),
+        (1.5, "1.5"),
+    ],
     ids=repr,
 )
 def test_text_is_text_and_anything_else_is_json(value: Any, text: str) -> None:
@@ -349,7 +370,17 @@ _LEAVES = (
     | st.complex_numbers()
     | st.uuids()
     | st.integers(0, 8).map(
-        lambda i: [Mute(), Shy(), Colour.BLUE, Size.BIG, np.array([1.0, np.nan]), pd.NA, object(), int, len][i]
+        lambda i: [
+            Mute(),
+            Shy(),
+            Colour.BLUE,
+            Size.BIG,
+            np.array([1.0, np.nan]),
+            pd.NA,
+            object(),
+            int,
+            len,
+        ][i]
     )
 )
 _ANYTHING = st.recursive(
@@ -357,7 +388,9 @@ _ANYTHING = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.tuples(inner, inner)
-        | st.dictionaries(st.text() | st.integers() | st.none() | st.booleans() | st.binary(), inner, max_size=4)
+        | st.dictionaries(
+            st.text() | st.integers() | st.none() | st.booleans() | st.binary(), inner, max_size=4
+        )
         | st.builds(Pair, st.integers(), inner)
         | inner.map(lambda v: collections.deque([v]))
     ),

@@ -12,7 +12,9 @@ from onetool_ipy.base import values
 from onetool_ipy.base.values import short_repr
 
 LEAVES = st.none() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=3)
-KEYS = st.text(max_size=3) | st.tuples(st.integers()) | st.tuples(st.text(max_size=3), st.integers())
+KEYS = (
+    st.text(max_size=3) | st.tuples(st.integers()) | st.tuples(st.text(max_size=3), st.integers())
+)
 
 
 def _nests(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

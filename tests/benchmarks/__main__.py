@@ -1,10 +1,11 @@
-"""`python -m tests.benchmarks [--big] [row or module ...]`: run every module that has `run()`, print one table.
+"""`python -m tests.benchmarks [--big] [row or module ...]`: run every module that has `run()`,
+print one table.
 
-The lines of each module that ran go to `docs/benchmarks.md` as well (`page`), beside what is kept of the others. How
-cost grows is measured up to ten million calls in the history and a result of a gigabyte if all modules run, or with
-`--big`. A module that breaks costs only its own lines; the
-command then ends with 1. A missed target does not, nor does a module that is left out because what it needs is not
-installed.
+The lines of each module that ran go to `docs/benchmarks.md` as well (`page`), beside what is kept
+of the others. How cost grows is measured up to ten million calls in the history and a result of a
+gigabyte if all modules run, or with `--big`. A module that breaks costs only its own lines; the
+command then ends with 1. A missed target does not, nor does a module that is left out because what
+it needs is not installed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def main(wanted: Sequence[str]) -> int:
     )  # as pip does; or the first lines pay for it
     with tempfile.TemporaryDirectory(prefix="onetool-bench-") as home:
         surroundings.enter(Path(home))
-        # What makes tests cheaper would flatter us here: users read all certificates, and Jupyter all its libraries.
+        # What makes tests cheaper would flatter us here: users read all certificates, and Jupyter
+        # all its libraries.
         for name in ("SSL_CERT_FILE", "PYTHONPATH"):
             del os.environ[name]
         os.environ[BIG] = "1" if "--big" in sys.argv or not wanted else ""
@@ -74,7 +76,11 @@ def main(wanted: Sequence[str]) -> int:
 
 
 def _names(wanted: Sequence[str], broken: list[str]) -> Iterator[str]:
-    found = [m.name for m in pkgutil.iter_modules(benchmarks.__path__) if not m.ispkg and m.name != "__main__"]
+    found = [
+        m.name
+        for m in pkgutil.iter_modules(benchmarks.__path__)
+        if not m.ispkg and m.name != "__main__"
+    ]
     unknown = [word for word in wanted if not word.isdigit() and word not in found]
     broken += [f"no module '{word}'; there are {', '.join(found)}" for word in unknown]
     yield from found

@@ -1,4 +1,5 @@
-"""Row 11: `batch_execute` over items that wait, in threads beside a bare ThreadPoolExecutor, and on Dask.
+"""Row 11: `batch_execute` over items that wait, in threads beside a bare ThreadPoolExecutor, and on
+Dask.
 
 Times are on the wall, since waiting is all that the items do; ours and the peer take turns.
 """
@@ -44,7 +45,8 @@ def _threads() -> Iterator[dict[str, Any]]:
     for name, what in (("ours", "threads"), ("given", "an Executor")):
         yield line(
             11,
-            f"batch_execute in {what}, {_ITEMS:,} items of 10 ms, {_WIDE} wide ({found[name] / _IDEAL_S:.2f}x ideal)",
+            f"batch_execute in {what}, {_ITEMS:,} items of 10 ms, {_WIDE} wide"
+            f" ({found[name] / _IDEAL_S:.2f}x ideal)",
             found[name],
             found["pool"],
             name="ThreadPoolExecutor.map",
@@ -59,7 +61,14 @@ def _dask() -> Iterator[dict[str, Any]]:
     try:
         distributed = importlib.import_module("distributed")
     except ImportError:
-        yield line(11, what, "not measured", "not there", name="dask", note="No peer 'dask': pip install distributed")
+        yield line(
+            11,
+            what,
+            "not measured",
+            "not there",
+            name="dask",
+            note="No peer 'dask': pip install distributed",
+        )
         return
     note("  on Dask clusters of 1, 2 and 4 workers ...")
     with ExitStack() as stack:
@@ -90,7 +99,14 @@ def _dask_lines(found: Rounds, what: str) -> Iterator[dict[str, Any]]:
     for size in (1, 2, 4):
         ratio = found.ratio(f"map {size}", f"ours {size}")
         shown = f"{what}, {size} worker{'s' if size > 1 else ''}"
-        yield line(11, shown, found[f"ours {size}"], found[f"map {size}"], name="client.map, gather", ratio=ratio)
+        yield line(
+            11,
+            shown,
+            found[f"ours {size}"],
+            found[f"map {size}"],
+            name="client.map, gather",
+            ratio=ratio,
+        )
 
 
 def _timed(work: Callable[[], object]) -> Callable[[], float]:

@@ -1,7 +1,9 @@
-"""Rows 34 and 35: what OpenTelemetry costs a call where nobody traces, and our tools in the hands of other frameworks.
+"""Rows 34 and 35: what OpenTelemetry costs a call where nobody traces, and our tools in the hands
+of other frameworks.
 
-Row 34 times the step that every call passes, beside the library's own no-op span. Row 35 lets LangChain and OpenAI
-Agents call a tool that they made of a function themselves, and ours of the same function.
+Row 34 times the step that every call passes, beside the library's own no-op span. Row 35 lets
+LangChain and OpenAI Agents call a tool that they made of a function themselves, and ours of the
+same function.
 """
 
 from __future__ import annotations
@@ -49,7 +51,10 @@ def _without_provider(box: Toolbox) -> dict[str, Any]:
     step, resolved = traced(str), box.resolve("nb.add", ARGS)
     note("  racing ...")
     found = race(
-        [statement("ours", "step(resolved)", step=step, resolved=resolved), statement("no-op", "naive()", naive=naive)]
+        [
+            statement("ours", "step(resolved)", step=step, resolved=resolved),
+            statement("no-op", "naive()", naive=naive),
+        ]
     )
     target = at_most(found["ours"], _STEP_S, _STEP_MOONSHOT_S)
     what = "OpenTelemetry in a call, no tracer provider in the process"
@@ -75,7 +80,9 @@ def _langchain(box: Toolbox) -> tuple[Contender, Contender]:
     (ours,) = box.export("langchain", ["nb.add"])
     call = {"type": "tool_call", "name": "add", "args": ARGS, "id": "1"}
     code = "tool.invoke(call)"
-    return statement("native", code, tool=made, call=call), statement("ours", code, tool=ours, call=call)
+    return statement("native", code, tool=made, call=call), statement(
+        "ours", code, tool=ours, call=call
+    )
 
 
 def _agents(box: Toolbox) -> tuple[Contender, Contender]:

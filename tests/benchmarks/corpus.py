@@ -1,7 +1,8 @@
-"""Tools to search in, and typos to search with. Deterministic; knows nothing of how the search works.
+"""Tools to search in, and typos to search with. Deterministic; knows nothing of how the search
+works.
 
-The real ones are the 58 tools of public MCP servers (whole schemas) and some 500 names of others; the many are put
-together from their words, with descriptions of the same length and vocabulary.
+The real ones are the 58 tools of public MCP servers (whole schemas) and some 500 names of others;
+the many are put together from their words, with descriptions of the same length and vocabulary.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _DATA = Path(__file__).resolve().parents[1] / "data"
 
 
 def real_tools() -> list[Entry]:
-    """The tools of real servers; those of which only the name is known are described by its words."""
+    """The tools of real servers; those of which only the name is known are described by its
+    words."""
     found = {entry.name: entry for entry in _schemas()}
     for line in (_DATA / "tool_names.txt").read_text(encoding="utf-8").splitlines():
         pack, _, tools = line.partition(": ")
@@ -45,12 +47,18 @@ def many_tools(count: int, *, seed: int = 7) -> list[Entry]:
     arguments = sorted({a for e in real for a in e.arguments})
     found: dict[str, Entry] = {e.name: e for e in real[:count]}
     while len(found) < count:
-        pack = f"{chance.choice(packs)}_{chance.choice(nouns)}" if chance.random() < 0.9 else chance.choice(packs)
+        pack = (
+            f"{chance.choice(packs)}_{chance.choice(nouns)}"
+            if chance.random() < 0.9
+            else chance.choice(packs)
+        )
         for _ in range(25):
             name = f"{pack}.{chance.choice(verbs)}_{'_'.join(chance.sample(nouns, chance.choice((1, 1, 2))))}"
             start = chance.randrange(len(text) - 60)
             words = text[start : start + chance.randint(6, 40)]
-            entry = Entry(name, " ".join(words), tuple(chance.sample(arguments, chance.randint(0, 5))))
+            entry = Entry(
+                name, " ".join(words), tuple(chance.sample(arguments, chance.randint(0, 5)))
+            )
             if len(found) < count:
                 found.setdefault(name, entry)
     return list(found.values())

@@ -1,4 +1,5 @@
-"""Row 32: the description of a DataFrame of 1 M rows for a model: time on the wall, and size as JSON.
+"""Row 32: the description of a DataFrame of 1 M rows for a model: time on the wall, and size as
+JSON.
 
 Beside ours stands pandas' own `describe(include="all")`, which counts every value of every column.
 """
@@ -34,12 +35,26 @@ def run() -> list[dict[str, Any]]:
         }
     )
     size = describe(frame).size
-    samples = {"ours": timed(lambda: describe(frame)), "pandas": timed(lambda: frame.describe(include="all"))}
+    samples = {
+        "ours": timed(lambda: describe(frame)),
+        "pandas": timed(lambda: frame.describe(include="all")),
+    }
     times = take_turns(samples, 5)
     what = f"a DataFrame of 1 M x {frame.shape[1]} described for a model, on the wall"
     return [
         line(
-            32, what, times["ours"], times["pandas"], name='describe(include="all")', **at_most(times["ours"], 0.5, 0.1)
+            32,
+            what,
+            times["ours"],
+            times["pandas"],
+            name='describe(include="all")',
+            **at_most(times["ours"], 0.5, 0.1),
         ),
-        line(32, "its size as JSON", f"{size:,} bytes", reach=f"{MAX_BYTES:,} bytes", met=size <= MAX_BYTES),
+        line(
+            32,
+            "its size as JSON",
+            f"{size:,} bytes",
+            reach=f"{MAX_BYTES:,} bytes",
+            met=size <= MAX_BYTES,
+        ),
     ]

@@ -1,4 +1,5 @@
-"""Row 33: the difference of two tables of 1 M rows by key, beside pandas' outer merge of the same tables."""
+"""Row 33: the difference of two tables of 1 M rows by key, beside pandas' outer merge of the same
+tables."""
 
 from __future__ import annotations
 
@@ -31,7 +32,18 @@ def run() -> list[dict[str, Any]]:
     )
     after = before.sample(frac=0.99, random_state=1)
     after.loc[after.index[:5_000], "price"] += 1
-    merge = timed(lambda: before.merge(after, on="id", how="outer", indicator=True, suffixes=("_a", "_b")))
+    merge = timed(
+        lambda: before.merge(after, on="id", how="outer", indicator=True, suffixes=("_a", "_b"))
+    )
     times = take_turns({"ours": timed(lambda: compare(before, after, "id")), "merge": merge}, 5)
     what = "the difference of two tables of 1 M x 5 by key, on the wall"
-    return [line(33, what, times["ours"], times["merge"], name="pandas merge", **at_most(times["ours"], 2.0, 1.0))]
+    return [
+        line(
+            33,
+            what,
+            times["ours"],
+            times["merge"],
+            name="pandas merge",
+            **at_most(times["ours"], 2.0, 1.0),
+        )
+    ]

@@ -1,7 +1,8 @@
 """Rows 18, 19 and 22: what people do every day beside a plain call.
 
-The Python proxy against `box.call`, arguments that are wrong or nested, a `%tool` line in a cell against a no-op magic
-of one's own, and a row of `ot.map`. Both sides run in this process and take turns; times are CPU of the process.
+The Python proxy against `box.call`, arguments that are wrong or nested, a `%tool` line in a cell
+against a no-op magic of one's own, and a row of `ot.map`. Both sides run in this process and take
+turns; times are CPU of the process.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ ROWS = (18, 19, 22, 30)
 
 _MAPPED = 2000
 _WHY_MAP = (
-    "Row 22: a third of a row is its recorded call, as in row 1, a quarter the finished row on disk (encoded, masked,"
-    " one write), so that a stopped run can be resumed, a tenth its key. Quick rows share one thread; the others start"
-    " once rows wait for something."
+    "Row 22: a third of a row is its recorded call, as in row 1, a quarter the finished row on disk"
+    " (encoded, masked, one write), so that a stopped run can be resumed, a tenth its key. Quick"
+    " rows share one thread; the others start once rows wait for something."
 )
 
 
@@ -70,7 +71,9 @@ def _proxies(box: Toolbox) -> Iterator[dict[str, Any]]:
         found = race(
             [
                 statement("proxy", "pack.add(2, b=3)", pack=box.pack(pack)),
-                statement("call", "call(name, {'a': 2, 'b': 3})", call=box.call, name=f"{pack}.add"),
+                statement(
+                    "call", "call(name, {'a': 2, 'b': 3})", call=box.call, name=f"{pack}.add"
+                ),
             ],
             least=20,
         )
@@ -102,9 +105,15 @@ def _arguments(box: Toolbox) -> Iterator[dict[str, Any]]:
         least=5,
     )
     for row, name, reach, moonshot in ((1, "wrong", 60e-6, 30e-6), (19, "nested", 200e-6, 60e-6)):
-        what = "a call with a wrong argument" if name == "wrong" else "nested arguments, 50 rows x 20 ints"
+        what = (
+            "a call with a wrong argument"
+            if name == "wrong"
+            else "nested arguments, 50 rows x 20 ints"
+        )
         ours, peer = found[name], found[f"{name}, pydantic"]
-        yield line(row, what, ours, peer, name="pydantic validate_call", **at_most(ours, reach, moonshot))
+        yield line(
+            row, what, ours, peer, name="pydantic validate_call", **at_most(ours, reach, moonshot)
+        )
 
 
 def _cell(stack: ExitStack) -> Iterator[dict[str, Any]]:
@@ -134,7 +143,14 @@ def _cell(stack: ExitStack) -> Iterator[dict[str, Any]]:
     )
     over = 1 / found.ratio("%nothing", "%tool")
     met = at_most(over, 1.5, 1.2, show=lambda ratio: f"{ratio:.3g}x of it")
-    yield line(30, "a cell %tool nb.add a=1 b=2", found["%tool"], found["%nothing"], name="a no-op magic's cell", **met)
+    yield line(
+        30,
+        "a cell %tool nb.add a=1 b=2",
+        found["%tool"],
+        found["%nothing"],
+        name="a no-op magic's cell",
+        **met,
+    )
 
 
 def _map(stack: ExitStack, box: Toolbox) -> Iterator[dict[str, Any]]:
@@ -150,7 +166,11 @@ def _map(stack: ExitStack, box: Toolbox) -> Iterator[dict[str, Any]]:
     mapped()
     ours = once("ot.map", mapped)
     plain = once("ThreadPool.map", lambda: pool.map(same, range(_MAPPED), chunksize=1))
-    found = take_turns({each.name: lambda each=each: each.time(1) / _MAPPED for each in (ours, plain)}, 7)
+    found = take_turns(
+        {each.name: lambda each=each: each.time(1) / _MAPPED for each in (ours, plain)}, 7
+    )
     row = found["ot.map"]
     peer, target = found["ThreadPool.map"], at_most(row, 150e-6, 60e-6)
-    yield line(22, "a no-op row of ot.map", row, peer, name="ThreadPool.map", note=_WHY_MAP, **target)
+    yield line(
+        22, "a no-op row of ot.map", row, peer, name="ThreadPool.map", note=_WHY_MAP, **target
+    )

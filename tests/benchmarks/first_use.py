@@ -1,7 +1,7 @@
 """Row 9: first use after `%load_ext`, in a real kernel, on the clock of the one who waits.
 
-Each first needs a kernel of its own. Beside them stands a kernel without us: its first cell and its first completion
-cost something too, and that is not ours.
+Each first needs a kernel of its own. Beside them stands a kernel without us: its first cell and its
+first completion cost something too, and that is not ours.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def _silence(place: Path) -> None:
     """Twenty kernels would say twenty times that they talk over TCP."""
     profile = Path(surroundings.private(place / "home")["IPYTHONDIR"]) / "profile_default"
     profile.mkdir(parents=True)
-    (profile / "ipython_kernel_config.py").write_text("get_config().IPKernelApp.log_level = 40\n", encoding="utf-8")
+    (profile / "ipython_kernel_config.py").write_text(
+        "get_config().IPKernelApp.log_level = 40\n", encoding="utf-8"
+    )
 
 
 def _load(kernel: Kernel) -> None:
@@ -108,11 +110,22 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _lines(found: Rounds, *, offered: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    for first, plain, limit_s in ((_RESULT, _PLAIN_CELL, _RESULT_S), (_COMPLETION, _PLAIN_COMPLETION, _COMPLETION_S)):
+    for first, plain, limit_s in (
+        (_RESULT, _PLAIN_CELL, _RESULT_S),
+        (_COMPLETION, _PLAIN_COMPLETION, _COMPLETION_S),
+    ):
         what, met = first, found[first] <= limit_s
         if first == _COMPLETION and not any("now" in text for text in offered):
             what = f"{first} (offers nothing of ours yet)"
-        yield line(9, what, found[first], found[plain], name=plain, reach=f"<= {limit_s * 1e3:g} ms", met=met)
+        yield line(
+            9,
+            what,
+            found[first],
+            found[plain],
+            name=plain,
+            reach=f"<= {limit_s * 1e3:g} ms",
+            met=met,
+        )
     yield line(
         9,
         _FRAME,

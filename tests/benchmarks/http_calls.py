@@ -1,7 +1,9 @@
-"""Row 20: an HTTP tool on loopback beside httpx and requests: CPU of a call, and calls a second from eight threads.
+"""Row 20: an HTTP tool on loopback beside httpx and requests: CPU of a call, and calls a second
+from eight threads.
 
-The server is a process of its own, so its work counts for nobody. The peers send the same request over a kept
-connection and parse the JSON; ours also checks the arguments and the host, masks, and writes the call log.
+The server is a process of its own, so its work counts for nobody. The peers send the same request
+over a kept connection and parse the JSON; ours also checks the arguments and the host, masks, and
+writes the call log.
 """
 
 from __future__ import annotations
@@ -60,20 +62,30 @@ def _single(contenders: dict[str, Callable[[], Any]]) -> Iterator[dict[str, Any]
     found = take_turns({name: partial(_cpu, call) for name, call in contenders.items()}, _ROUNDS)
     for name in contenders.keys() - {"ours"}:
         cost = found.mean_ratio("ours", name)
-        target = at_most(cost, 1.5, 1.1, show=lambda value: f"{times(value)} httpx") if name == "httpx" else {}
+        target = (
+            at_most(cost, 1.5, 1.1, show=lambda value: f"{times(value)} httpx")
+            if name == "httpx"
+            else {}
+        )
         headline = "call an HTTP tool on this machine, CPU" if name == "httpx" else ""
         what = f"HTTP tool on loopback, CPU ({cost:.2f}x {name})"
-        yield line(20, what, found.mean("ours"), found.mean(name), name=name, headline=headline, **target)
+        yield line(
+            20, what, found.mean("ours"), found.mean(name), name=name, headline=headline, **target
+        )
 
 
 def _threaded(contenders: dict[str, Callable[[], Any]]) -> Iterator[dict[str, Any]]:
     note("  calls from eight threads ...")
-    found = take_turns({name: partial(_burst, contenders[name]) for name in ("ours", "httpx")}, _BURSTS)
+    found = take_turns(
+        {name: partial(_burst, contenders[name]) for name in ("ours", "httpx")}, _BURSTS
+    )
     ratio = found.mean_ratio("httpx", "ours")
     what = f"HTTP tool, {_THREADS} threads, on the wall ({1 / found.mean('ours'):.0f} against"
     said = f"{what} {1 / found.mean('httpx'):.0f} calls a second)"
     target = at_least(ratio, 0.7, 0.9)
-    yield line(20, said, found.mean("ours"), found.mean("httpx"), name="httpx", ratio=ratio, **target)
+    yield line(
+        20, said, found.mean("ours"), found.mean("httpx"), name="httpx", ratio=ratio, **target
+    )
 
 
 @contextmanager
@@ -97,7 +109,12 @@ def _toolbox(folder: Path, port: int) -> Toolbox:
     bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="api", display_name="API")
     request = {"method": "GET", "urlTemplate": f"http://127.0.0.1:{port}/x?q=${{q}}"}
     schema = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
-    record = {"type": "http", "http": {"request": request}, "argSchema": schema, "description": "Get it."}
+    record = {
+        "type": "http",
+        "http": {"request": request},
+        "argSchema": schema,
+        "description": "Get it.",
+    }
     box.bundles.put_tool(bundle.bundle_id, "get", "1", record)
     return box
 
@@ -108,7 +125,10 @@ def _peers(url: str) -> dict[str, Callable[[], Any]]:
 
     client, session = httpx.Client(trust_env=False), requests.Session()
     session.trust_env = False
-    return {"httpx": lambda: client.get(url).json(), "requests": lambda: session.get(url, timeout=10).json()}
+    return {
+        "httpx": lambda: client.get(url).json(),
+        "requests": lambda: session.get(url, timeout=10).json(),
+    }
 
 
 def _cpu(call: Callable[[], Any]) -> float:

@@ -1,6 +1,8 @@
-"""Row 8: `%load_ext onetool_ipy` in a started shell. CPU time, each time in a fresh process, with bytecode present.
+"""Row 8: `%load_ext onetool_ipy` in a started shell. CPU time, each time in a fresh process, with
+bytecode present.
 
-Beside it stand the floor, an extension that does nothing, and jupysql. Also says which heavy modules came along.
+Beside it stand the floor, an extension that does nothing, and jupysql. Also says which heavy
+modules came along.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _OURS = {
     "100 tools, warm cache": (0.100, 0.050),
     "1,000 tools, warm cache": (0.100, 0.050),
 }
-"""What is measured of ours, and the CPU seconds of reach and moonshot. In a terminal's shell but for the second."""
+"""What is measured of ours, and the CPU seconds of reach and moonshot. In a terminal's shell but
+for the second."""
 _TOOLS = {"100 tools, warm cache": 100, "1,000 tools, warm cache": 1000}
 
 
@@ -54,9 +57,15 @@ class _Shell:
 
     def load(self) -> float:
         """CPU seconds of one `%load_ext`."""
-        env = {**os.environ, **surroundings.private(self.folder.parent / "home"), "PYTHONPATH": str(_extensions(self))}
+        env = {
+            **os.environ,
+            **surroundings.private(self.folder.parent / "home"),
+            "PYTHONPATH": str(_extensions(self)),
+        }
         command = [self.python, "-P", fresh_shell.__file__, self.extension, self.kind]
-        done = subprocess.run(command, cwd=self.folder, env=env, check=False, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=self.folder, env=env, check=False, capture_output=True, text=True
+        )
         if done.returncode:
             raise RuntimeError(f"%load_ext {self.extension} failed:\n{done.stdout}{done.stderr}")
         found = json.loads(done.stdout.splitlines()[-1])
@@ -81,7 +90,9 @@ def _shells(folder: Path) -> tuple[dict[str, _Shell], str]:
         place = folder / f"ours{len(shells)}" / "work"
         count = _TOOLS.get(name)
         kind = "kernel" if "kernel" in name else "terminal"
-        shells[name] = _Shell(projects.with_definitions(place, count) if count else place, kind=kind)
+        shells[name] = _Shell(
+            projects.with_definitions(place, count) if count else place, kind=kind
+        )
     try:
         python = python_with("sql", "jupysql", "ipython")
     except PeerMissing as exc:
@@ -113,8 +124,24 @@ def _lines(found: Rounds, shells: dict[str, _Shell], missing: str) -> Iterator[d
     else:
         ratio = found.ratio(_JUPYSQL, _BARE)
         yield line(
-            8, "%load_ext, no config (CPU)", ours, found[_JUPYSQL], name=f"{_JUPYSQL}, %load_ext sql", ratio=ratio
+            8,
+            "%load_ext, no config (CPU)",
+            ours,
+            found[_JUPYSQL],
+            name=f"{_JUPYSQL}, %load_ext sql",
+            ratio=ratio,
         )
     heavy = _HEAVY & {module for name in _OURS for module in shells[name].loaded}
-    theirs = f"{_JUPYSQL}: {', '.join(sorted(_HEAVY & shells[_JUPYSQL].loaded)) or 'none'}" if not missing else ""
-    yield line(8, "heavy modules loaded", ", ".join(sorted(heavy)) or "none", theirs, reach="none", met=not heavy)
+    theirs = (
+        f"{_JUPYSQL}: {', '.join(sorted(_HEAVY & shells[_JUPYSQL].loaded)) or 'none'}"
+        if not missing
+        else ""
+    )
+    yield line(
+        8,
+        "heavy modules loaded",
+        ", ".join(sorted(heavy)) or "none",
+        theirs,
+        reach="none",
+        met=not heavy,
+    )

@@ -1,10 +1,12 @@
-"""Row 12: a call to an MCP server over stdio, and five servers started at once, beside the official SDK's own client.
+"""Row 12: a call to an MCP server over stdio, and five servers started at once, beside the official
+SDK's own client.
 
-The raw client is used as its documentation shows, in an event loop of its own; ours is `Toolbox.call`, with everything
-it does on the way: look-up, argument check, result, usage record, the way to the loop's thread and back. Both talk to
-servers of the same kind and take turns. Times are on the wall, since most of the work is the server's; a busy machine
-adds to both for each switch between threads and processes, and we have two more. So the CPU time of the client's
-process, which others cannot add to, is told too.
+The raw client is used as its documentation shows, in an event loop of its own; ours is
+`Toolbox.call`, with everything it does on the way: look-up, argument check, result, usage record,
+the way to the loop's thread and back. Both talk to servers of the same kind and take turns. Times
+are on the wall, since most of the work is the server's; a busy machine adds to both for each switch
+between threads and processes, and we have two more. So the CPU time of the client's process, which
+others cannot add to, is told too.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def run() -> list[dict[str, Any]]:
 def _calls(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     definitions = {f"s{n}": make() for n, (_, make, _, _) in enumerate(_WORKLOADS)}
     write_project(folder, definitions)
-    box = stack.enter_context(open_toolbox(folder, env={**os.environ, "ONETOOL_STATE": str(folder / "state")}))
+    box = stack.enter_context(
+        open_toolbox(folder, env={**os.environ, "ONETOOL_STATE": str(folder / "state")})
+    )
     assert set(box.servers.check().values()) == {"connected"}
     runner = stack.enter_context(asyncio.Runner())
     clients = runner.run(_connect(list(definitions.values())))
@@ -69,7 +73,9 @@ def _calls(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
         runner.run(raw())
         contenders = {"ours": ours, "raw": lambda raw=raw: runner.run(raw())}  # type: ignore[misc]
         for clock, told in ((time.perf_counter, "on the wall"), (time.process_time, "CPU")):
-            found = take_turns({name: _timed(work, clock) for name, work in contenders.items()}, _ROUNDS)
+            found = take_turns(
+                {name: _timed(work, clock) for name, work in contenders.items()}, _ROUNDS
+            )
             ratio = found.ratio("raw", "ours")
             yield line(
                 12,
@@ -89,7 +95,9 @@ def _starts(folder: Path) -> Iterator[dict[str, Any]]:
     write_project(folder, definitions)
 
     def ours() -> float:
-        with open_toolbox(folder, env={**os.environ, "ONETOOL_STATE": str(folder / "state")}) as box:
+        with open_toolbox(
+            folder, env={**os.environ, "ONETOOL_STATE": str(folder / "state")}
+        ) as box:
             began = time.perf_counter()
             assert set(box.servers.check().values()) == {"connected"}
             return time.perf_counter() - began
@@ -121,7 +129,8 @@ _stop: list[Callable[[], Any]] = []
 
 
 async def _connect(definitions: list[dict[str, Any]]) -> list[Any]:
-    """Raw clients, connected one after the other, each kept open by a task of its own until `_stop`."""
+    """Raw clients, connected one after the other, each kept open by a task of its own until
+    `_stop`."""
     clients: list[Any] = []
     over, ready = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(_hold(definitions, clients, ready, over))
@@ -145,7 +154,9 @@ async def _hold(
         quiet = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: ASYNC230, SIM115 - once; the stack closes it
         for definition in definitions:
             asked = StdioServerParameters(command=definition["command"], args=definition["args"])
-            clients.append(await stack.enter_async_context(Client(stdio_client(asked, errlog=quiet))))
+            clients.append(
+                await stack.enter_async_context(Client(stdio_client(asked, errlog=quiet)))
+            )
             await clients[-1].list_tools()
         ready.set()
         await over.wait()

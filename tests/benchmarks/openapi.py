@@ -1,14 +1,15 @@
-"""Row 16: `onetool-ipy import openapi FILE`, a whole process, for every real document the tests have.
+"""Row 16: `onetool-ipy import openapi FILE`, a whole process, for every real document the tests
+have.
 
-Ours reads the document, judges every tool as a PUT would, stores each as a file of its own and says what it made.
-Beside it stands `FastMCP.from_openapi`, which keeps its tools in memory. Both start Python and take turns. Each run has
-a new folder: right after many files were deleted, making new ones is slow, which is nobody's fault here.
+Ours reads the document, judges every tool as a PUT would, stores each as a file of its own and says
+what it made. Beside it stands `FastMCP.from_openapi`, which keeps its tools in memory. Both start
+Python and take turns. Each run has a new folder: right after many files were deleted, making new
+ones is slow, which is nobody's fault here.
 """
 
 from __future__ import annotations
 
 import lzma
-import resource
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,10 @@ ROWS = (16,)
 _REACH_S = 2.0
 _ROUNDS = 5
 _DOCUMENTS = ROOT / "tests" / "data" / "openapi"
-_OURS = "from onetool_ipy.faces.cli import main; raise SystemExit(main(['import', 'openapi', {file!r}, *{more!r}]))"
+_OURS = (
+    "from onetool_ipy.faces.cli import main; raise SystemExit(main(['import', 'openapi', {file!r},"
+    " *{more!r}]))"
+)
 _PEER = (
     "import pathlib, yaml, httpx, orjson\n"
     "from fastmcp import FastMCP\n"
@@ -52,7 +56,9 @@ def _lines(place: Path) -> Iterator[dict[str, Any]]:
         if _works(_PEER.format(file=str(file)), place):
             contenders["peer"] = _PEER.format(file=str(file))
         for clock, told in ((time.perf_counter, "on the wall"), (_children_s, "CPU")):
-            found = take_turns({name: _timed(code, place, clock) for name, code in contenders.items()}, _ROUNDS)
+            found = take_turns(
+                {name: _timed(code, place, clock) for name, code in contenders.items()}, _ROUNDS
+            )
             peer = found["peer"] if "peer" in contenders else "not read"
             ratio = found.ratio("peer", "ours") if "peer" in contenders else None
             yield line(
@@ -78,9 +84,16 @@ def _timed(code: str, place: Path, clock: Callable[[], float]) -> Callable[[], f
 
 
 def _works(code: str, place: Path) -> bool:
-    return subprocess.run([sys.executable, "-c", code], cwd=place, capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=place, capture_output=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 def _children_s() -> float:
+    import resource
+
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

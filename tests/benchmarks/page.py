@@ -1,7 +1,8 @@
-"""What a run leaves: `docs/benchmarks.md` with its plots, a table in the README, and the figures of both as JSON.
+"""What a run leaves: `docs/benchmarks.md` with its plots, a table in the README, and the figures of
+both as JSON.
 
-A module's figures are kept with the date and the machine until that module runs again, so that one can be measured anew
-without the others. The page is always made from all the figures that are kept.
+A module's figures are kept with the date and the machine until that module runs again, so that one
+can be measured anew without the others. The page is always made from all the figures that are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _PAGE = ROOT / "docs" / "benchmarks.md"
 _PLOTS = ROOT / "docs" / "benchmarks"
 _FIGURES = _PLOTS / "figures.json"
 _README = ROOT / "README.md"
-_BLOCK = re.compile(r"(?<=<!-- made by make bench -->\n).*?(?=<!-- /made by make bench -->)", re.DOTALL)
+_BLOCK = re.compile(
+    r"(?<=<!-- made by make bench -->\n).*?(?=<!-- /made by make bench -->)", re.DOTALL
+)
 _INTRODUCTION = """\
 # How fast it is
 
@@ -62,7 +65,9 @@ def keep(module: str, lines: Sequence[Mapping[str, Any]]) -> None:
 def write() -> None:
     """Write the page, its plots and the README's block from all lines that are kept."""
     runs = _kept()
-    lines = sorted((line for run in runs.values() for line in run["lines"]), key=lambda line: line["row"])
+    lines = sorted(
+        (line for run in runs.values() for line in run["lines"]), key=lambda line: line["row"]
+    )
     drawn = [line for line in lines if line.get("plot")]
     for name, plots in _by_name(line["plot"] for line in drawn).items():
         (_PLOTS / f"{name}.svg").write_text(_svg(plots), encoding="utf-8")
@@ -70,11 +75,15 @@ def write() -> None:
     headlines = [line for line in lines if line.get("headline")]
     readme = _README.read_text(encoding="utf-8")
     if headlines:
-        _README.write_text(_BLOCK.sub(lambda _: "".join(_headlines(headlines)), readme), encoding="utf-8")
+        _README.write_text(
+            _BLOCK.sub(lambda _: "".join(_headlines(headlines)), readme), encoding="utf-8"
+        )
 
 
 def _kept() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(_FIGURES.read_text(encoding="utf-8")) if _FIGURES.exists() else {}
+    found: dict[str, Any] = (
+        json.loads(_FIGURES.read_text(encoding="utf-8")) if _FIGURES.exists() else {}
+    )
     return found
 
 
@@ -82,11 +91,15 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
     """How the cost grows at the large end: the k of n^k, from the last three points."""
     last = [(math.log(size), math.log(max(cost, 1e-9))) for size, cost in points[-3:]]
     middle_x, middle_y = (sum(values) / len(last) for values in zip(*last, strict=True))
-    return sum((x - middle_x) * (y - middle_y) for x, y in last) / sum((x - middle_x) ** 2 for x, _ in last)
+    return sum((x - middle_x) * (y - middle_y) for x, y in last) / sum(
+        (x - middle_x) ** 2 for x, _ in last
+    )
 
 
 def _page(
-    runs: Mapping[str, Mapping[str, Any]], lines: Sequence[Mapping[str, Any]], drawn: Sequence[Mapping[str, Any]]
+    runs: Mapping[str, Mapping[str, Any]],
+    lines: Sequence[Mapping[str, Any]],
+    drawn: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
     yield _INTRODUCTION
     for head in sorted({run["machine"].partition(", load")[0] for run in runs.values()}):
@@ -113,7 +126,12 @@ def _headlines(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(text, quote=False).replace("|", "&#124;").replace("*", "&#42;").replace("_", "&#95;")
+    return (
+        html.escape(text, quote=False)
+        .replace("|", "&#124;")
+        .replace("*", "&#42;")
+        .replace("_", "&#95;")
+    )
 
 
 def _by_name(plots: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -140,29 +158,49 @@ def _svg(plots: Sequence[Mapping[str, Any]]) -> str:
 
     size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">\n',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif"'
+            ' font-size="11">\n'
+        ),
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>\n',
-        f'<text x="{_LEFT}" y="18" font-size="13" font-weight="bold">{html.escape(plots[0]["title"])}</text>\n',
+        (
+            f'<text x="{_LEFT}" y="18" font-size="13"'
+            f' font-weight="bold">{html.escape(plots[0]["title"])}</text>\n'
+        ),
     ]
     for power in range(low, high + 1):
         _, y = at(min(sizes), 10.0**power)
-        parts.append(f'<line x1="{_LEFT}" y1="{y}" x2="{_WIDTH - _RIGHT}" y2="{y}" stroke="#e5e7eb"/>\n')
-        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{say(10.0**power)}</text>\n')
+        parts.append(
+            f'<line x1="{_LEFT}" y1="{y}" x2="{_WIDTH - _RIGHT}" y2="{y}" stroke="#e5e7eb"/>\n'
+        )
+        parts.append(
+            f'<text x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{say(10.0**power)}</text>\n'
+        )
     for count in sorted(set(sizes)):
         x, y = at(count, 10.0**low)
         parts.append(f'<text x="{x}" y="{y + 16}" text-anchor="middle">{_count(count)}</text>\n')
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    parts.append(f'<text x="{middle}" y="{_HEIGHT - 8}" text-anchor="middle">{html.escape(plots[0]["axis"])}</text>\n')
+    parts.append(
+        f'<text x="{middle}" y="{_HEIGHT - 8}"'
+        f' text-anchor="middle">{html.escape(plots[0]["axis"])}</text>\n'
+    )
     for number, plot in enumerate(plots):
-        parts += _series(plot, [at(*point) for point in plot["points"]], _COLOURS[number % len(_COLOURS)], number)
+        parts += _series(
+            plot, [at(*point) for point in plot["points"]], _COLOURS[number % len(_COLOURS)], number
+        )
     return "".join([*parts, "</svg>\n"])
 
 
-def _series(plot: Mapping[str, Any], points: Sequence[tuple[float, float]], colour: str, number: int) -> Iterator[str]:
+def _series(
+    plot: Mapping[str, Any], points: Sequence[tuple[float, float]], colour: str, number: int
+) -> Iterator[str]:
     path = " ".join(f"{x},{y}" for x, y in points)
     yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>\n'
     yield from (f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>\n' for x, y in points)
-    yield f'<text x="{_LEFT + 8}" y="{34 + 14 * number}" fill="{colour}">{html.escape(plot["series"])}</text>\n'
+    yield (
+        f'<text x="{_LEFT + 8}" y="{34 + 14 * number}"'
+        f' fill="{colour}">{html.escape(plot["series"])}</text>\n'
+    )
 
 
 def _count(size: float) -> str:

@@ -1,6 +1,8 @@
-"""Row 31: programs over tools: the first of a process, the next, a call from inside, a plan of 100 writes, and tokens.
+"""Row 31: programs over tools: the first of a process, the next, a call from inside, a plan of 100
+writes, and tokens.
 
-Tokens are those of a scripted model that counts four characters as one: 101 single calls against one program.
+Tokens are those of a scripted model that counts four characters as one: 101 single calls against
+one program.
 """
 
 from __future__ import annotations
@@ -88,14 +90,20 @@ def run() -> list[dict[str, Any]]:
             box.ask.drop(row["id"])
         inside = max(0.0, spent["many"] - spent["one"] - spent["direct"]) / _CALLS
         calls = [("shop.read", {"n": n}) for n in range(_CALLS)]
-        single = box.ask("Read them all.", model=ScriptedModel([*calls, "Done."]), max_steps=_CALLS + 1)
-        program = box.ask("Read them all.", model=ScriptedModel([("program", {"code": many}), "Done."]), code=True)
+        single = box.ask(
+            "Read them all.", model=ScriptedModel([*calls, "Done."]), max_steps=_CALLS + 1
+        )
+        program = box.ask(
+            "Read them all.", model=ScriptedModel([("program", {"code": many}), "Done."]), code=True
+        )
         share = 1 - program.usage.total / single.usage.total
     name = f"{_CALLS} single calls: {single.usage.total:,} tokens"
     return [
         line(31, "a program over tools, the first of a process", first, **at_most(first, 0.8, 0.4)),
         line(31, "the next, with its type check", spent["one"], **at_most(spent["one"], 0.1, 0.03)),
-        line(31, "a call from inside, over a direct one", inside, **at_most(inside, 0.0004, 0.0001)),
+        line(
+            31, "a call from inside, over a direct one", inside, **at_most(inside, 0.0004, 0.0001)
+        ),
         line(31, f"a plan of {_CALLS} writes", spent["plan"], **at_most(spent["plan"], 0.3)),
         line(
             31,

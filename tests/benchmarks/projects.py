@@ -1,4 +1,5 @@
-"""Projects to measure with: folders with a `.onetool/` of so many pack files or so many definitions of spec 003."""
+"""Projects to measure with: folders with a `.onetool/` of so many pack files or so many definitions
+of spec 003."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ __all__ = [{names}]
 
 
 def with_packs(folder: Path, packs: int, tools_each: int) -> Path:
-    """A project with pack files, `pack0` and on, each with `add` of `trivial` and more such tools."""
+    """A project with pack files, `pack0` and on, each with `add` of `trivial` and more such
+    tools."""
     place = folder / ".onetool" / "tools"
     place.mkdir(parents=True)
     (folder / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
@@ -46,7 +48,9 @@ def definitions(count: int) -> str:
 
 
 def _definition(number: int) -> str:
-    answer = json.dumps({"items": [{"id": number, "title": f"Place {number}", "score": 0.5}], "total": 1})
+    answer = json.dumps(
+        {"items": [{"id": number, "title": f"Place {number}", "score": 0.5}], "total": 1}
+    )
     return f"""\
   - name: area{number // 10}.find_places_{number}
     description: Find places of kind {number} near an address and rank them by distance.

@@ -1,8 +1,10 @@
-"""Row 21: an HTTP tool invoked over REST by 1 and by 16 clients, beside Jupyter's own listing of a folder.
+"""Row 21: an HTTP tool invoked over REST by 1 and by 16 clients, beside Jupyter's own listing of a
+folder.
 
-Jupyter Server and the API that the tool calls are processes of their own; each client is a thread with a connection
-that it keeps. Times are on the wall for each request, of all clients' requests together. The CPU that the server takes
-for a request says how much faster many clients can be than one at most: one Python process serves all of them.
+Jupyter Server and the API that the tool calls are processes of their own; each client is a thread
+with a connection that it keeps. Times are on the wall for each request, of all clients' requests
+together. The CPU that the server takes for a request says how much faster many clients can be than
+one at most: one Python process serves all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +35,11 @@ _INVOKE, _LISTING = "REST invoke of an HTTP tool", "GET /api/contents"
 
 
 def run() -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as place, loopback() as port, _server(Path(place), port) as server:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        loopback() as port,
+        _server(Path(place), port) as server,
+    ):
         bundle = str(uuid_utils.uuid7())
         tool = f"onetool/tools/bundles/{bundle}/tools/get/version/1"
         record = http_tool(f"http://127.0.0.1:{port}/x?id=${{id}}")
@@ -47,7 +53,9 @@ def run() -> list[dict[str, Any]]:
         note(f"  {_MANY} clients and one ...")
         cpu: dict[str, float] = {}
         contenders = {
-            f"{name} {clients}": partial(_counted, cpu, f"{name} {clients}", server, request, clients)
+            f"{name} {clients}": partial(
+                _counted, cpu, f"{name} {clients}", server, request, clients
+            )
             for name, request in requests.items()
             for clients in (1, _MANY)
         }
@@ -68,7 +76,9 @@ def _server(folder: Path, port: int) -> Iterator[Server]:
         server.close()
 
 
-def _counted(cpu: dict[str, float], name: str, server: Server, request: tuple[str, str, Any], clients: int) -> float:
+def _counted(
+    cpu: dict[str, float], name: str, server: Server, request: tuple[str, str, Any], clients: int
+) -> float:
     """What `_burst` says; the CPU seconds of the server for each request are added to `cpu`."""
     process = psutil.Process(server.pid)
     began = process.cpu_times()
@@ -80,7 +90,8 @@ def _counted(cpu: dict[str, float], name: str, server: Server, request: tuple[st
 
 
 def _burst(server: Server, verb: str, path: str, body: Any, clients: int) -> float:
-    """Seconds on the wall for each request; every client has a warm connection before the clock starts."""
+    """Seconds on the wall for each request; every client has a warm connection before the clock
+    starts."""
     with ExitStack() as stack:
         own = [
             stack.enter_context(server.anyone(headers={"Authorization": f"token {server.token}"}))
@@ -109,7 +120,10 @@ def _lines(found: Rounds, cpu: Mapping[str, float]) -> Iterator[dict[str, Any]]:
     gain, most = found.mean_ratio(one, many), found.mean(one) / cpu[many]
     for clients in (1, _MANY):
         ours, peer = found.mean(f"{_INVOKE} {clients}"), found.mean(f"{_LISTING} {clients}")
-        said = f"{_INVOKE}, {clients} clients, on the wall ({1 / ours:.0f} against {1 / peer:.0f} a second)"
+        said = (
+            f"{_INVOKE}, {clients} clients, on the wall ({1 / ours:.0f} against {1 / peer:.0f} a"
+            " second)"
+        )
         ratio = found.mean_ratio(f"{_LISTING} {clients}", f"{_INVOKE} {clients}")
         yield line(21, said, ours, peer, name=_LISTING, ratio=ratio)
     cost = cpu[many] / cpu[f"{_LISTING} {_MANY}"]
@@ -118,10 +132,19 @@ def _lines(found: Rounds, cpu: Mapping[str, float]) -> Iterator[dict[str, Any]]:
     yield line(21, what, cpu[many], cpu[f"{_LISTING} {_MANY}"], name=_LISTING, **target)
     peer_gain = times(found.mean_ratio(f"{_LISTING} 1", f"{_LISTING} {_MANY}"))
     why = (
-        f"Row 21: one Python process serves all clients, and takes {say(cpu[many])} of CPU for an invoke, so {_MANY} "
-        f"clients can be at most {times(most)} faster than one. Of that, {say(cpu[f'{_LISTING} {_MANY}'])} are Jupyter "
-        "Server's own (tornado, sign-in, the log), as for its listing; the rest is the worker thread, the look at the "
-        "project's files, and httpx. On two cores the clients and the API take their share, too."
+        f"Row 21: one Python process serves all clients, and takes {say(cpu[many])} of CPU for an"
+        f" invoke, so {_MANY} clients can be at most {times(most)} faster than one. Of that,"
+        f" {say(cpu[f'{_LISTING} {_MANY}'])} are Jupyter Server's own (tornado, sign-in, the log),"
+        " as for its listing; the rest is the worker thread, the look at the project's files, and"
+        " httpx. On two cores the clients and the API take their share, too."
     )
     target = at_least(gain, 2)
-    yield line(21, f"{_MANY} clients against one", times(gain), peer_gain, name=_LISTING, note=why, **target)
+    yield line(
+        21,
+        f"{_MANY} clients against one",
+        times(gain),
+        peer_gain,
+        name=_LISTING,
+        note=why,
+        **target,
+    )

@@ -1,8 +1,10 @@
-"""Rows 4, 5, 6, 26 and a part of 13: a stored result of 1 M lines / 114 MB - to store, to page, to search, in memory.
+"""Rows 4, 5, 6, 26 and a part of 13: a stored result of 1 M lines / 114 MB - to store, to page, to
+search, in memory.
 
-Beside ours stand a plain write, `read().splitlines()`, an offset per line in a file of its own, ripgrep, grep, and
-rapidfuzz over every line. Searches are timed by the wall, since their peers are other programs; the file is in the page
-cache for all. Our answer to a search holds line numbers, the number of matches and 100 lines; ripgrep prints them all.
+Beside ours stand a plain write, `read().splitlines()`, an offset per line in a file of its own,
+ripgrep, grep, and rapidfuzz over every line. Searches are timed by the wall, since their peers are
+other programs; the file is in the page cache for all. Our answer to a search holds line numbers,
+the number of matches and 100 lines; ripgrep prints them all.
 """
 
 from __future__ import annotations
@@ -46,8 +48,9 @@ _PATTERNS = {
     "nothing, no case": r"(?i)zzzqqq",
 }
 _WHY = (
-    "Row 5: a text that is not there costs what ripgrep pays if its first letter is rare. Else, and without regard to"
-    " case, three quarters of the time are RE2's own automaton; reading the file is 17 ms."
+    "Row 5: a text that is not there costs what ripgrep pays if its first letter is rare. Else, and"
+    " without regard to case, three quarters of the time are RE2's own automaton; reading the file"
+    " is 17 ms."
 )
 _CHILD = """if True:
     import json, sys
@@ -92,8 +95,9 @@ def _text() -> str:
     dice = random.Random(1)
     pick = dice.choice
     return "".join(
-        f"{number:07d} 2026-11-15T02:{number % 60:02d}:00 {pick(_WORDS)} {pick(_WORDS)} {pick(_WORDS)} "
-        f"id={dice.getrandbits(64):016x} value={number * 7919 % 100_003:06d} and some more of it, as it is\n"
+        f"{number:07d} 2026-11-15T02:{number % 60:02d}:00 {pick(_WORDS)} {pick(_WORDS)}"
+        f" {pick(_WORDS)} id={dice.getrandbits(64):016x} value={number * 7919 % 100_003:06d} and"
+        " some more of it, as it is\n"
         for number in range(_LINES)
     )
 
@@ -114,12 +118,21 @@ def _storing(results: Results, folder: Path, text: str) -> Iterator[dict[str, An
             file.flush()
             os.fsync(file.fileno())
 
-    times = take_turns({"put": _timed(put), "write": _timed(write), "synced": _timed(write_synced)}, 9)
+    times = take_turns(
+        {"put": _timed(put), "write": _timed(write), "synced": _timed(write_synced)}, 9
+    )
     for name, said in (("write", "write_text, not synced"), ("synced", "write_text + fsync")):
         cost = times.ratio("put", name)
         target, met = ("<= 1.5x a plain write", cost <= 1.5) if name == "write" else ("", None)
         yield line(
-            4, "store 114 MB, synced", times["put"], times[name], name=said, ratio=1 / cost, reach=target, met=met
+            4,
+            "store 114 MB, synced",
+            times["put"],
+            times[name],
+            name=said,
+            ratio=1 / cost,
+            reach=target,
+            met=met,
         )
 
 
@@ -139,7 +152,10 @@ def _paging(results: Results, handle: str, plain: Path) -> Iterator[dict[str, An
         once("offsets", lambda: offsets.lines(_FIRST, _COUNT), before=_nothing),
     ]
     times = race(contenders, rounds=101)
-    whole = race([once("splitlines", lambda: plain.read_text().split("\n")[_FIRST - 1 : _FIRST + 99])], rounds=3)
+    whole = race(
+        [once("splitlines", lambda: plain.read_text().split("\n")[_FIRST - 1 : _FIRST + 99])],
+        rounds=3,
+    )
     peer = times["offsets"]
     for name, said in (("warm", "100 lines of 1 M"), ("cold", "the same, first time in a process")):
         ours = times[name]
@@ -167,7 +183,13 @@ class _OffsetFile:
 def _searching(results: Results, handle: str, plain: Path) -> Iterator[dict[str, Any]]:
     peers = {name: found for name in ("rg", "grep") if (found := shutil.which(name))}
     if "rg" not in peers:
-        yield line(5, "regex, 1 M lines", "", "ripgrep is missing: apt-get install ripgrep", reach="<= 4x ripgrep")
+        yield line(
+            5,
+            "regex, 1 M lines",
+            "",
+            "ripgrep is missing: apt-get install ripgrep",
+            reach="<= 4x ripgrep",
+        )
     for what, pattern in _PATTERNS.items():
         note(f"  searching: {what} ...")
         samples = {"ours": _timed(lambda pattern=pattern: results.query(handle, search=pattern))}
@@ -175,7 +197,9 @@ def _searching(results: Results, handle: str, plain: Path) -> Iterator[dict[str,
             if name == "grep" and pattern.startswith("(?"):
                 continue
             command = [program, "-n", *(["-E"] if name == "grep" else []), pattern, str(plain)]
-            samples[name] = _timed(lambda command=command: subprocess.run(command, capture_output=True, check=False))
+            samples[name] = _timed(
+                lambda command=command: subprocess.run(command, capture_output=True, check=False)
+            )
         times = take_turns(samples, 5)
         for name in samples.keys() - {"ours"}:
             yield _search_line(what, pattern, times, name)
@@ -196,20 +220,38 @@ def _likeness(results: Results, handle: str, small: str, plain: Path) -> Iterato
     note("  fuzzy ...")
     some = plain.read_text().split("\n")[: _LINES // 10]
     partial = race(
-        [once("partial", lambda: process.extract("confguration", some, scorer=fuzz.partial_ratio, limit=100))], rounds=3
+        [
+            once(
+                "partial",
+                lambda: process.extract("confguration", some, scorer=fuzz.partial_ratio, limit=100),
+            )
+        ],
+        rounds=3,
     )
     for query in ("config", "confguration", "tiemout"):
-        ours = take_turns({"ours": _timed(lambda query=query: results.query(small, search=query, fuzzy=True))}, 5)
+        ours = take_turns(
+            {"ours": _timed(lambda query=query: results.query(small, search=query, fuzzy=True))}, 5
+        )
         found = results.query(small, search=query, fuzzy=True)
-        said = f"fuzzy {query}, 100,000 lines: {found['matched']:,} found, best {found['scores'][0]}"
-        met = ours["ours"] <= 1.0 and found["searched"] == _LINES // 10 and found["matched"] > 10_000
+        said = (
+            f"fuzzy {query}, 100,000 lines: {found['matched']:,} found, best {found['scores'][0]}"
+        )
+        met = (
+            ours["ours"] <= 1.0 and found["searched"] == _LINES // 10 and found["matched"] > 10_000
+        )
         peer = partial["partial"]
-        yield line(6, said, ours["ours"], peer, name="rapidfuzz partial_ratio", reach="<= 1 s", met=met)
+        yield line(
+            6, said, ours["ours"], peer, name="rapidfuzz partial_ratio", reach="<= 1 s", met=met
+        )
     some = plain.read_text().split("\n")
     for query in ("config", "confguration", "database conection", "nothing like it"):
         samples = {
             "ours": _timed(lambda query=query: results.query(handle, search=query, fuzzy=True)),
-            "peer": _timed(lambda query=query: process.extract(query, some, scorer=fuzz.partial_ratio, limit=100)),
+            "peer": _timed(
+                lambda query=query: process.extract(
+                    query, some, scorer=fuzz.partial_ratio, limit=100
+                )
+            ),
         }
         times = take_turns(samples, 3)
         searched = results.query(handle, search=query, fuzzy=True)["searched"]
@@ -239,7 +281,14 @@ def _frame(results: Results) -> Iterator[dict[str, Any]]:
     ]
     times = race(contenders, rounds=3)
     said = "first page of a DataFrame of 1 M x 10, all rows written"
-    yield line(4, said, times["ours"], times["pandas"], name="to_json, rounded, not written", reach="not 24 s")
+    yield line(
+        4,
+        said,
+        times["ours"],
+        times["pandas"],
+        name="to_json, rounded, not written",
+        reach="not 24 s",
+    )
 
 
 def _tables(results: Results) -> Iterator[dict[str, Any]]:
@@ -248,13 +297,28 @@ def _tables(results: Results) -> Iterator[dict[str, Any]]:
 
     note("  a list of 1 M dicts, and a frame of polars ...")
     number = range(_LINES)
-    rows = [{"id": n, "name": f"n{n}", "x": n * 0.5, "ok": n % 2 == 0, "gap": None if n % 3 else "q"} for n in number]
+    rows = [
+        {"id": n, "name": f"n{n}", "x": n * 0.5, "ok": n % 2 == 0, "gap": None if n % 3 else "q"}
+        for n in number
+    ]
     result = ToolResult(True, rows)
-    times = race([once("ours", lambda: result.df), once("pandas", lambda: pd.DataFrame(rows))], rounds=3)
+    times = race(
+        [once("ours", lambda: result.df), once("pandas", lambda: pd.DataFrame(rows))], rounds=3
+    )
     reach = at_most(times["ours"] / times["pandas"], 3.0, show=lambda ratio: f"{ratio:g}x")
-    yield line(4, "r.df of a list of 1 M dicts", times["ours"], times["pandas"], name="pandas.DataFrame", **reach)
+    yield line(
+        4,
+        "r.df of a list of 1 M dicts",
+        times["ours"],
+        times["pandas"],
+        name="pandas.DataFrame",
+        **reach,
+    )
     frame = pl.DataFrame(rows)
-    first = race([once("ours", lambda: results.query(results.keep(ToolResult(True, frame).portable)))], rounds=3)
+    first = race(
+        [once("ours", lambda: results.query(results.keep(ToolResult(True, frame).portable)))],
+        rounds=3,
+    )
     said = "first page of a frame of polars, 1 M x 5"
     yield line(4, said, first["ours"], **at_most(first["ours"], 1.0, 0.3))
 
@@ -268,13 +332,27 @@ def _memory(results: Results, handle: str, folder: Path) -> Iterator[dict[str, A
     ):
         grown = _grown(results.folder, handle, json.dumps(how))
         met = grown <= 20 if "offset" in how else None
-        yield line(4, f"memory: {what}", f"+{grown:.1f} MB", reach="+20 MB" if "offset" in how else "", met=met)
+        yield line(
+            4,
+            f"memory: {what}",
+            f"+{grown:.1f} MB",
+            reach="+20 MB" if "offset" in how else "",
+            met=met,
+        )
     grown = _grown(folder / "kept", "keep")
-    yield line(13, "memory: 1,000 results of 500 rows kept", f"+{grown:.1f} MB", reach="< +50 MB", met=grown < 50)
+    yield line(
+        13,
+        "memory: 1,000 results of 500 rows kept",
+        f"+{grown:.1f} MB",
+        reach="< +50 MB",
+        met=grown < 50,
+    )
 
 
 def _grown(folder: Path, *arguments: str) -> float:
-    done = subprocess.run([sys.executable, "-c", _CHILD, str(folder), *arguments], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, str(folder), *arguments], stdout=subprocess.PIPE, check=True
+    )
     return float(done.stdout)
 
 

@@ -1,11 +1,14 @@
-"""Rows 13 and 14: a real JupyterLab: threads at rest, a busy kernel, keystrokes, pages, the size of a saved notebook.
+"""Rows 13 and 14: a real JupyterLab: threads at rest, a busy kernel, keystrokes, pages, the size of
+a saved notebook.
 
-A keystroke is the script of the page, from the letter to the list that is drawn and laid out: each in its best of six
-rounds, since a page that other programs interrupt shows their time, and then the worst of all keystrokes. A page of the
-result is timed from the line that is asked for to the line that is there, by way of the kernel. The answer of a busy
-kernel is a tool's page in the browser, from the click to its title, while a cell runs Python and while none does. The
-peer of the threads is the kernel of a JupyterLab without our panel that shows another widget: JupyterLab starts a
-subshell for the first widget of a kind, and pyzmq three threads for the first message of more than 64 KB.
+A keystroke is the script of the page, from the letter to the list that is drawn and laid out: each
+in its best of six rounds, since a page that other programs interrupt shows their time, and then the
+worst of all keystrokes. A page of the result is timed from the line that is asked for to the line
+that is there, by way of the kernel. The answer of a busy kernel is a tool's page in the browser,
+from the click to its title, while a cell runs Python and while none does. The peer of the threads
+is the kernel of a JupyterLab without our panel that shows another widget: JupyterLab starts a
+subshell for the first widget of a kind, and pyzmq three threads for the first message of more than
+64 KB.
 """
 
 from __future__ import annotations
@@ -29,7 +32,17 @@ ROWS = (13, 14)
 
 _TOOLS = 2_000
 _KEY_S, _PAGE_S = 0.016, 0.100
-_QUERIES = ("issue", "lst ordr", "create page 11", "serach user", "weather", "delete token", "raed fiel", "x", "")
+_QUERIES = (
+    "issue",
+    "lst ordr",
+    "create page 11",
+    "serach user",
+    "weather",
+    "delete token",
+    "raed fiel",
+    "x",
+    "",
+)
 _SETUP = f"""
 from onetool_ipy import tool
 verbs = "get list create delete update search read write send fetch merge parse".split()
@@ -65,8 +78,12 @@ _STOP = """async () => {
   await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt();
   await window.onetoolRun;
 }"""
-_IS_BUSY = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
-_HAS_PANEL = f"() => [...window.jupyterapp.shell.widgets('left')].some(each => each.id === '{PANEL_ID}')"
+_IS_BUSY = (
+    "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
+)
+_HAS_PANEL = (
+    f"() => [...window.jupyterapp.shell.widgets('left')].some(each => each.id === '{PANEL_ID}')"
+)
 _OPEN = """async count => {
   const browser = document.querySelector('.jp-Cell .otx-left').parentElement;
   const times = [];
@@ -149,19 +166,27 @@ def run() -> list[dict[str, Any]]:
             for cell in range(2):
                 notebook.run_cell(cell)
             keystrokes = _keystrokes(notebook)
-            return [*keystrokes, *_rest(notebook, without), *_answers(notebook), *_pages(notebook), *_saved(notebook)]
+            return [
+                *keystrokes,
+                *_rest(notebook, without),
+                *_answers(notebook),
+                *_pages(notebook),
+                *_saved(notebook),
+            ]
         finally:
             lab.close()
 
 
 def _at_rest(notebook: Notebook) -> tuple[int, float, list[str]]:
-    """Threads of the kernel, its CPU seconds in five seconds, and the names of the threads that Python knows."""
+    """Threads of the kernel, its CPU seconds in five seconds, and the names of the threads that
+    Python knows."""
     threads, spent, names = json.loads(notebook.execute(_REST)[0]["text"])
     return threads, spent, [re.sub("-[0-9a-f-]{36}$", "", name) for name in names]
 
 
 def _without_us(lab: Lab, folder: Path) -> tuple[int, float, list[str]]:
-    """The same of a kernel that never heard of us, with a widget open whose message is as long as ours."""
+    """The same of a kernel that never heard of us, with a widget open whose message is as long as
+    ours."""
     note("  another widget, without us ...")
     config = folder / "config"
     (config / "labconfig").mkdir(parents=True)
@@ -188,8 +213,20 @@ def _rest(notebook: Notebook, without: tuple[int, float, list[str]]) -> list[dic
     peer = {"peer": str(without[0]), "name": "another widget open, without us"}
     what = "more threads of the kernel, the browser open"
     return [
-        line(13, what, f"{more}: {new or 'none of Python'}" if more else "0", **peer, **at_most(more, 1, show=str)),
-        line(13, "CPU of a kernel at rest, the browser open", used, reach="<= 0.5 %", met=spent / 5 <= 0.005),
+        line(
+            13,
+            what,
+            f"{more}: {new or 'none of Python'}" if more else "0",
+            **peer,
+            **at_most(more, 1, show=str),
+        ),
+        line(
+            13,
+            "CPU of a kernel at rest, the browser open",
+            used,
+            reach="<= 0.5 %",
+            met=spent / 5 <= 0.005,
+        ),
     ]
 
 
@@ -215,7 +252,9 @@ def _saved(notebook: Notebook) -> list[dict[str, Any]]:
     notebook.command("docmanager:save")
     grown = (notebook.path.stat().st_size - before) / 1000
     target = at_most(grown, 50, show=lambda size: f"{size:g} KB")
-    return [line(13, "a saved notebook, with a result of 100 MB shown", f"+{grown:.1f} KB", **target)]
+    return [
+        line(13, "a saved notebook, with a result of 100 MB shown", f"+{grown:.1f} KB", **target)
+    ]
 
 
 def _keystrokes(notebook: Notebook) -> list[dict[str, Any]]:
@@ -237,6 +276,12 @@ def _pages(notebook: Notebook) -> list[dict[str, Any]]:
     times = [ms / 1000 for ms in notebook.page.evaluate(_PAGE, 40)]
     middle, slow = median(times), quantiles(times, n=20)[-1]
     return [
-        line(14, "a page of a million lines, median", middle, reach="<= 100 ms", met=middle <= _PAGE_S),
+        line(
+            14,
+            "a page of a million lines, median",
+            middle,
+            reach="<= 100 ms",
+            met=middle <= _PAGE_S,
+        ),
         line(14, "a page of a million lines, 95 % under", slow),
     ]

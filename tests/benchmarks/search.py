@@ -1,7 +1,9 @@
-"""Row 7: search as you type over 10,000 tools. Ours against WRatio over the names and SQLite's FTS5, taking turns.
+"""Row 7: search as you type over 10,000 tools. Ours against WRatio over the names and SQLite's
+FTS5, taking turns.
 
-A query's time is the median of its turns; the table has the median over all queries and the worst of them. The mix:
-every prefix of some names as they are typed, typos, words from descriptions, and what nobody should type.
+A query's time is the median of its turns; the table has the median over all queries and the worst
+of them. The mix: every prefix of some names as they are typed, typos, words from descriptions, and
+what nobody should type.
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ _TOOLS = 10_000
 _ROUNDS = 5
 _ODD = [
     *("a", "e", "s", "x", "z", "ge", "fi", "the", "file", "get", "search", "list"),
-    *("web fetch", "read the file from the disk", "list all files in a directory with sizes", "a b c d e f g h"),
+    *(
+        "web fetch",
+        "read the file from the disk",
+        "list all files in a directory with sizes",
+        "a b c d e f g h",
+    ),
     *(".*", "[a-z]+(", "\\d+", "(" * 50, "שלום עולם", "مرحبا", "zzzzqqqq", "confguration"),
     *("x" * 10_000, "search " * 1_500, "get_issue_" * 1_000, "ש" * 10_000, "a " * 5_000),
 ]
@@ -61,14 +68,30 @@ def run() -> list[dict[str, Any]]:
         for peer in ("WRatio", "FTS5")
     ]  # fmt: skip
     slowest = max(times["WRatio"])
-    lines.append(line(7, "typing, worst query", worst, slowest, name="WRatio", reach="<= 15 ms", met=worst <= 0.015))
+    lines.append(
+        line(
+            7,
+            "typing, worst query",
+            worst,
+            slowest,
+            name="WRatio",
+            reach="<= 15 ms",
+            met=worst <= 0.015,
+        )
+    )
     lines.append(line(7, "odd queries, worst", max(odd), reach="<= 15 ms", met=max(odd) <= 0.015))
     built = _built(tools)
-    lines.append(line(7, "index of 10,000 tools, all parts (CPU)", built, reach="<= 150 ms", met=built <= 0.15))
+    lines.append(
+        line(
+            7, "index of 10,000 tools, all parts (CPU)", built, reach="<= 150 ms", met=built <= 0.15
+        )
+    )
     first = statistics.median(_first() for _ in range(3))
     lines.append(line(7, "index and first answer, new process", first))
     names = [tool.name for tool in tools]
-    missed = statistics.median(_timed(lambda: suggest("github.create_isue", names)) for _ in range(_ROUNDS))
+    missed = statistics.median(
+        _timed(lambda: suggest("github.create_isue", names)) for _ in range(_ROUNDS)
+    )
     lines.append(line(7, '"did you mean" among 10,000', missed))
     return lines
 
@@ -81,14 +104,20 @@ def _typed(tools: Sequence[Entry]) -> list[str]:
     for tool in chance.sample(list(tools), 50):
         pack, _, name = tool.name.partition(".")
         edit = chance.choice(list(corpus.EDITS))
-        found += [f"{corpus.mistype(pack, edit, chance)}.{name}", f"{pack}.{corpus.mistype(name, edit, chance)}"]
+        found += [
+            f"{corpus.mistype(pack, edit, chance)}.{name}",
+            f"{pack}.{corpus.mistype(name, edit, chance)}",
+        ]
         words = tool.description.split()
         found.append(" ".join(chance.sample(words, min(2, len(words)))))
     return found
 
 
-def _take_turns(contenders: dict[str, Callable[[str], Any]], queries: Sequence[str]) -> dict[str, list[float]]:
-    """Seconds of each query for each contender; the first answer, which may still build something, is not timed."""
+def _take_turns(
+    contenders: dict[str, Callable[[str], Any]], queries: Sequence[str]
+) -> dict[str, list[float]]:
+    """Seconds of each query for each contender; the first answer, which may still build something,
+    is not timed."""
     for answer in contenders.values():
         answer("github.create_isue")
     gc.collect()
@@ -117,14 +146,20 @@ def _wratio(tools: Sequence[Entry]) -> Callable[[str], Any]:
 def _full_text(tools: Sequence[Entry]) -> Callable[[str], Any]:
     """Words and their beginnings; it forgives no typo."""
     database = sqlite3.connect(":memory:")
-    database.execute("create virtual table t using fts5(name, description, arguments, tokenize='unicode61')")
+    database.execute(
+        "create virtual table t using fts5(name, description, arguments, tokenize='unicode61')"
+    )
     rows = [(tool.name, tool.description, " ".join(tool.arguments)) for tool in tools]
     database.executemany("insert into t values (?, ?, ?)", rows)
 
     def answer(query: str) -> Any:
-        words = [word.replace('"', "") for word in query.replace(".", " ").replace("_", " ").split()]
+        words = [
+            word.replace('"', "") for word in query.replace(".", " ").replace("_", " ").split()
+        ]
         asked = " ".join(f'"{word}"*' for word in words if word)
-        return database.execute("select name from t where t match ? order by bm25(t) limit 20", (asked,)).fetchall()
+        return database.execute(
+            "select name from t where t match ? order by bm25(t) limit 20", (asked,)
+        ).fetchall()
 
     return answer
 
@@ -146,7 +181,9 @@ def _built(tools: Sequence[Entry]) -> float:
 
 
 def _first() -> float:
-    done = subprocess.run([sys.executable, "-c", _FIRST], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _FIRST], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return float(done.stdout)
 
 

@@ -1,7 +1,9 @@
-"""Row 10: start with 1,000 tools in the configuration, cold (nothing cached) and warm. CPU time, modules imported.
+"""Row 10: start with 1,000 tools in the configuration, cold (nothing cached) and warm. CPU time,
+modules imported.
 
-Two parts of ours: reading the configuration, and the whole way to a registry of 1,000 tools. Beside them stand
-`yaml.load(text, CSafeLoader)` alone, PyYAML without C, and a plain cache: parsed JSON under a hash of the file.
+Two parts of ours: reading the configuration, and the whole way to a registry of 1,000 tools. Beside
+them stand `yaml.load(text, CSafeLoader)` alone, PyYAML without C, and a plain cache: parsed JSON
+under a hash of the file.
 """
 
 from __future__ import annotations
@@ -39,8 +41,12 @@ def run() -> list[dict[str, Any]]:
         ours = _Ours(folder, Path(place))
         text = (folder / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
         note("  cold ...")
-        cold = race([*ours.cold(), once(_C_LOADER, lambda: yaml.load(text, yaml.CSafeLoader))], rounds=7)
-        pure = race([once(_PURE, lambda: yaml.load(text, yaml.SafeLoader))], rounds=1)  # slow, and in no target
+        cold = race(
+            [*ours.cold(), once(_C_LOADER, lambda: yaml.load(text, yaml.CSafeLoader))], rounds=7
+        )
+        pure = race(
+            [once(_PURE, lambda: yaml.load(text, yaml.SafeLoader))], rounds=1
+        )  # slow, and in no target
         note("  warm ...")
         warm = race([*ours.warm(), _hashed(folder)], rounds=31)
         return [*_cold_lines(cold, pure[_PURE]), *_warm_lines(warm)]
@@ -72,7 +78,9 @@ class _Ours:
 
     def _open(self, state: Path) -> None:
         with open_toolbox(self._folder, env=self._env(state)) as box:
-            assert box.registry.get(f"area{(_COUNT - 1) // 10}.find_places_{_COUNT - 1}") is not None
+            assert (
+                box.registry.get(f"area{(_COUNT - 1) // 10}.find_places_{_COUNT - 1}") is not None
+            )
 
     def _env(self, state: Path) -> dict[str, str]:
         return {**os.environ, "ONETOOL_STATE": str(state)}
@@ -83,7 +91,10 @@ def _hashed(folder: Path) -> Contender:
     document = yaml.load(file.read_bytes(), yaml.CSafeLoader)
     cache = folder / hashlib.sha256(file.read_bytes()).hexdigest()
     cache.write_bytes(orjson.dumps(document))
-    return once(_HASHED, lambda: orjson.loads((folder / hashlib.sha256(file.read_bytes()).hexdigest()).read_bytes()))
+    return once(
+        _HASHED,
+        lambda: orjson.loads((folder / hashlib.sha256(file.read_bytes()).hexdigest()).read_bytes()),
+    )
 
 
 def _cold_lines(found: Rounds, pure_s: float) -> Iterator[dict[str, Any]]:
@@ -92,7 +103,16 @@ def _cold_lines(found: Rounds, pure_s: float) -> Iterator[dict[str, Any]]:
         target = f"<= {_COLD_TIMES}x its time ({1 / _COLD_TIMES:.2g}x)"
         met = ratio >= 1 / _COLD_TIMES
         what = f"{_COUNT:,} tools, cold: {part}"
-        yield line(10, what, found[part], found[_C_LOADER], name=_C_LOADER, ratio=ratio, reach=target, met=met)
+        yield line(
+            10,
+            what,
+            found[part],
+            found[_C_LOADER],
+            name=_C_LOADER,
+            ratio=ratio,
+            reach=target,
+            met=met,
+        )
     yield line(10, f"{_COUNT:,} tools, cold: {_CONFIG}", found[_CONFIG], pure_s, name=_PURE)
 
 
@@ -100,4 +120,12 @@ def _warm_lines(found: Rounds) -> Iterator[dict[str, Any]]:
     for part in (_CONFIG, _ALL):
         ratio = found.ratio(_HASHED, part)
         what = f"{_COUNT:,} tools, warm: {part}"
-        yield line(10, what, found[part], found[_HASHED], name=_HASHED, ratio=ratio, **at_most(found[part], *_WARM_S))
+        yield line(
+            10,
+            what,
+            found[part],
+            found[_HASHED],
+            name=_HASHED,
+            ratio=ratio,
+            **at_most(found[part], *_WARM_S),
+        )

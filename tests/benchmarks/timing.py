@@ -1,9 +1,10 @@
 """Taking turns with a stopwatch, and the lines of the table.
 
-Owns how a time is taken: every round lets each contender run for a slice, forwards and backwards in turn.
-`Rounds[name]` is the median of the rounds, `Rounds.mean(name)` what a user pays who makes all of these calls: a cost
-that comes every thousandth call is in the mean and not in the median. The clock is the CPU time of the process unless a
-row says that it is the wall's, and always the same one for both sides. Standard library only.
+Owns how a time is taken: every round lets each contender run for a slice, forwards and backwards in
+turn. `Rounds[name]` is the median of the rounds, `Rounds.mean(name)` what a user pays who makes all
+of these calls: a cost that comes every thousandth call is in the mean and not in the median. The
+clock is the CPU time of the process unless a row says that it is the wall's, and always the same
+one for both sides. Standard library only.
 """
 
 from __future__ import annotations
@@ -88,18 +89,25 @@ class Rounds:
         return self.mean(over) / self.mean(under)
 
     def ratio(self, over: str, under: str) -> float:
-        """The median of one contender's time over another's, round by round: both had the same weather."""
+        """The median of one contender's time over another's, round by round: both had the same
+        weather."""
         pairs = zip(self.seconds[over], self.seconds[under], strict=True)
         return statistics.median(a / b for a, b in pairs)
 
 
 def statement(name: str, code: str, /, **names: Any) -> Contender:
-    """A contender that runs a line of Python; the garbage collector stays on, as it is for a user."""
-    return Contender(name, timeit.Timer(code, "import gc; gc.enable()", time.process_time, globals=names).timeit)
+    """A contender that runs a line of Python; the garbage collector stays on, as it is for a
+    user."""
+    return Contender(
+        name, timeit.Timer(code, "import gc; gc.enable()", time.process_time, globals=names).timeit
+    )
 
 
-def once(name: str, run: Callable[[], object], *, before: Callable[[], object] = gc.collect) -> Contender:
-    """A contender for slow work. `before` prepares each run, untimed; by default it takes out the garbage of others."""
+def once(
+    name: str, run: Callable[[], object], *, before: Callable[[], object] = gc.collect
+) -> Contender:
+    """A contender for slow work. `before` prepares each run, untimed; by default it takes out the
+    garbage of others."""
 
     def timed(n: int) -> float:
         spent = 0.0
@@ -114,7 +122,9 @@ def once(name: str, run: Callable[[], object], *, before: Callable[[], object] =
     return Contender(name, timed)
 
 
-def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> Callable[[], float]:
+def timed(
+    work: Callable[[], object], clock: Callable[[], float] = time.perf_counter
+) -> Callable[[], float]:
     """A sample for `take_turns`: the seconds of one run on this clock, on the wall by default."""
 
     def sample() -> float:
@@ -128,7 +138,8 @@ def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_cou
 
 
 def fresh(code: str, *arguments: str) -> Callable[[], float]:
-    """A sample for `take_turns`: a number that a program prints, run in a new process with the bytecode compiled."""
+    """A sample for `take_turns`: a number that a program prints, run in a new process with the
+    bytecode compiled."""
 
     def sample() -> float:
         command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
@@ -140,8 +151,11 @@ def fresh(code: str, *arguments: str) -> Callable[[], float]:
     return sample
 
 
-def race(contenders: Sequence[Contender], *, rounds: int = 201, slice_s: float = 0.001, least: int = 1) -> Rounds:
-    """Seconds per run of each contender, by name. Short slices and many rounds ride out a busy machine.
+def race(
+    contenders: Sequence[Contender], *, rounds: int = 201, slice_s: float = 0.001, least: int = 1
+) -> Rounds:
+    """Seconds per run of each contender, by name. Short slices and many rounds ride out a busy
+    machine.
 
     A slice is at least so many runs long, for those whose first run in a slice is slow.
     """
@@ -178,11 +192,12 @@ def line(
     headline: str = "",
     plot: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One line of the table. Times are in seconds, text stands as it is; `name` says who the peer is.
+    """One line of the table. Times are in seconds, text stands as it is; `name` says who the peer
+    is.
 
-    `ratio` is the peer's time over ours, best taken from `Rounds.ratio`; by default that of the two times. `at_most`
-    and `at_least` give reach, moonshot and met. `note` is said below the table; `headline` puts the line into the
-    README in these words; `plot` is drawn by `page`.
+    `ratio` is the peer's time over ours, best taken from `Rounds.ratio`; by default that of the two
+    times. `at_most` and `at_least` give reach, moonshot and met. `note` is said below the table;
+    `headline` puts the line into the README in these words; `plot` is drawn by `page`.
     """
     if ratio is None and isinstance(peer, float) and isinstance(ours, float) and ours:
         ratio = peer / ours
@@ -203,21 +218,39 @@ def line(
 
 
 def at_most(
-    value: float, reach: float, moonshot: float | None = None, *, show: Callable[[float], str] | None = None
+    value: float,
+    reach: float,
+    moonshot: float | None = None,
+    *,
+    show: Callable[[float], str] | None = None,
 ) -> dict[str, Any]:
-    """Reach, moonshot and met of a line whose value, by default in seconds, is better the smaller it is."""
+    """Reach, moonshot and met of a line whose value, by default in seconds, is better the smaller
+    it is."""
     show = show or say
     met: Met = "moonshot" if moonshot is not None and value <= moonshot else value <= reach
-    return {"reach": f"<= {show(reach)}", "moonshot": "" if moonshot is None else f"<= {show(moonshot)}", "met": met}
+    return {
+        "reach": f"<= {show(reach)}",
+        "moonshot": "" if moonshot is None else f"<= {show(moonshot)}",
+        "met": met,
+    }
 
 
 def at_least(
-    value: float, reach: float, moonshot: float | None = None, *, show: Callable[[float], str] | None = None
+    value: float,
+    reach: float,
+    moonshot: float | None = None,
+    *,
+    show: Callable[[float], str] | None = None,
 ) -> dict[str, Any]:
-    """Reach, moonshot and met of a line whose value, by default a ratio, is better the larger it is."""
+    """Reach, moonshot and met of a line whose value, by default a ratio, is better the larger it
+    is."""
     show = show or times
     met: Met = "moonshot" if moonshot is not None and value >= moonshot else value >= reach
-    return {"reach": f">= {show(reach)}", "moonshot": "" if moonshot is None else f">= {show(moonshot)}", "met": met}
+    return {
+        "reach": f">= {show(reach)}",
+        "moonshot": "" if moonshot is None else f">= {show(moonshot)}",
+        "met": met,
+    }
 
 
 def times(ratio: float) -> str:
@@ -239,7 +272,10 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
     """The lines as one table, in the order of their rows."""
     rows = [COLUMNS, *map(cells, sorted(lines, key=lambda found: found.get("row", 0)))]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    shown = [" | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    shown = [
+        " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
     shown.insert(1, "-|-".join("-" * width for width in widths))
     return "\n".join(shown)
 

@@ -1,4 +1,5 @@
-"""The trivial tool that every contender of row 1 calls. Standard library only, since workers elsewhere import it."""
+"""The trivial tool that every contender of row 1 calls. Standard library only, since workers
+elsewhere import it."""
 
 from __future__ import annotations
 

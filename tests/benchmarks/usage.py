@@ -1,8 +1,9 @@
-"""Rows 2, 3 and 17: what a usage record costs its caller, how compaction delays a call, usage of a million calls.
+"""Rows 2, 3 and 17: what a usage record costs its caller, how closing journals delays a call, usage of a
+million calls.
 
-The million calls are made by `CallLog.record` itself, over sixty days and forty tools, while a worker compacts them, as
-in a toolbox. Beside it stand the same calls in a plain SQLite table and (a tenth of them) in a file of JSON lines,
-asked the same.
+The million calls are made by `CallLog.record` itself, over sixty days and forty tools, while a
+worker closes journals, as in a toolbox. Beside it stand the same calls in a plain SQLite table and (a
+tenth of them) in a file of JSON lines, asked the same.
 """
 
 from __future__ import annotations
@@ -28,7 +29,20 @@ from onetool_ipy import open_toolbox
 from onetool_ipy.base.background import Workers
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.stores.calls.log import CallLog
-from tests.benchmarks.timing import Contender, Met, Rounds, at_most, line, note, once, race, say, statement, take_turns
+from onetool_ipy.stores.calls.query import CallFilter
+from tests.benchmarks.timing import (
+    Contender,
+    Met,
+    Rounds,
+    at_most,
+    line,
+    note,
+    once,
+    race,
+    say,
+    statement,
+    take_turns,
+)
 from tests.benchmarks.trivial import ARGS, add
 from tests.harness.surroundings import ROOT
 
@@ -40,7 +54,7 @@ _MILLION = 1_000_000
 _PART = 100_000
 _DELAYED, _BURST, _PROCESSES = 500_000, 10_000, 5
 _PAUSE_S = 0.08
-"""Long enough for a compaction to begin, too short for it to end."""
+"""Long enough for a journal to be closed."""
 _NEVER = 1 << 60
 _OURS = "record"
 
@@ -64,12 +78,16 @@ def _now() -> datetime.datetime:
 def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     """The same executor with and without the call log around a call."""
     note("  the call log around a call ...")
-    box = stack.enter_context(open_toolbox(env={**os.environ, "ONETOOL_STATE": str(folder / "state")}))
+    box = stack.enter_context(
+        open_toolbox(env={**os.environ, "ONETOOL_STATE": str(folder / "state")})
+    )
     box.adopt(add)
-    log = CallLog(folder / "step", rotate_bytes=_NEVER)
+    log = CallLog(folder / "step", rotate_calls=_NEVER, rotate_bytes=_NEVER)
     contenders = []
     for name, record in (("bare", None), ("logged", log.recorder())):
-        executor = Executor(record=record, background=box.background, tool_loop=box.tool_loop, workers=box.workers)
+        executor = Executor(
+            record=record, background=box.background, tool_loop=box.tool_loop, workers=box.workers
+        )
         code = "run(resolve('nb.add', args))"
         names = {"run": executor.call, "resolve": box.resolve, "args": ARGS}
         contenders.append(statement(name, code, **names))
@@ -79,26 +97,51 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _records(stack: ExitStack, folder: Path) -> Iterator[Contender]:
-    box = stack.enter_context(open_toolbox(env={**os.environ, "ONETOOL_STATE": str(folder / "recorder")}))
+    box = stack.enter_context(
+        open_toolbox(env={**os.environ, "ONETOOL_STATE": str(folder / "recorder")})
+    )
     box.adopt(add)
-    executor = Executor(record=None, background=box.background, tool_loop=box.tool_loop, workers=box.workers)
+    executor = Executor(
+        record=None, background=box.background, tool_loop=box.tool_loop, workers=box.workers
+    )
     resolved = box.resolve("nb.add", ARGS, call_id="673a1b2cdeadbeef000001")
     result = executor.call(resolved)
-    log = CallLog(folder / "record", rotate_bytes=_NEVER)
-    yield statement(_OURS, "record(resolved, result)", record=log.recorder(), resolved=resolved, result=result)
-    row = {"ts": 1772619630.123, "call_id": "673a1b2cdeadbeef000001", "tool": "brave.web_search", "source": "python"}
+    log = CallLog(folder / "record", rotate_calls=_NEVER, rotate_bytes=_NEVER)
+    yield statement(
+        _OURS, "record(resolved, result)", record=log.recorder(), resolved=resolved, result=result
+    )
+    row = {
+        "ts": 1772619630.123,
+        "call_id": "673a1b2cdeadbeef000001",
+        "tool": "brave.web_search",
+        "source": "python",
+    }
     row |= {"args": ARGS, "ok": True, "code": None, "ms": 0.012, "bytes": 10, "handle": None}
     fd = os.open(folder / "plain.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     stack.callback(os.close, fd)
-    names = {"write": os.write, "fd": fd, "dumps": orjson.dumps, "option": orjson.OPT_APPEND_NEWLINE, "row": row}
+    names = {
+        "write": os.write,
+        "fd": fd,
+        "dumps": orjson.dumps,
+        "option": orjson.OPT_APPEND_NEWLINE,
+        "row": row,
+    }
     yield statement("orjson + one write", "write(fd, dumps(row, option=option))", **names)
     file = stack.enter_context((folder / "flushed.jsonl").open("a", encoding="utf-8"))
-    yield statement("json + flush", "print(dumps(row), file=file, flush=True)", dumps=json.dumps, row=row, file=file)
+    yield statement(
+        "json + flush",
+        "print(dumps(row), file=file, flush=True)",
+        dumps=json.dumps,
+        row=row,
+        file=file,
+    )
     connection = sqlite3.connect(folder / "peer.db", isolation_level=None)
     stack.callback(connection.close)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("CREATE TABLE calls(ts, call_id, tool, source, args, ok, code, ms, bytes, handle)")
+    connection.execute(
+        "CREATE TABLE calls(ts, call_id, tool, source, args, ok, code, ms, bytes, handle)"
+    )
     insert = "execute('INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)', values)"
     values = [json.dumps(value) if isinstance(value, dict) else value for value in row.values()]
     yield statement("sqlite WAL autocommit", insert, execute=connection.execute, values=values)
@@ -112,13 +155,23 @@ def _record_lines(found: Rounds) -> Iterator[dict[str, Any]]:
             if name.startswith("orjson"):  # the target was given where that took 3.4 µs
                 target = f"<= {10 / 3.4 * found[name] * 1e6:.3g} µs (10 at plain 3.4)"
                 met = ratio >= 3.4 / 10
-            yield line(2, "one usage record", found[_OURS], found[name], name=name, ratio=ratio, reach=target, met=met)
+            yield line(
+                2,
+                "one usage record",
+                found[_OURS],
+                found[name],
+                name=name,
+                ratio=ratio,
+                reach=target,
+                met=met,
+            )
 
 
 def _delay_lines(folder: Path) -> Iterator[dict[str, Any]]:
-    """The longest of many calls with the call log, compacted meanwhile, and without it: a machine has some too.
+    """The longest of many calls with the call log, with journals closed meanwhile, and without it: a machine
+    has some too.
 
-    Each side has processes of its own, so that one is not delayed by what the other compacts.
+    Each side has processes of its own, so that one is not delayed by what the other closes.
     """
     note(f"  the longest of {_DELAYED:,} calls ...")
     taken: dict[str, list[list[float]]] = {"log": [], "none": []}
@@ -128,28 +181,46 @@ def _delay_lines(folder: Path) -> Iterator[dict[str, Any]]:
         config.write_text(f"version: 1\n{settings}", encoding="utf-8")
     for turn in range(_PROCESSES):
         for name in taken if turn % 2 == 0 else reversed(taken):
-            code = "import sys; from tests.benchmarks import usage; usage.call_in_bursts(sys.argv[1], int(sys.argv[2]))"
-            words = [sys.executable, "-c", code, str(folder / f"delay-{name}"), str(_DELAYED // _PROCESSES)]
+            code = (
+                "import sys; from tests.benchmarks import usage; usage.call_in_bursts(sys.argv[1],"
+                " int(sys.argv[2]))"
+            )
+            words = [
+                sys.executable,
+                "-c",
+                code,
+                str(folder / f"delay-{name}"),
+                str(_DELAYED // _PROCESSES),
+            ]
             done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
             taken[name].append(json.loads(done.stdout))
-    over = {name: [sum(found[place] for found in all_found) for place in (0, 1)] for name, all_found in taken.items()}
+    over = {
+        name: [sum(found[place] for found in all_found) for place in (0, 1)]
+        for name, all_found in taken.items()
+    }
     longest = {name: max(found[2] for found in all_found) for name, all_found in taken.items()}
     said = {
-        name: f"{over[name][0]:.0f} over 1 ms, {over[name][1]:.0f} over 20, longest {say(longest[name])}"
+        name: (
+            f"{over[name][0]:.0f} over 1 ms, {over[name][1]:.0f} over 20, longest"
+            f" {say(longest[name])}"
+        )
         for name in taken
     }
     met: Met = over["log"][1] <= over["none"][1]
     if met and over["log"][0] <= over["none"][0]:
         met = "moonshot"
-    what = f"longest of {_DELAYED:,} calls in bursts, compacted in the pauses and while calls go on, on the wall"
+    what = f"longest of {_DELAYED:,} calls in bursts, while journals are closed, on the wall"
     target = {"reach": "none over 20 ms by us", "moonshot": "none over 5 ms by us"}
     yield line(17, what, said["log"], said["none"], name="without a log", met=met, **target)
 
 
 def call_in_bursts(project: str, calls: int) -> None:
-    """Print how many calls took over 1 and 20 ms, and the longest. After each burst a compaction begins."""
+    """Print how many calls took over 1 and 20 ms, and the longest. After each burst a journal is
+    closed."""
     clock, taken = time.perf_counter, []
-    with open_toolbox(Path(project), env={**os.environ, "ONETOOL_STATE": f"{project}/state"}) as box:
+    with open_toolbox(
+        Path(project), env={**os.environ, "ONETOOL_STATE": f"{project}/state"}
+    ) as box:
         box.adopt(add)
         call = box.call
         call("nb.add", ARGS)
@@ -159,11 +230,16 @@ def call_in_bursts(project: str, calls: int) -> None:
                 call("nb.add", ARGS)
                 taken.append(clock() - began)
             time.sleep(_PAUSE_S)
-    print(json.dumps([sum(one > 0.001 for one in taken), sum(one > 0.020 for one in taken), max(taken)]))
+    print(
+        json.dumps(
+            [sum(one > 0.001 for one in taken), sum(one > 0.020 for one in taken), max(taken)]
+        )
+    )
 
 
 def _many_lines(folder: Path) -> Iterator[dict[str, Any]]:
-    """What the target says of kills and of sixteen processes; `tests/faults` has the same with thousands of kills."""
+    """What the target says of kills and of sixteen processes; `tests/faults` has the same with
+    thousands of kills."""
     note("  sixteen processes, kills ...")
     many = _campaign("many_records", folder / "many", processes=16, each=1000)
     yield line(
@@ -184,7 +260,13 @@ def _many_lines(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _campaign(name: str, folder: Path, **options: Any) -> dict[str, Any]:
-    words = [sys.executable, "-m", "tests.faults.log_campaign", name, json.dumps({"folder": str(folder), **options})]
+    words = [
+        sys.executable,
+        "-m",
+        "tests.faults.log_campaign",
+        name,
+        json.dumps({"folder": str(folder), **options}),
+    ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -193,9 +275,14 @@ def _campaign(name: str, folder: Path, **options: Any) -> dict[str, Any]:
 def _usage_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     workers = Workers()
     log, wall, cpu, whole = _million(folder / "million", workers)
-    yield line(2, "a record, mean of a million while they are compacted", cpu, name="CPU of the caller's thread")
+    yield line(
+        2,
+        "a record, mean of a million while journals are closed",
+        cpu,
+        name="CPU of the caller's thread",
+    )
     yield line(2, "the same on the wall", wall)
-    yield line(2, "the same with its share of compaction", whole, name="CPU of the process")
+    yield line(2, "the same with its share of closing", whole, name="CPU of the process")
     peer = stack.enter_context(_peer_database(folder / "million.db", log))
     found = take_turns(
         {
@@ -205,27 +292,41 @@ def _usage_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
         9,
     )
     ratio = found.ratio("group", "usage")
-    name = "GROUP BY in SQLite"
     ours = found["usage"]
     yield line(
-        3, "usage() after 1 M calls", ours, found["group"], name=name, ratio=ratio, reach="<= 20 ms", met=ours <= 0.02
+        3,
+        "usage() after 1 M calls, with exact p95",
+        ours,
+        found["group"],
+        name="GROUP BY in SQLite, without p95",
+        ratio=ratio,
+        **at_most(ours, 0.300, 0.150),
     )
-    for period in ("day", "week", "month"):
-        spent = take_turns({period: _timed(lambda period=period: log.usage(period=period))}, 9)
-        yield line(3, f"usage(period={period!r})", spent[period], reach="<= 20 ms", met=spent[period] <= 0.02)
+    questions: dict[str, tuple[Any, float]] = {
+        "usage(period='month')": (lambda: log.usage(period="month"), 0.080),
+        "the newest 100 failures": (lambda: log.history(limit=100, ok=False), 0.150),
+        "a page of history": (lambda: log.lines(CallFilter(hides_ot=True), limit=50), 0.200),
+    }
+    for what, (question, reach) in questions.items():
+        spent = take_turns({what: _timed(question)}, 9)[what]
+        yield line(3, f"{what} after 1 M calls", spent, **at_most(spent, reach))
     yield from _with_tail(log)
     yield from _frame_lines(log, folder)
 
 
 def _million(folder: Path, workers: Workers) -> tuple[CallLog, float, float, float]:
-    """The log, and for each record: seconds on the wall, of the caller's thread, and of the process in all."""
+    """The log, and for each record: seconds on the wall, of the caller's thread, and of the process
+    in all."""
     note("  a million calls ...")
     chance, start = random.Random(1), _now() - datetime.timedelta(days=60)
     pause = datetime.timedelta(days=60) / _MILLION
     tools = [f"pack{number // 5}.tool{number}" for number in range(40)]
     moment = [start]
     log = CallLog(folder, clock=lambda: moment[0], run_later=workers.submit)
-    rows = [(tools[int(chance.random() ** 2 * 40)], round(chance.lognormvariate(2, 1), 3)) for _ in range(10_000)]
+    rows = [
+        (tools[int(chance.random() ** 2 * 40)], round(chance.lognormvariate(2, 1), 3))
+        for _ in range(10_000)
+    ]
     began, began_cpu, began_all = time.perf_counter(), time.thread_time(), time.process_time()
     for number in range(_MILLION):
         tool, ms = rows[number % 10_000]
@@ -233,10 +334,17 @@ def _million(folder: Path, workers: Workers) -> tuple[CallLog, float, float, flo
         args = {"query": f"coffee {number % 5000}", "count": number % 50}
         failed = {"code": "execution_error", "reason": "timeout"} if number % 37 == 0 else {}
         log.record(
-            f"673a1b2cdeadbeef{number:06x}", tool, "python", args, ok=not failed, ms=ms, size=number % 9000, **failed
+            f"673a1b2cdeadbeef{number:06x}",
+            tool,
+            "python",
+            args,
+            ok=not failed,
+            ms=ms,
+            size=number % 9000,
+            **failed,
         )
     wall, cpu = time.perf_counter() - began, time.thread_time() - began_cpu
-    log.compact()
+    log.tidy()
     assert log.usage().total_calls == _MILLION
     return log, wall / _MILLION, cpu / _MILLION, (time.process_time() - began_all) / _MILLION
 
@@ -247,7 +355,9 @@ def _peer_database(path: Path, log: CallLog) -> sqlite3.Connection:
     frame = log.frame()
     columns = [frame[name].astype(str).tolist() for name in ("ts", "tool", "source", "args")]
     connection.execute("CREATE TABLE calls(ts, tool, source, args, ok, ms, bytes)")
-    rows = zip(*columns, frame["ok"].tolist(), frame["ms"].tolist(), frame["bytes"].tolist(), strict=True)
+    rows = zip(
+        *columns, frame["ok"].tolist(), frame["ms"].tolist(), frame["bytes"].tolist(), strict=True
+    )
     connection.executemany("INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
     connection.commit()
     return connection
@@ -255,26 +365,36 @@ def _peer_database(path: Path, log: CallLog) -> sqlite3.Connection:
 
 def _grouped(connection: sqlite3.Connection) -> list[Any]:
     return connection.execute(
-        "SELECT tool, count(*), sum(ok), avg(ms), sum(bytes), max(ts) FROM calls GROUP BY tool ORDER BY 2 DESC"
+        "SELECT tool, count(*), sum(ok), avg(ms), sum(bytes), max(ts) FROM calls GROUP BY tool"
+        " ORDER BY 2 DESC"
     ).fetchall()
 
 
 def _with_tail(log: CallLog) -> Iterator[dict[str, Any]]:
-    """What a reader pays for calls that are not in the database yet, and what their compaction costs alone."""
+    """What a reader pays for calls that are not closed yet, and what closing costs alone."""
     contenders = {
         "usage": once("", log.usage, before=lambda: _grow(log)),
-        "compact": once("", log.compact, before=lambda: _grow(log)),
+        "tidy": once("", log.tidy, before=lambda: _grow(log)),
     }
     found = take_turns({name: partial(each.time, 1) for name, each in contenders.items()}, 9)
     ours = found["usage"]
-    yield line(3, "usage(), 1,500 calls not compacted yet", ours, reach="<= 50 ms", met=ours <= 0.05)
-    yield line(3, "the compaction of 1,500 calls into a million", found["compact"])
+    yield line(3, "usage() after 1,500 more calls", ours, **at_most(ours, 0.330))
+    yield line(3, "closing journals beside a million calls", found["tidy"])
 
 
 def _grow(log: CallLog) -> None:
-    log.compact()
+    log.close()
+    log.tidy()
     for _ in range(1500):
-        log.record("673a1b2cdeadbeef000001", "pack1.tool7", "python", {"query": "tail"}, ok=True, ms=1.0, size=5)
+        log.record(
+            "673a1b2cdeadbeef000001",
+            "pack1.tool7",
+            "python",
+            {"query": "tail"},
+            ok=True,
+            ms=1.0,
+            size=5,
+        )
 
 
 def _frame_lines(log: CallLog, folder: Path) -> Iterator[dict[str, Any]]:
@@ -294,8 +414,10 @@ def _frame_lines(log: CallLog, folder: Path) -> Iterator[dict[str, Any]]:
     ratio, name = found.ratio("read_json", "part"), "pandas.read_json"
     ours, whole = found["part"], found["all"]
     what = "100,000 calls as a DataFrame"
-    yield line(3, what, ours, found["read_json"], name=name, ratio=ratio, reach="<= 0.5 s", met=ours <= 0.5)
-    yield line(29, "1,000,000 calls as a DataFrame", whole, **at_most(whole, 4, 1))
+    yield line(
+        3, what, ours, found["read_json"], name=name, ratio=ratio, reach="<= 0.5 s", met=ours <= 0.5
+    )
+    yield line(29, "1,000,000 calls as a DataFrame", whole, **at_most(whole, 2.5, 1.5))
 
 
 def _timed(work: Any) -> Any:

@@ -7,9 +7,13 @@ from typing import Any
 
 from onetool_ipy import Toolbox
 from onetool_ipy.bundles.model import Bundle, Tool
-from tests.core.support import NOON, Project
+from tests.harness.project import NOON, Project
 
-ECHO_SCHEMA = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
+ECHO_SCHEMA = {
+    "type": "object",
+    "properties": {"message": {"type": "string"}},
+    "required": ["message"],
+}
 
 
 class Clock:
@@ -41,7 +45,9 @@ class ProjectBundles:
         return self.project.open(**{"clock": self.clock, **options})
 
     def bundle(self, slug: str = "my-api", **more: Any) -> Bundle:
-        return self.bundles.put_bundle(self.bundles.new_id(), slug=slug, **{"display_name": "My API", **more})
+        return self.bundles.put_bundle(
+            self.bundles.new_id(), slug=slug, **{"display_name": "My API", **more}
+        )
 
     def tool(self, bundle: Bundle, slug: str = "say", version: str = "1", **more: Any) -> Tool:
         return self.bundles.put_tool(bundle.bundle_id, slug, version, go(**more))
@@ -49,7 +55,13 @@ class ProjectBundles:
 
 def go(func: str = "tools.echo", **more: Any) -> dict[str, Any]:
     """A tool that calls a local function."""
-    return {"type": "go", "goTool": {"func": func}, "argSchema": ECHO_SCHEMA, "description": "Say it.", **more}
+    return {
+        "type": "go",
+        "goTool": {"func": func},
+        "argSchema": ECHO_SCHEMA,
+        "description": "Say it.",
+        **more,
+    }
 
 
 def http(url: str = "https://api.example.com/things", **more: Any) -> dict[str, Any]:

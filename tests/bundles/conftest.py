@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.bundles.aids import ProjectBundles
-from tests.core.support import Project, project
+from tests.harness.project import Project
 
-__all__ = ["project", "project_bundles"]
+__all__ = ["project_bundles"]
 
 
 @pytest.fixture

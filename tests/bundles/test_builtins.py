@@ -9,7 +9,9 @@ from tests.bundles.aids import ProjectBundles
 
 
 @pytest.mark.spec("002/Behaviour/Built-in isEnabled is mutable")
-def test_a_built_in_tool_has_a_switch_of_its_own_that_other_processes_honour(project_bundles: ProjectBundles) -> None:
+def test_a_built_in_tool_has_a_switch_of_its_own_that_other_processes_honour(
+    project_bundles: ProjectBundles,
+) -> None:
     tools = project_bundles.bundles.named("tools")
     other = project_bundles.another()
     assert tools is not None
@@ -27,13 +29,23 @@ def test_a_built_in_tool_has_a_switch_of_its_own_that_other_processes_honour(pro
     assert other.call("tools.echo", {"message": 2}).data == 2
 
 
-def test_a_damaged_overlay_switches_nothing_off_and_is_a_problem(project_bundles: ProjectBundles) -> None:
+def test_a_damaged_overlay_switches_nothing_off_and_is_a_problem(
+    project_bundles: ProjectBundles,
+) -> None:
     project_bundles.root.mkdir()
     overlay = project_bundles.root / "builtins.json"
-    for text in ("{", "[]", '{"format": 1}', '{"format": "x", "disabled": []}', '{"format": 1, "disabled": 7}'):
+    for text in (
+        "{",
+        "[]",
+        '{"format": 1}',
+        '{"format": "x", "disabled": []}',
+        '{"format": 1, "disabled": 7}',
+    ):
         overlay.write_text(text)
         assert project_bundles.box.call("time.now").ok
-        [problem] = [each for each in project_bundles.box.problems() if "builtins.json" in each.where]
+        [problem] = [
+            each for each in project_bundles.box.problems() if "builtins.json" in each.where
+        ]
         assert "is damaged: " in problem.message, text
         assert problem.hint.endswith("Correct or delete the file.")
         builtin = project_bundles.bundles.named("time")
@@ -44,7 +56,10 @@ def test_a_damaged_overlay_switches_nothing_off_and_is_a_problem(project_bundles
 
     overlay.write_text('{"format": 0, "disabled": []}')
     [problem] = [each for each in project_bundles.box.problems() if "builtins.json" in each.where]
-    assert (problem.message, "Update" in problem.hint) == ("has format 0; this version knows 1.", False)
+    assert (problem.message, "Update" in problem.hint) == (
+        "has format 0; this version knows 1.",
+        False,
+    )
 
     overlay.write_text('{"format": 2, "disabled": []}')
     time = project_bundles.bundles.named("time")

@@ -12,7 +12,7 @@ import pytest
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.catalog import page_of
 from tests.bundles.aids import ProjectBundles, go
-from tests.core.support import Project
+from tests.harness.project import Project
 
 COUNT = 30
 
@@ -28,7 +28,9 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectBundles]:
 
 def fill(project_bundles: ProjectBundles) -> str:
     bundle = project_bundles.bundle("many")
-    project_bundles.bundles.put_tools(bundle.bundle_id, [(f"t{number}", "1", go()) for number in range(COUNT)])
+    project_bundles.bundles.put_tools(
+        bundle.bundle_id, [(f"t{number}", "1", go()) for number in range(COUNT)]
+    )
     return bundle.bundle_id
 
 
@@ -60,7 +62,11 @@ def test_most_is_256_whatever_is_asked_for() -> None:
 @pytest.mark.parametrize("size", [1, 7, COUNT - 1, COUNT, COUNT + 1])
 def test_every_row_once(full: ProjectBundles, size: int) -> None:
     listed = [slug for page in pages(full.bundles.list_tools, page_size=size) for slug in page]
-    searched = [s for page in pages(lambda **q: full.bundles.search("many", **q), page_size=size) for s in page]
+    searched = [
+        s
+        for page in pages(lambda **q: full.bundles.search("many", **q), page_size=size)
+        for s in page
+    ]
 
     assert len(listed) == len(set(listed)) == COUNT + 5
     assert len(searched) == len(set(searched)) == COUNT
@@ -174,6 +180,10 @@ def test_no_bundle_is_skipped_when_bundles_vanish_between_pages(tmp_path: Path) 
 
 @pytest.mark.parametrize("size", [0, -1, "5", None, 2.0, True])
 def test_bad_sizes_are_refused(full: ProjectBundles, size: Any) -> None:
-    for ask in (full.bundles.list_tools, full.bundles.list_bundles, lambda **q: full.bundles.search("x", **q)):
+    for ask in (
+        full.bundles.list_tools,
+        full.bundles.list_bundles,
+        lambda **q: full.bundles.search("x", **q),
+    ):
         with pytest.raises(InvalidRequest, match="pageSize"):
             ask(page_size=size)

@@ -1,4 +1,5 @@
-"""Environments: what is kept of them, and that a tool never leaves the environment that its bundle uses."""
+"""Environments: what is kept of them, and that a tool never leaves the environment that its bundle
+uses."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from onetool_ipy import Toolbox
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.bundles.environments import Environment, EnvironmentFile
 from tests.bundles.aids import http
-from tests.core.support import Project
+from tests.harness.project import Project
 from tests.harness.stub import Stub
 from tests.net.loopback import Loopback
 
@@ -49,8 +50,13 @@ _ENTRIES = st.dictionaries(
 
 
 @settings(max_examples=30)
-@given(st.dictionaries(_TEXTS, _ENTRIES | _JSON, max_size=3), st.lists(st.tuples(_TEXTS, _TEXTS, _SETS), max_size=4))
-def test_saving_changes_the_saved_entry_and_nothing_else(tmp_path_factory: Any, before: Any, saves: Any) -> None:
+@given(
+    st.dictionaries(_TEXTS, _ENTRIES | _JSON, max_size=3),
+    st.lists(st.tuples(_TEXTS, _TEXTS, _SETS), max_size=4),
+)
+def test_saving_changes_the_saved_entry_and_nothing_else(
+    tmp_path_factory: Any, before: Any, saves: Any
+) -> None:
     """The twin is a dict: unknown keys and entries that are no environments stay as they are."""
     file = EnvironmentFile(tmp_path_factory.mktemp("env") / ".onetool" / "environments.json")
     file.path.parent.mkdir()
@@ -64,11 +70,17 @@ def test_saving_changes_the_saved_entry_and_nothing_else(tmp_path_factory: Any, 
                 file.save(slug, {name: environment})
             continue
         former = entries.get(name) if isinstance(entries.get(name), dict) else {}
-        unknown = {key: value for key, value in former.items() if key not in ("base_url", "auth", "variables")}
+        unknown = {
+            key: value
+            for key, value in former.items()
+            if key not in ("base_url", "auth", "variables")
+        }
         twin.setdefault(slug, {})[name] = {**unknown, **environment.to_dict()}
         file.save(slug, {name: environment})
         assert file.of(slug)[name] == Environment(
-            base_url=environment.base_url.rstrip("/"), auth=environment.auth, variables=environment.variables
+            base_url=environment.base_url.rstrip("/"),
+            auth=environment.auth,
+            variables=environment.variables,
         )
 
     assert json.loads(file.path.read_text(encoding="utf-8")) == twin
@@ -88,7 +100,9 @@ def test_saving_changes_the_saved_entry_and_nothing_else(tmp_path_factory: Any, 
     ],
     ids=["empty", "cut", "comma", "list", "text", "name twice", "deep", "not UTF-8"],
 )
-def test_a_file_that_cannot_be_read_is_refused_in_words_and_never_written(project: Project, text: str) -> None:
+def test_a_file_that_cannot_be_read_is_refused_in_words_and_never_written(
+    project: Project, text: str
+) -> None:
     path = project.home / "environments.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     before = path.read_bytes()
@@ -112,7 +126,9 @@ def test_one_bad_entry_costs_itself_and_health_names_it(project: Project) -> Non
 
     assert [*box.bundles.environments.of("shop")] == ["good", "new"]
     assert json.loads(path.read_text(encoding="utf-8"))["shop"]["bad"] == bad
-    assert any("'bad' of 'shop': its base_url is not text" in problem.message for problem in box.problems())
+    assert any(
+        "'bad' of 'shop': its base_url is not text" in problem.message for problem in box.problems()
+    )
 
 
 def test_sixteen_savers_lose_no_environment(tmp_path: Path) -> None:
@@ -151,7 +167,9 @@ while True:
 def test_a_killed_saver_leaves_the_whole_old_or_the_whole_new_file(tmp_path: Path) -> None:
     path = tmp_path / "environments.json"
     for saves in (1, 3, 7):
-        with subprocess.Popen([sys.executable, "-c", _SAVER, str(path)], stdout=subprocess.PIPE, text=True) as saver:
+        with subprocess.Popen(
+            [sys.executable, "-c", _SAVER, str(path)], stdout=subprocess.PIPE, text=True
+        ) as saver:
             assert saver.stdout is not None
             last = [int(saver.stdout.readline()) for _ in range(saves)][-1]
             os.kill(saver.pid, signal.SIGKILL)
@@ -170,7 +188,9 @@ def production() -> Iterator[Stub]:
 
 @pytest.fixture
 def staging() -> Iterator[Stub]:
-    with Stub(lambda asked: (200, {"at": "staging", "access_token": "tok", "path": asked.path})) as stub:
+    with Stub(
+        lambda asked: (200, {"at": "staging", "access_token": "tok", "path": asked.path})
+    ) as stub:
         yield stub
 
 
@@ -188,7 +208,10 @@ def on_staging(box: Toolbox, production: str, staging: str, *records: dict[str, 
     bundles.put_bundle(own, **put, base_url=staging, environment=active)
     for number, record in enumerate(records, start=1):
         bundles.put_tool(own, f"t{number}", "1", record)
-    both = {"production": Environment(base_url=production), "staging": Environment(base_url=staging)}
+    both = {
+        "production": Environment(base_url=production),
+        "staging": Environment(base_url=staging),
+    }
     bundles.environments.save("shop", both)
 
 
@@ -203,7 +226,12 @@ def test_an_address_of_another_environment_is_refused_before_anything_is_sent(
     box = opened(project, production, staging)
     project.write("secrets.yaml", "ID: client-id\nKEY: client-key\n", mode=0o600)
     box.reload()
-    auth = {"type": "oauth2", "tokenUrl": production.url("/v1/token"), "clientId": "${ID}", "clientSecret": "${KEY}"}
+    auth = {
+        "type": "oauth2",
+        "tokenUrl": production.url("/v1/token"),
+        "clientId": "${ID}",
+        "clientSecret": "${KEY}",
+    }
     version = {"type": "object", "properties": {"v": {"type": "string"}}}
     record = {
         "whole address": http(production.url("/v1/orders")),
@@ -217,11 +245,16 @@ def test_an_address_of_another_environment_is_refused_before_anything_is_sent(
 
     assert result.error is not None
     assert (result.error.code, result.error.reason) == ("invalid_args", "other_environment")
-    assert "belongs to the environment 'production', and the bundle 'shop' uses 'staging'" in result.error.message
+    assert (
+        "belongs to the environment 'production', and the bundle 'shop' uses 'staging'"
+        in result.error.message
+    )
     assert (production.asked, staging.asked) == ([], [])
 
 
-def test_a_redirect_into_another_environment_is_not_followed(project: Project, production: Stub) -> None:
+def test_a_redirect_into_another_environment_is_not_followed(
+    project: Project, production: Stub
+) -> None:
     with Loopback() as staging:
         box = opened(project, production, staging)
         target = f"/redirect?to={production.url('/orders')}"
@@ -234,20 +267,34 @@ def test_a_redirect_into_another_environment_is_not_followed(project: Project, p
     assert production.asked == []
 
 
-def test_a_host_that_is_no_environments_is_reached(project: Project, production: Stub, staging: Stub) -> None:
+def test_a_host_that_is_no_environments_is_reached(
+    project: Project, production: Stub, staging: Stub
+) -> None:
     """Not a prefix of it, either: `/v10` is not below `/v1`."""
     box = opened(project, production, staging)
-    on_staging(box, production.url("/v1"), staging.url("/v1"), http(production.url("/v10/orders")), http("/orders"))
+    on_staging(
+        box,
+        production.url("/v1"),
+        staging.url("/v1"),
+        http(production.url("/v10/orders")),
+        http("/orders"),
+    )
 
     assert box.call("shop.t1").data["at"] == "production"
-    assert box.call("shop.t2").data == {"at": "staging", "access_token": "tok", "path": "/v1/orders"}
+    assert box.call("shop.t2").data == {
+        "at": "staging",
+        "access_token": "tok",
+        "path": "/v1/orders",
+    }
 
 
 def test_a_damaged_file_refuses_what_is_not_below_the_bundles_own_base_url(
     project: Project, production: Stub, staging: Stub
 ) -> None:
     box = opened(project, production, staging)
-    on_staging(box, production.url(), staging.url(), http(production.url("/orders")), http("/orders"))
+    on_staging(
+        box, production.url(), staging.url(), http(production.url("/orders")), http("/orders")
+    )
     (project.home / "environments.json").write_text("{", encoding="utf-8")
 
     error = box.call("shop.t1").error
@@ -269,20 +316,30 @@ def test_a_bundle_of_an_earlier_version_follows_after_its_next_save(
     bundles.put_bundle(own, **put, base_url=production.url("/v1"))
     bundles.put_tool(own, "orders", "1", http("/orders"))
     file = project.home / "bundles" / "shop" / "orders@1.json"
-    whole = file.read_text(encoding="utf-8").replace('"/orders"', f'"{production.url("/v1/orders")}"')
+    whole = file.read_text(encoding="utf-8").replace(
+        '"/orders"', f'"{production.url("/v1/orders")}"'
+    )
     file.write_text(whole, encoding="utf-8")
     assert box.call("shop.orders").data["at"] == "production"
 
     bundles.put_bundle(own, **put, base_url=staging.url("/v2"))
 
-    assert box.call("shop.orders").data == {"at": "staging", "access_token": "tok", "path": "/v2/orders"}
-    assert json.loads(file.read_text(encoding="utf-8"))["http"]["request"]["urlTemplate"] == "/orders"
+    assert box.call("shop.orders").data == {
+        "at": "staging",
+        "access_token": "tok",
+        "path": "/v2/orders",
+    }
+    assert (
+        json.loads(file.read_text(encoding="utf-8"))["http"]["request"]["urlTemplate"] == "/orders"
+    )
 
 
 def test_a_tool_below_the_base_url_is_stored_as_its_path_whoever_puts_it(project: Project) -> None:
     box = project.open()
     own = box.bundles.new_id()
-    box.bundles.put_bundle(own, slug="shop", display_name="Shop", base_url="https://api.example.com/v1")
+    box.bundles.put_bundle(
+        own, slug="shop", display_name="Shop", base_url="https://api.example.com/v1"
+    )
 
     def stored(slug: str, url: str) -> str:
         tool = box.bundles.put_tool(own, slug, "1", http(url))
@@ -294,8 +351,11 @@ def test_a_tool_below_the_base_url_is_stored_as_its_path_whoever_puts_it(project
     assert box.bundles.preview(own, "c", "1", {})[0]["url"] == "https://api.example.com/v1"
 
 
-def test_a_base_url_that_only_becomes_longer_moves_no_tool(project: Project, production: Stub) -> None:
-    """`bundle set --base-url` says where the tools are; the first tool of a bundle knew only the host."""
+def test_a_base_url_that_only_becomes_longer_moves_no_tool(
+    project: Project, production: Stub
+) -> None:
+    """`bundle set --base-url` says where the tools are; the first tool of a bundle knew only the
+    host."""
     box = opened(project, production)
     own = box.bundles.new_id()
     put = {"slug": "shop", "display_name": "Shop"}
@@ -305,17 +365,23 @@ def test_a_base_url_that_only_becomes_longer_moves_no_tool(project: Project, pro
 
     box.bundles.put_bundle(own, **put, base_url=production.url("/live"))
 
-    tools = {tool.slug: tool.to_dict()["http"]["request"]["urlTemplate"] for tool in box.bundles.all_tools(own)}
+    tools = {
+        tool.slug: tool.to_dict()["http"]["request"]["urlTemplate"]
+        for tool in box.bundles.all_tools(own)
+    }
     assert tools == {"orders": "/orders", "health": production.url("/health")}
     assert box.call("shop.orders").data["path"] == "/live/orders"
     assert box.call("shop.health").data["path"] == "/health"
 
 
 def test_sharing_the_auth_of_the_tools_changes_no_request(project: Project) -> None:
-    """Imported tools have their auth each; an environment's auth counts for them once it is the bundle's."""
+    """Imported tools have their auth each; an environment's auth counts for them once it is the
+    bundle's."""
     box = project.open()
     own = box.bundles.new_id()
-    box.bundles.put_bundle(own, slug="shop", display_name="Shop", base_url="https://api.example.com")
+    box.bundles.put_bundle(
+        own, slug="shop", display_name="Shop", base_url="https://api.example.com"
+    )
     bearer = {"type": "bearer", "value": "${TOKEN}"}
     records = {
         "signed": {"urlTemplate": "/a", "auth": bearer},
@@ -331,7 +397,10 @@ def test_sharing_the_auth_of_the_tools_changes_no_request(project: Project) -> N
 
     assert bundle.to_dict()["auth"] == bearer
     assert {slug: box.bundles.preview(own, slug, "1", {}) for slug in records} == before
-    auths = {tool.slug: tool.to_dict()["http"]["request"].get("auth") for tool in box.bundles.all_tools(own)}
+    auths = {
+        tool.slug: tool.to_dict()["http"]["request"].get("auth")
+        for tool in box.bundles.all_tools(own)
+    }
     assert auths == {"signed": None, "open": {"type": "none"}, "elsewhere": None, "header": bearer}
     assert box.bundles.share_auth(own) == bundle, "a second time nothing changes"
 
@@ -339,7 +408,9 @@ def test_sharing_the_auth_of_the_tools_changes_no_request(project: Project) -> N
 def test_several_auths_stay_with_their_tools(project: Project) -> None:
     box = project.open()
     own = box.bundles.new_id()
-    box.bundles.put_bundle(own, slug="shop", display_name="Shop", base_url="https://api.example.com")
+    box.bundles.put_bundle(
+        own, slug="shop", display_name="Shop", base_url="https://api.example.com"
+    )
     for slug in ("a", "b"):
         auth = {"type": "bearer", "value": f"${{TOKEN_{slug.upper()}}}"}
         record = {"type": "http", "http": {"request": {"urlTemplate": f"/{slug}", "auth": auth}}}

@@ -12,9 +12,29 @@ from onetool_ipy.base.errors import BodyTooLarge, InvalidRequest, RequestRefused
 from onetool_ipy.bundles.model import Bundle, Page, Switch, read
 from tests.bundles.aids import ProjectBundles, go, http
 
-BUNDLE_KEYS = {"bundleID", "slug", "displayName", "description", "isEnabled", "isBuiltIn", "createdAt", "modifiedAt"}
+BUNDLE_KEYS = {
+    "bundleID",
+    "slug",
+    "displayName",
+    "description",
+    "isEnabled",
+    "isBuiltIn",
+    "createdAt",
+    "modifiedAt",
+}
 TOOL_KEYS = {
-    *("toolID", "bundleID", "slug", "version", "displayName", "description", "tags", "type", "argSchema", "isEnabled"),
+    *(
+        "toolID",
+        "bundleID",
+        "slug",
+        "version",
+        "displayName",
+        "description",
+        "tags",
+        "type",
+        "argSchema",
+        "isEnabled",
+    ),
     *("isBuiltIn", "available", "createdAt", "modifiedAt", "callCount", "lastCalledAt"),
 }
 
@@ -37,13 +57,18 @@ def test_tool_on_the_wire(project_bundles: ProjectBundles) -> None:
 
     local = project_bundles.tool(bundle, tags=["a", "b", "a"]).to_dict()
     remote = project_bundles.bundles.put_tool(
-        bundle.bundle_id, "get", "1", http(outputSchema={"type": "array"}, limits={"maxCallsPerMinute": 5})
+        bundle.bundle_id,
+        "get",
+        "1",
+        http(outputSchema={"type": "array"}, limits={"maxCallsPerMinute": 5}),
     ).to_dict()
 
     assert local.keys() == {*TOOL_KEYS, "goTool"}
     assert (local["lastCalledAt"], local["callCount"], local["tags"]) == (None, 0, ["a", "b"])
     assert remote.keys() == {*TOOL_KEYS, "http", "outputSchema", "limits"}
-    assert remote["http"] == {"request": {"method": "GET", "urlTemplate": "https://api.example.com/things"}}
+    assert remote["http"] == {
+        "request": {"method": "GET", "urlTemplate": "https://api.example.com/things"}
+    }
     assert remote["limits"] == {"maxCallsPerMinute": 5}
     assert remote["argSchema"]["additionalProperties"] is False
     assert remote["displayName"] == "get"
@@ -71,7 +96,9 @@ def test_records_show_in_one_line_each(project_bundles: ProjectBundles) -> None:
     project_bundles.tool(bundle, isEnabled=False)
 
     assert repr(bundle) == f"<bundle my-api (on) {bundle.bundle_id}>"
-    shown = repr(project_bundles.bundles.list_tools(include_disabled=True, page_size=6)).splitlines()
+    shown = repr(
+        project_bundles.bundles.list_tools(include_disabled=True, page_size=6)
+    ).splitlines()
     assert shown[0].startswith("<tool now@1 (go, on, built-in) of")
     assert shown[-1] == f"<tool say@1 (go, off) of the bundle {bundle.bundle_id}>"
     assert repr(project_bundles.bundles.list_tools(page_size=1)).endswith("\n...")
@@ -80,7 +107,10 @@ def test_records_show_in_one_line_each(project_bundles: ProjectBundles) -> None:
 BAD = {
     "no type": ({}, "'type' is missing"),
     "odd type": (go(type="rust"), "type: "),
-    "unknown key": (go(displayname="x"), "'displayname': no such field, did you mean 'displayName'?"),
+    "unknown key": (
+        go(displayname="x"),
+        "'displayname': no such field, did you mean 'displayName'?",
+    ),
     "python's name": (go(display_name="x"), "'display_name': no such field"),
     "go without function": ({"type": "go"}, "needs 'goTool'"),
     "python without function": ({"type": "python"}, "needs 'goTool'"),
@@ -93,10 +123,21 @@ BAD = {
     "tags as text": (go(tags="a,b"), "'tags' must be a list"),
     "empty tag": (go(tags=[""]), "tags.0: "),
     "schema as text": (go(argSchema="{}"), "'argSchema' must be an object"),
-    "schema of no object": (go(argSchema={"type": "array"}), 'argSchema: its "type" must be "object"'),
-    "schema that is none": (go(argSchema={"type": "object", "properties": {"a": {"type": "nope"}}}), "argSchema: "),
+    "schema of no object": (
+        go(argSchema={"type": "array"}),
+        'argSchema: its "type" must be "object"',
+    ),
+    "schema that is none": (
+        go(argSchema={"type": "object", "properties": {"a": {"type": "nope"}}}),
+        "argSchema: ",
+    ),
     "remote reference": (
-        go(argSchema={"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}),
+        go(
+            argSchema={
+                "type": "object",
+                "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}},
+            }
+        ),
         "argSchema: ",
     ),
     "output schema that is none": (go(outputSchema={"type": 7}), "outputSchema: "),
@@ -149,7 +190,9 @@ def test_what_was_read_can_be_sent_back_as_a_new_version(project_bundles: Projec
 
     assert second.tool_id != first.tool_id
     assert second.arg_schema == first.arg_schema
-    again = project_bundles.bundles.put_tool(bundle.bundle_id, "say", "3", {**go(), "toolID": "junk", "callCount": 99})
+    again = project_bundles.bundles.put_tool(
+        bundle.bundle_id, "say", "3", {**go(), "toolID": "junk", "callCount": 99}
+    )
     assert (again.call_count, again.version) == (0, "3")
 
 
@@ -163,7 +206,9 @@ def test_argument_named_as_a_secret_is_refused(project_bundles: ProjectBundles) 
     with pytest.raises(InvalidRequest, match="'API_KEY' is also the name of a secret"):
         box.bundles.put_tool(bundle.bundle_id, "get", "1", http(argSchema=schema))
 
-    assert box.bundles.put_tool(bundle.bundle_id, "get", "1", http("https://api.example.com/?k=${API_KEY}")).available
+    assert box.bundles.put_tool(
+        bundle.bundle_id, "get", "1", http("https://api.example.com/?k=${API_KEY}")
+    ).available
 
 
 def test_record_over_a_mebibyte_is_too_large(project_bundles: ProjectBundles) -> None:
@@ -176,7 +221,9 @@ def test_record_over_a_mebibyte_is_too_large(project_bundles: ProjectBundles) ->
     assert (caught.value.status, caught.value.code) == (413, "too_large")
 
 
-@pytest.mark.parametrize("body", [{}, {"isEnabled": None}, {"isEnabled": True, "slug": "x"}, {"isEnabled": "true"}, 1])
+@pytest.mark.parametrize(
+    "body", [{}, {"isEnabled": None}, {"isEnabled": True, "slug": "x"}, {"isEnabled": "true"}, 1]
+)
 def test_switch_is_exactly_is_enabled(body: Any) -> None:
     with pytest.raises(RequestRefused):
         read(Switch, body)

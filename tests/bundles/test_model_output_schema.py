@@ -1,4 +1,5 @@
-"""What a record says of its calls: a document's outputSchema is a hint, an author's is a promise; GET only reads."""
+"""What a record says of its calls: a document's outputSchema is a hint, an author's is a promise;
+GET only reads."""
 
 from __future__ import annotations
 
@@ -8,9 +9,12 @@ import httpx
 import pytest
 
 from tests.bundles.aids import ProjectBundles, go, http
-from tests.core.support import Project
+from tests.harness.project import Project
 
-CONFIG = "version: 1\nhttp: {allowed_hosts: [api.example.com], allow_private: true}\noutput: {max_inline_bytes: 300}"
+CONFIG = (
+    "version: 1\nhttp: {allowed_hosts: [api.example.com], allow_private: true}\noutput:"
+    " {max_inline_bytes: 300}"
+)
 WRONG = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["name", "id"]}
 MADE = {"id": 7, "made": True}
 IMPORTED = {
@@ -27,7 +31,9 @@ def _shelf(project: Project, answer: Any = MADE) -> ProjectBundles:
 
 def _put(project_bundles: ProjectBundles, **more: Any) -> str:
     record = {"type": "http", "http": {"request": IMPORTED}, "outputSchema": WRONG, **more}
-    return project_bundles.bundles.put_tool(project_bundles.bundle().bundle_id, "make", "1", record).tool_id
+    return project_bundles.bundles.put_tool(
+        project_bundles.bundle().bundle_id, "make", "1", record
+    ).tool_id
 
 
 def _shown(project_bundles: ProjectBundles) -> dict[str, Any]:
@@ -111,7 +117,10 @@ def test_a_large_value_that_does_not_fit_leaves_as_a_handle(project: Project, so
 def test_tools_that_only_get_are_read_only_unless_the_record_says_otherwise(
     project_bundles: ProjectBundles, methods: list[str], said: bool | None, read_only: bool
 ) -> None:
-    requests = [{"request": {"method": method, "urlTemplate": "https://api.example.com/x"}} for method in methods]
+    requests = [
+        {"request": {"method": method, "urlTemplate": "https://api.example.com/x"}}
+        for method in methods
+    ]
     record = {**http(), "http": requests[0] if len(requests) == 1 else {"steps": requests}}
     if said is not None:
         record["readOnly"] = said
@@ -128,4 +137,7 @@ def test_a_record_does_not_say_what_a_local_function_does(project_bundles: Proje
     project_bundles.bundles.put_tool(bundle.bundle_id, "a", "1", go())
     project_bundles.bundles.put_tool(bundle.bundle_id, "b", "1", go(readOnly=True))
 
-    assert [project_bundles.box.registry.get(f"my-api.{slug}").read_only for slug in "ab"] == [False, False]  # type: ignore[union-attr]
+    assert [project_bundles.box.registry.get(f"my-api.{slug}").read_only for slug in "ab"] == [
+        False,
+        False,
+    ]  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ import pytest
 from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from onetool_ipy.bundles.builtins import BUILTINS
 from tests.bundles.aids import ProjectBundles, go, http
-from tests.core.support import Project
+from tests.harness.project import Project
 
 UNKNOWN = "01a1dda5-1a5f-7550-940b-3554c1c70918"
 
@@ -26,7 +26,12 @@ def test_put_creates_then_replaces_and_keeps_created_at(project_bundles: Project
     second = project_bundles.bundles.put_bundle(own, slug="b", display_name="B", enabled=False)
 
     assert (first.was_created, second.was_created) == (True, False)
-    assert (second.slug, second.display_name, second.description, second.is_enabled) == ("b", "B", "", False)
+    assert (second.slug, second.display_name, second.description, second.is_enabled) == (
+        "b",
+        "B",
+        "",
+        False,
+    )
     assert (second.created_at, second.modified_at) == (first.created_at, later)
     assert project_bundles.bundles.get_bundle(own) == second
 
@@ -60,7 +65,9 @@ def test_delete_needs_it_empty_and_marks_it(project_bundles: ProjectBundles) -> 
     assert gone["softDeletedAt"] == "2026-01-02T12:00:00Z"
     on_disk = json.loads((project_bundles.root / made.slug / "bundle.json").read_text())
     assert on_disk["softDeletedAt"] == "2026-01-02T12:00:00Z"
-    assert made.slug not in [bundle.slug for bundle in project_bundles.bundles.list_bundles(include_disabled=True)]
+    assert made.slug not in [
+        bundle.slug for bundle in project_bundles.bundles.list_bundles(include_disabled=True)
+    ]
 
 
 def test_a_deleted_bundle_is_unknown_and_its_id_is_used_up(project_bundles: ProjectBundles) -> None:
@@ -93,7 +100,9 @@ def test_reap_takes_what_was_deleted_two_days_ago(project_bundles: ProjectBundle
     assert project_bundles.bundles.reap() == []
     assert not (project_bundles.root / gone.slug).exists()
     assert (project_bundles.root / kept.slug).exists()
-    assert project_bundles.bundles.put_bundle(gone.bundle_id, slug="gone", display_name="").was_created
+    assert project_bundles.bundles.put_bundle(
+        gone.bundle_id, slug="gone", display_name=""
+    ).was_created
 
 
 @pytest.mark.spec("002/Behaviour/Empty soft-deleted bundle is reaped after 2 days")
@@ -140,7 +149,9 @@ def test_twins_in_nfc_and_nfd_are_one_slug(project_bundles: ProjectBundles) -> N
 
 
 def test_slug_must_not_be_a_packs_name(project_bundles: ProjectBundles) -> None:
-    project_bundles.project.write("tools/geo.py", 'pack = "geo"\n\ndef find() -> int:\n    """Find."""\n    return 1\n')
+    project_bundles.project.write(
+        "tools/geo.py", 'pack = "geo"\n\ndef find() -> int:\n    """Find."""\n    return 1\n'
+    )
 
     for slug in ("geo", "time", "ot"):
         with pytest.raises(Conflict, match=f"the name of the pack '{slug}'"):
@@ -206,7 +217,9 @@ def test_list_takes_ids_disabled_size_and_token(project_bundles: ProjectBundles)
     on = project_bundles.bundles.list_bundles(ids=wanted)
     everything = project_bundles.bundles.list_bundles(ids=wanted, include_disabled=True)
     first = project_bundles.bundles.list_bundles(ids=wanted, page_size=2)
-    rest = project_bundles.bundles.list_bundles(ids=wanted, page_size=2, page_token=first.next_page_token)
+    rest = project_bundles.bundles.list_bundles(
+        ids=wanted, page_size=2, page_token=first.next_page_token
+    )
 
     assert [b.slug for b in on] == ["b0", "b2", "b3"]
     assert [b.slug for b in everything] == ["b0", "b1", "b2", "b3"]
@@ -226,7 +239,8 @@ def test_built_ins_are_listed_with_fixed_ids(project_bundles: ProjectBundles) ->
     assert bundles[0].bundle_id == "019b7730-1000-7000-8000-000000000100"
     assert tools[3].arg_schema == project_bundles.box.registry.get("fs.list_dir").parameters  # type: ignore[union-attr]
     assert (
-        project_bundles.bundles.invoke(bundles[0].bundle_id, "now", "1", {}).data["iso"] == "2026-01-02T12:00:00.000Z"
+        project_bundles.bundles.invoke(bundles[0].bundle_id, "now", "1", {}).data["iso"]
+        == "2026-01-02T12:00:00.000Z"
     )
 
 
@@ -261,12 +275,17 @@ def test_built_in_bundle_is_one_switch_for_the_real_tools(project_bundles: Proje
     assert (failed.error.code, failed.error.reason) == ("tool_not_found", "disabled")  # type: ignore[union-attr]
     assert "bundle 'fs' is off" in failed.error.message  # type: ignore[union-attr]
     assert project_bundles.box.registry.get("fs.list_dir").disabled  # type: ignore[union-attr]
-    assert project_bundles.bundles.invoke(fs.bundle_id, "list-dir", "1", {"path": "."}).error.reason == "disabled"  # type: ignore[union-attr]
+    assert (
+        project_bundles.bundles.invoke(fs.bundle_id, "list-dir", "1", {"path": "."}).error.reason
+        == "disabled"
+    )  # type: ignore[union-attr]
     with pytest.raises(Forbidden):
         project_bundles.bundles.patch_tool(fs.bundle_id, "list-dir", "1", enabled=True)
     project_bundles.bundles.patch_bundle(fs.bundle_id, enabled=True)
     assert not project_bundles.box.registry.get("fs.list_dir").disabled  # type: ignore[union-attr]
-    assert project_bundles.box.call("fs.list_dir", {"path": "nowhere"}).error.code == "execution_error"  # type: ignore[union-attr]
+    assert (
+        project_bundles.box.call("fs.list_dir", {"path": "nowhere"}).error.code == "execution_error"
+    )  # type: ignore[union-attr]
 
 
 @pytest.mark.spec("002/Objectives/Storage works offline")
@@ -277,7 +296,9 @@ def test_files_are_flat_json_named_by_slugs(project_bundles: ProjectBundles) -> 
 
     names = sorted(path.name for path in (project_bundles.root / bundle.slug).iterdir())
     stored = json.loads(
-        (project_bundles.root / bundle.slug / f"{tool.slug}@{tool.version}.json").read_text(encoding="utf-8")
+        (project_bundles.root / bundle.slug / f"{tool.slug}@{tool.version}.json").read_text(
+            encoding="utf-8"
+        )
     )
 
     assert names == sorted(["bundle.json", "文件@1.0.json"])
@@ -285,7 +306,9 @@ def test_files_are_flat_json_named_by_slugs(project_bundles: ProjectBundles) -> 
     assert not {"callCount", "lastCalledAt", "available", "reason"} & stored.keys()
 
 
-def test_first_bundle_makes_the_folder_of_a_project_without_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_bundle_makes_the_folder_of_a_project_without_one(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from onetool_ipy import open_toolbox
 
     monkeypatch.chdir(tmp_path)
@@ -308,9 +331,16 @@ def _sent(project_bundles: ProjectBundles, made: Any, slug: str) -> dict[str, An
     return found
 
 
-def test_tools_use_the_base_url_and_the_auth_of_their_bundle(project_bundles: ProjectBundles) -> None:
+def test_tools_use_the_base_url_and_the_auth_of_their_bundle(
+    project_bundles: ProjectBundles,
+) -> None:
     made = project_bundles.bundle(base_url=f"{BASE}/", auth=SIGNED)
-    own = {"request": {"urlTemplate": "/own", "auth": {"type": "apiKey", "in": "query", "name": "k", "value": "x"}}}
+    own = {
+        "request": {
+            "urlTemplate": "/own",
+            "auth": {"type": "apiKey", "in": "query", "name": "k", "value": "x"},
+        }
+    }
     none = {"request": {"urlTemplate": "/none", "auth": {"type": "none"}}}
     by_hand = {"request": {"urlTemplate": "/by-hand", "headers": {"authorization": "Token 1"}}}
     bodies = {
@@ -318,7 +348,11 @@ def test_tools_use_the_base_url_and_the_auth_of_their_bundle(project_bundles: Pr
         "whole": http("https://API.example.com:443/users"),
         "by-hand": http(http=by_hand),
     }
-    bodies |= {"other": http("https://other.example.com/v1"), "own": http(http=own), "none": http(http=none)}
+    bodies |= {
+        "other": http("https://other.example.com/v1"),
+        "own": http(http=own),
+        "none": http(http=none),
+    }
     for slug, body in bodies.items():
         project_bundles.bundles.put_tool(made.bundle_id, slug, "1", body)
 
@@ -334,7 +368,9 @@ def test_tools_use_the_base_url_and_the_auth_of_their_bundle(project_bundles: Pr
     assert "my-api.other@1" not in problems
 
 
-def test_a_changed_base_url_counts_in_the_next_call_and_in_what_was_approved(project_bundles: ProjectBundles) -> None:
+def test_a_changed_base_url_counts_in_the_next_call_and_in_what_was_approved(
+    project_bundles: ProjectBundles,
+) -> None:
     made = project_bundles.bundle(base_url=BASE)
     project_bundles.bundles.put_tool(made.bundle_id, "users", "1", http("/users"))
     before = project_bundles.box.registry.require("my-api.users").fingerprint
@@ -348,9 +384,13 @@ def test_a_changed_base_url_counts_in_the_next_call_and_in_what_was_approved(pro
     assert project_bundles.box.registry.require("my-api.users").fingerprint != before
 
 
-def test_another_environment_of_the_inner_tool_counts_in_what_was_approved(project_bundles: ProjectBundles) -> None:
+def test_another_environment_of_the_inner_tool_counts_in_what_was_approved(
+    project_bundles: ProjectBundles,
+) -> None:
     """What was approved is a tool by another name, whose host an environment decides."""
-    made = project_bundles.bundle(base_url=BASE, environment={"name": "test", "variables": {"region": "eu"}})
+    made = project_bundles.bundle(
+        base_url=BASE, environment={"name": "test", "variables": {"region": "eu"}}
+    )
     project_bundles.bundles.put_tool(made.bundle_id, "users", "1", http("/${region}/users"))
     project_bundles.tool(project_bundles.bundle("other"), func="my-api.users")
     approved = project_bundles.box.registry.require("other.say").fingerprint
@@ -364,9 +404,15 @@ def test_another_environment_of_the_inner_tool_counts_in_what_was_approved(proje
     assert project_bundles.box.registry.require("other.say").fingerprint != approved
 
 
-def test_variables_of_the_environment_fill_every_part_of_a_request(project_bundles: ProjectBundles) -> None:
-    """An argument comes before a variable, a variable before a secret. A value stays in its place."""
-    active = {"name": "test", "variables": {"region": "e u/1", "id": "never", "key": "k-${API_TOKEN}", "word": 'a"b'}}
+def test_variables_of_the_environment_fill_every_part_of_a_request(
+    project_bundles: ProjectBundles,
+) -> None:
+    """An argument comes before a variable, a variable before a secret. A value stays in its
+    place."""
+    active = {
+        "name": "test",
+        "variables": {"region": "e u/1", "id": "never", "key": "k-${API_TOKEN}", "word": 'a"b'},
+    }
     made = project_bundles.bundle(base_url=BASE, environment=active)
     request = {
         "method": "POST",
@@ -376,7 +422,9 @@ def test_variables_of_the_environment_fill_every_part_of_a_request(project_bundl
         "body": '{"region": ${region}, "word": "<${word}>"}',
     }
     schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
-    project_bundles.bundles.put_tool(made.bundle_id, "all", "1", http(http={"request": request}, argSchema=schema))
+    project_bundles.bundles.put_tool(
+        made.bundle_id, "all", "1", http(http={"request": request}, argSchema=schema)
+    )
 
     (sent,) = project_bundles.bundles.preview(made.bundle_id, "all", "1", {"id": 7})
     approved = project_bundles.box.registry.require("my-api.all").fingerprint
@@ -388,7 +436,11 @@ def test_variables_of_the_environment_fill_every_part_of_a_request(project_bundl
     said = "is neither a variable of the environment 'test' nor a secret."
     assert problems["my-api.all@1"] == f"'API_TOKEN' {said}"
     project_bundles.bundles.put_bundle(
-        made.bundle_id, slug="my-api", display_name="My API", base_url=BASE, environment={"name": "live"}
+        made.bundle_id,
+        slug="my-api",
+        display_name="My API",
+        base_url=BASE,
+        environment={"name": "live"},
     )
     failed = project_bundles.box.call("my-api.all", {"id": 7}).error
     assert failed.message == f"'my-api.all' needs 'key', which {said.replace('test', 'live')}"
@@ -401,9 +453,18 @@ def test_variables_of_the_environment_fill_every_part_of_a_request(project_bundl
     [
         ({"auth": SIGNED}, "auth needs a baseUrl"),
         ({"environment": {"name": "test"}}, "environment needs a baseUrl"),
-        ({"base_url": BASE, "environment": {"name": "test", "variables": {"a b": "x"}}}, "not a name of a variable"),
-        ({"base_url": BASE, "environment": {"name": "test", "variables": {"a": "x\r\ny"}}}, "control character"),
-        ({"base_url": BASE, "environment": {"name": "test", "variables": {"a": "${b.c}"}}}, "only names of secrets"),
+        (
+            {"base_url": BASE, "environment": {"name": "test", "variables": {"a b": "x"}}},
+            "not a name of a variable",
+        ),
+        (
+            {"base_url": BASE, "environment": {"name": "test", "variables": {"a": "x\r\ny"}}},
+            "control character",
+        ),
+        (
+            {"base_url": BASE, "environment": {"name": "test", "variables": {"a": "${b.c}"}}},
+            "only names of secrets",
+        ),
         ({"base_url": "https://${host}/"}, "no \\$\\{name\\} and no query"),
         ({"base_url": "api.example.com"}, "must start with http"),
         ({"base_url": BASE, "auth": {"type": "bearer", "value": "${a b}"}}, "auth"),
@@ -411,7 +472,9 @@ def test_variables_of_the_environment_fill_every_part_of_a_request(project_bundl
         ({"base_url": BASE, "auth": "bearer abc"}, "'auth' must be an object"),
     ],
 )
-def test_what_a_bundle_cannot_share_is_refused(project_bundles: ProjectBundles, given: Any, said: str) -> None:
+def test_what_a_bundle_cannot_share_is_refused(
+    project_bundles: ProjectBundles, given: Any, said: str
+) -> None:
     with pytest.raises(InvalidRequest, match=said):
         project_bundles.bundle(**given)
 
@@ -421,7 +484,9 @@ def test_a_relative_url_needs_the_base_url(project_bundles: ProjectBundles) -> N
     made = project_bundles.bundle(base_url=BASE)
     project_bundles.bundles.put_tool(made.bundle_id, "users", "1", http("/users"))
 
-    with pytest.raises(InvalidRequest, match="'/users' is relative, and the bundle has no base URL") as refused:
+    with pytest.raises(
+        InvalidRequest, match="'/users' is relative, and the bundle has no base URL"
+    ) as refused:
         project_bundles.bundles.put_tool(plain.bundle_id, "users", "1", http("/users"))
     with pytest.raises(InvalidRequest, match="The URL of 'users' is relative"):
         project_bundles.bundles.put_bundle(made.bundle_id, slug="my-api", display_name="My API")
@@ -429,7 +494,9 @@ def test_a_relative_url_needs_the_base_url(project_bundles: ProjectBundles) -> N
     assert refused.value.details[0]["pointer"] == "/http/request/urlTemplate"
 
 
-def test_a_bundle_file_without_them_opens_and_stays_as_it_is(project_bundles: ProjectBundles) -> None:
+def test_a_bundle_file_without_them_opens_and_stays_as_it_is(
+    project_bundles: ProjectBundles,
+) -> None:
     made = project_bundles.bundle()
     file = project_bundles.root / "my-api" / "bundle.json"
 

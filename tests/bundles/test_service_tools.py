@@ -12,13 +12,15 @@ from onetool_ipy import ToolResult
 from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from onetool_ipy.core.executor import MAX_DEPTH
 from tests.bundles.aids import ProjectBundles, go, http
-from tests.core.support import Project
+from tests.harness.project import Project
 
 
 @pytest.mark.spec("002/API Tools/PUT conflicts on the same pair")
 @pytest.mark.spec("002/Behaviour/PUT on an existing pair leaves it unchanged")
 @pytest.mark.spec("002/Data Model/Slug and version unique in a bundle")
-def test_put_of_an_existing_pair_is_a_conflict_and_changes_nothing(project_bundles: ProjectBundles) -> None:
+def test_put_of_an_existing_pair_is_a_conflict_and_changes_nothing(
+    project_bundles: ProjectBundles,
+) -> None:
     bundle = project_bundles.bundle()
     first = project_bundles.tool(bundle, description="first")
     file = project_bundles.root / bundle.slug / f"{first.slug}@{first.version}.json"
@@ -50,14 +52,20 @@ def test_put_of_many_is_all_or_none(project_bundles: ProjectBundles) -> None:
     project_bundles.tool(bundle, "taken")
 
     with pytest.raises(Conflict):
-        project_bundles.bundles.put_tools(bundle.bundle_id, [("a", "1", go()), ("taken", "1", go())])
+        project_bundles.bundles.put_tools(
+            bundle.bundle_id, [("a", "1", go()), ("taken", "1", go())]
+        )
     with pytest.raises(Conflict):
         project_bundles.bundles.put_tools(bundle.bundle_id, [("a", "1", go()), ("a", "1", go())])
     with pytest.raises(InvalidRequest):
         project_bundles.bundles.put_tools(bundle.bundle_id, [("a", "1", go()), ("b", "1", {})])
-    assert [tool.slug for tool in project_bundles.bundles.list_tools(bundle_ids=[bundle.bundle_id])] == ["taken"]
+    assert [
+        tool.slug for tool in project_bundles.bundles.list_tools(bundle_ids=[bundle.bundle_id])
+    ] == ["taken"]
 
-    made = project_bundles.bundles.put_tools(bundle.bundle_id, [(f"t{number}", "1", go()) for number in range(40)])
+    made = project_bundles.bundles.put_tools(
+        bundle.bundle_id, [(f"t{number}", "1", go()) for number in range(40)]
+    )
     assert [tool.slug for tool in made] == [f"t{number}" for number in range(40)]
 
 
@@ -117,10 +125,19 @@ def test_inside_a_disabled_bundle_only_get_and_delete_work(project_bundles: Proj
         with pytest.raises(Forbidden, match="bundle 'my-api' is off"):
             verb()
     refused = project_bundles.bundles.invoke(bundle.bundle_id, "say", "1", {"message": "x"})
-    assert (refused.error.code, refused.error.reason, refused.error.status) == ("tool_not_found", "disabled", 403)  # type: ignore[union-attr]
+    assert (refused.error.code, refused.error.reason, refused.error.status) == (
+        "tool_not_found",
+        "disabled",
+        403,
+    )  # type: ignore[union-attr]
     assert project_bundles.bundles.get_tool(bundle.bundle_id, "say", "1").is_enabled is True
     project_bundles.bundles.delete_tool(bundle.bundle_id, "say", "1")
-    assert project_bundles.bundles.list_tools(bundle_ids=[bundle.bundle_id], include_disabled=True).items == []
+    assert (
+        project_bundles.bundles.list_tools(
+            bundle_ids=[bundle.bundle_id], include_disabled=True
+        ).items
+        == []
+    )
 
 
 @pytest.mark.spec("002/Data Model/Version is an opaque label")
@@ -175,7 +192,9 @@ async def test_ainvoke_is_the_same(project_bundles: ProjectBundles) -> None:
     project_bundles.tool(bundle)
 
     assert (
-        await project_bundles.bundles.ainvoke(bundle.bundle_id, "say", "1", {"message": "hi"}, source="rest")
+        await project_bundles.bundles.ainvoke(
+            bundle.bundle_id, "say", "1", {"message": "hi"}, source="rest"
+        )
     ).data == "hi"
 
 
@@ -190,7 +209,9 @@ def test_output_of_a_function_is_checked(project_bundles: ProjectBundles) -> Non
 
 
 @pytest.mark.spec("002/Pending/maxCallsPerMinute")
-def test_calls_per_minute_hold_for_every_version_of_the_name(project_bundles: ProjectBundles) -> None:
+def test_calls_per_minute_hold_for_every_version_of_the_name(
+    project_bundles: ProjectBundles,
+) -> None:
     bundle = project_bundles.bundle()
     project_bundles.tool(bundle, limits={"maxCallsPerMinute": 2})
 
@@ -206,7 +227,10 @@ def test_calls_per_minute_hold_for_every_version_of_the_name(project_bundles: Pr
 
 @pytest.mark.spec("002/Objectives/A vanished function is marked not rewritten")
 def test_a_vanished_function_is_marked_and_comes_back(project_bundles: ProjectBundles) -> None:
-    source = 'pack = "geo"\n\ndef find(message: str) -> str:\n    """Find."""\n    return message + "!"\n'
+    source = (
+        'pack = "geo"\n\ndef find(message: str) -> str:\n    """Find."""\n    return message +'
+        ' "!"\n'
+    )
     file = project_bundles.project.write("tools/geo.py", source)
     box = project_bundles.another()
     bundle = project_bundles.bundle()
@@ -231,7 +255,9 @@ def test_a_vanished_function_is_marked_and_comes_back(project_bundles: ProjectBu
     assert box.call("my-api.find", {"message": "b"}).data == "b!"
 
 
-def test_a_function_that_is_not_there_can_be_named_before_it_is(project_bundles: ProjectBundles) -> None:
+def test_a_function_that_is_not_there_can_be_named_before_it_is(
+    project_bundles: ProjectBundles,
+) -> None:
     bundle = project_bundles.bundle()
 
     made = project_bundles.tool(bundle, func="later.on")
@@ -252,7 +278,9 @@ def test_a_tool_that_calls_itself_ends_and_is_logged(
 
     assert failed.error.reason == "recursion"  # type: ignore[union-attr]
     assert sum(box.log.count_of(f"my-api.{name}")[0] for name in circle) == 1 + MAX_DEPTH
-    assert len({box.registry.require(f"my-api.{name}").fingerprint for name in circle}) == len(circle)
+    assert len({box.registry.require(f"my-api.{name}").fingerprint for name in circle}) == len(
+        circle
+    )
     assert caplog.messages == []
 
 
@@ -298,7 +326,9 @@ def test_list_takes_tags_bundles_and_disabled(project_bundles: ProjectBundles) -
         slugs(tags=[1])
 
 
-def test_all_rows_are_those_of_every_page_also_disabled_ones(project_bundles: ProjectBundles) -> None:
+def test_all_rows_are_those_of_every_page_also_disabled_ones(
+    project_bundles: ProjectBundles,
+) -> None:
     one, two = project_bundles.bundle("one"), project_bundles.bundle("two")
     for bundle, slug in ((one, "a"), (two, "b"), (one, "c")):
         project_bundles.tool(bundle, slug)
@@ -307,8 +337,12 @@ def test_all_rows_are_those_of_every_page_also_disabled_ones(project_bundles: Pr
     bundles.patch_bundle(two.bundle_id, enabled=False)
     every: dict[str, Any] = {"include_disabled": True, "page_size": 256}
 
-    assert [row.to_dict() for row in bundles.all_bundles()] == bundles.list_bundles(**every).to_dict()["items"]
-    assert [row.to_dict() for row in bundles.all_tools()] == bundles.list_tools(**every).to_dict()["items"]
+    assert [row.to_dict() for row in bundles.all_bundles()] == bundles.list_bundles(
+        **every
+    ).to_dict()["items"]
+    assert [row.to_dict() for row in bundles.all_tools()] == bundles.list_tools(**every).to_dict()[
+        "items"
+    ]
     assert [tool.slug for tool in bundles.all_tools()][-3:] == ["a", "b", "c"]
     assert [tool.slug for tool in bundles.all_tools(one.bundle_id)] == ["a", "c"]
 
@@ -350,7 +384,9 @@ def test_search_leaves_out_what_is_off(project_bundles: ProjectBundles) -> None:
     project_bundles.bundles.patch_tool(bundle.bundle_id, "forecast", "1", enabled=False)
 
     assert project_bundles.bundles.search("forecast").items == []
-    assert [tool.slug for tool in project_bundles.bundles.search("forecast", include_disabled=True)] == ["forecast"]
+    assert [
+        tool.slug for tool in project_bundles.bundles.search("forecast", include_disabled=True)
+    ] == ["forecast"]
 
 
 def test_search_sees_what_was_put_by_another(project_bundles: ProjectBundles) -> None:
@@ -367,7 +403,9 @@ def test_search_sees_what_was_put_by_another(project_bundles: ProjectBundles) ->
 @pytest.mark.spec("002/Invocation/HTTP builds the request from templates")
 def test_an_http_tool_is_a_tool_like_any_other(project: Project) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json={"path": request.url.path, "q": request.url.params.get("q")})
+        return httpx.Response(
+            200, json={"path": request.url.path, "q": request.url.params.get("q")}
+        )
 
     config = "version: 1\nhttp: {allowed_hosts: [api.example.com], allow_private: true}"
     project_bundles = ProjectBundles(project, config=config, transport=httpx.MockTransport(answer))
@@ -383,9 +421,14 @@ def test_an_http_tool_is_a_tool_like_any_other(project: Project) -> None:
     assert called.data == {"path": "/users/7", "q": None}
     assert called.meta["status"] == 200
     assert called.meta["attempts"] == 1
-    assert project_bundles.bundles.invoke(bundle.bundle_id, "get-user", "1", {"id": 8}).data["path"] == "/users/8"
+    assert (
+        project_bundles.bundles.invoke(bundle.bundle_id, "get-user", "1", {"id": 8}).data["path"]
+        == "/users/8"
+    )
     assert project_bundles.box.pack("my_api").get_user(id=9)["path"] == "/users/9"  # type: ignore[union-attr]
-    assert project_bundles.bundles.preview(bundle.bundle_id, "get-user", "1", {"id": 9})[0]["url"].endswith("/users/9")
+    assert project_bundles.bundles.preview(bundle.bundle_id, "get-user", "1", {"id": 9})[0][
+        "url"
+    ].endswith("/users/9")
     assert project_bundles.bundles.draft(record).preview({"id": 1})[0]["method"] == "GET"
     with pytest.raises(InvalidRequest):
         project_bundles.bundles.draft(go())
@@ -403,7 +446,9 @@ def test_a_host_that_is_not_allowed_is_refused_at_the_call(project_bundles: Proj
 
 def test_a_missing_secret_is_a_problem_in_health(project_bundles: ProjectBundles) -> None:
     bundle = project_bundles.bundle()
-    project_bundles.bundles.put_tool(bundle.bundle_id, "get", "1", http("https://api.example.com/?k=${SOME_KEY}"))
+    project_bundles.bundles.put_tool(
+        bundle.bundle_id, "get", "1", http("https://api.example.com/?k=${SOME_KEY}")
+    )
 
     problems = [str(problem) for problem in project_bundles.box.problems()]
     refused = project_bundles.bundles.invoke(bundle.bundle_id, "get", "1", {})

@@ -10,7 +10,7 @@ import pytest
 from onetool_ipy.base.errors import NoSuchTool
 from onetool_ipy.core.tool import ToolSpec
 from tests.bundles.aids import ProjectBundles, go
-from tests.core.support import Project
+from tests.harness.project import Project
 from tests.harness.stub import Stub
 
 
@@ -20,7 +20,9 @@ def spec(project_bundles: ProjectBundles, name: str) -> ToolSpec:
     return found
 
 
-def test_a_tool_is_found_by_its_plain_name_and_by_each_version(project_bundles: ProjectBundles) -> None:
+def test_a_tool_is_found_by_its_plain_name_and_by_each_version(
+    project_bundles: ProjectBundles,
+) -> None:
     bundle = project_bundles.bundle()
     for version in ("1.0", "2.0"):
         project_bundles.clock.turn(seconds=1)
@@ -28,7 +30,10 @@ def test_a_tool_is_found_by_its_plain_name_and_by_each_version(project_bundles: 
 
     assert spec(project_bundles, "my-api.get-user").description == "Number 2.0."
     assert spec(project_bundles, "my-api.get-user@1.0").description == "Number 1.0."
-    assert project_bundles.box.call("my-api.get-user@1.0", {"message": "x"}).meta["tool"] == "my-api.get-user@1.0"
+    assert (
+        project_bundles.box.call("my-api.get-user@1.0", {"message": "x"}).meta["tool"]
+        == "my-api.get-user@1.0"
+    )
     assert spec(project_bundles, "my-api.get-user").origin == "bundle"
 
 
@@ -63,7 +68,9 @@ def test_dashes_are_underscores_in_python(project_bundles: ProjectBundles) -> No
         pack.nope  # noqa: B018 - looking is the point
 
 
-def test_the_enabled_version_changed_last_has_the_plain_name(project_bundles: ProjectBundles) -> None:
+def test_the_enabled_version_changed_last_has_the_plain_name(
+    project_bundles: ProjectBundles,
+) -> None:
     bundle = project_bundles.bundle()
     for version in ("1", "2", "3"):
         project_bundles.clock.turn(seconds=1)
@@ -77,7 +84,9 @@ def test_the_enabled_version_changed_last_has_the_plain_name(project_bundles: Pr
     assert spec(project_bundles, "my-api.say").description == "Number 2."
 
 
-def test_a_tool_that_is_off_says_which_switch_and_how_to_turn_it(project_bundles: ProjectBundles) -> None:
+def test_a_tool_that_is_off_says_which_switch_and_how_to_turn_it(
+    project_bundles: ProjectBundles,
+) -> None:
     bundle = project_bundles.bundle()
     project_bundles.tool(bundle)
     project_bundles.bundles.patch_tool(bundle.bundle_id, "say", "1", enabled=False)
@@ -157,10 +166,14 @@ def test_a_renamed_bundle_moves_its_tools(project_bundles: ProjectBundles) -> No
     assert project_bundles.box.call("my-api.say", {"message": "x"}).error.code == "tool_not_found"  # type: ignore[union-attr]
 
 
-def test_a_pack_that_comes_later_keeps_its_name_and_the_bundle_is_a_problem(project_bundles: ProjectBundles) -> None:
+def test_a_pack_that_comes_later_keeps_its_name_and_the_bundle_is_a_problem(
+    project_bundles: ProjectBundles,
+) -> None:
     bundle = project_bundles.bundle("geo")
     project_bundles.tool(bundle, "find")
-    project_bundles.project.write("tools/geo.py", 'pack = "geo"\n\ndef find() -> int:\n    """Find."""\n    return 1\n')
+    project_bundles.project.write(
+        "tools/geo.py", 'pack = "geo"\n\ndef find() -> int:\n    """Find."""\n    return 1\n'
+    )
     box = project_bundles.another()
 
     assert box.call("geo.find").data == 1
@@ -202,7 +215,9 @@ def test_a_reload_keeps_the_bundles(project_bundles: ProjectBundles) -> None:
 
 def test_help_and_search_know_the_tools(project_bundles: ProjectBundles) -> None:
     bundle = project_bundles.bundle()
-    project_bundles.bundles.put_tool(bundle.bundle_id, "say", "1", go(description="Give a zebra back."))
+    project_bundles.bundles.put_tool(
+        bundle.bundle_id, "say", "1", go(description="Give a zebra back.")
+    )
 
     assert "Give a zebra back." in str(project_bundles.box.ot.help(query="my-api.say"))
     assert "my-api.say" in str(project_bundles.box.ot.help(query="zebra"))
@@ -226,9 +241,13 @@ def test_versions_are_completed_behind_the_at_sign(project_bundles: ProjectBundl
 
 
 def test_a_number_is_written_out_only_for_a_path_query_or_header(project: Project) -> None:
-    """In a JSON body it stays what it is, for every caller; where the schema wants text there, it is refused."""
+    """In a JSON body it stays what it is, for every caller; where the schema wants text there, it
+    is refused."""
     text = {"type": "string"}
-    properties = dict.fromkeys(("id", "q", "h", "both", "s"), text) | {"b": {}, "nested": {"type": "object"}}
+    properties = dict.fromkeys(("id", "q", "h", "both", "s"), text) | {
+        "b": {},
+        "nested": {"type": "object"},
+    }
     request = {
         "method": "POST",
         "urlTemplate": "/things/${id}",
@@ -236,19 +255,37 @@ def test_a_number_is_written_out_only_for_a_path_query_or_header(project: Projec
         "headers": {"X-H": "${h}"},
         "body": {"b": "${b}", "nested": "${nested}", "both": "${both}", "s": "${s}"},
     }
-    record = {"type": "http", "http": {"request": request}, "argSchema": {"type": "object", "properties": properties}}
+    record = {
+        "type": "http",
+        "http": {"request": request},
+        "argSchema": {"type": "object", "properties": properties},
+    }
     with Stub(
-        lambda asked: (200, {"target": asked.target, "h": asked.headers.get("x-h"), "body": json.loads(asked.body)})
+        lambda asked: (
+            200,
+            {"target": asked.target, "h": asked.headers.get("x-h"), "body": json.loads(asked.body)},
+        )
     ) as api:
         box = project.open(f"version: 1\nhttp: {{allowed_hosts: ['127.0.0.1:{api.port}']}}")
-        bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="web", display_name="Web", base_url=api.url(""))
+        bundle = box.bundles.put_bundle(
+            box.bundles.new_id(), slug="web", display_name="Web", base_url=api.url("")
+        )
         box.bundles.put_tool(bundle.bundle_id, "post", "1", record)
-        args: dict[str, Any] = {"id": 7, "q": 1.5, "h": False, "b": True, "nested": {"b": True, "n": [1]}}
+        args: dict[str, Any] = {
+            "id": 7,
+            "q": 1.5,
+            "h": False,
+            "b": True,
+            "nested": {"b": True, "n": [1]},
+        }
 
         for source in ("python", "model", "rest"):
             sent = box.call("web.post", args, source=source).data
             assert sent["target"] == "/things/7?q=1.5"
-            assert (sent["h"], sent["body"]) == ("false", {"b": True, "nested": {"b": True, "n": [1]}})
+            assert (sent["h"], sent["body"]) == (
+                "false",
+                {"b": True, "nested": {"b": True, "n": [1]}},
+            )
         for wrong in ("s", "both"):
             error = box.call("web.post", {**args, wrong: True}).error
             assert error is not None

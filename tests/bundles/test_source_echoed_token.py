@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from tests.bundles.aids import ProjectBundles
-from tests.core.support import Project
+from tests.harness.project import Project
 from tests.harness.stub import Asked, Stub
 
 TOKEN = "tok-9f8e7d6c5b4a"
@@ -26,14 +26,24 @@ def test_an_echoed_token_is_masked_wherever_it_is_shown_logged_or_stored(project
         project_bundles = ProjectBundles(
             project, config=f"http: {{allowed_hosts: ['127.0.0.1:{port}'], allow_private: true}}\n"
         )
-        auth = {"type": "oauth2", "tokenUrl": stub.url("/token"), "clientId": "me", "clientSecret": "${CLIENT}"}
-        record = {"type": "http", "http": {"request": {"urlTemplate": stub.url("/data"), "auth": auth}}}
+        auth = {
+            "type": "oauth2",
+            "tokenUrl": stub.url("/token"),
+            "clientId": "me",
+            "clientSecret": "${CLIENT}",
+        }
+        record = {
+            "type": "http",
+            "http": {"request": {"urlTemplate": stub.url("/data"), "auth": auth}},
+        }
         project_bundles.bundles.put_tool(project_bundles.bundle().bundle_id, "data", "1", record)
 
         for _ in range(2):
             result = project_bundles.box.call("my-api.data")
             assert result.ok, result.error
-            assert result.data["said"] == f"Bearer {TOKEN}", "a value returned to Python is never altered"
+            assert result.data["said"] == f"Bearer {TOKEN}", (
+                "a value returned to Python is never altered"
+            )
             assert TOKEN not in f"{result} {result!r} {[result]}"
             assert "***" in repr(result)
             assert "".join(result.lines()["lines"]).count("***") == 2

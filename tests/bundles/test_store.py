@@ -1,4 +1,5 @@
-"""The store: damaged, misplaced and newer files cost only themselves; other processes' changes are seen at once."""
+"""The store: damaged, misplaced and newer files cost only themselves; other processes' changes are
+seen at once."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.bundles.store import BundleStore, stored_slugs
 from onetool_ipy.faces.creation import store_draft
 from tests.bundles.aids import ProjectBundles, go, http
-from tests.core.support import Project
+from tests.harness.project import Project
 from tests.harness.surroundings import ROOT
 
 
@@ -43,7 +44,9 @@ def owner(file: Path) -> str:
 
 
 def says(project_bundles: ProjectBundles, path: Path) -> str:
-    return " ".join(str(problem) for problem in project_bundles.box.problems() if problem.where == str(path))
+    return " ".join(
+        str(problem) for problem in project_bundles.box.problems() if problem.where == str(path)
+    )
 
 
 DAMAGE: dict[str, Any] = {
@@ -62,7 +65,9 @@ DAMAGE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_tool_costs_only_itself(pair: tuple[ProjectBundles, Path, Path], damage: str) -> None:
+def test_a_damaged_tool_costs_only_itself(
+    pair: tuple[ProjectBundles, Path, Path], damage: str
+) -> None:
     project_bundles, _, bad = pair
     broken = DAMAGE[damage](bad.read_bytes())
     bad.write_bytes(broken)
@@ -92,7 +97,9 @@ def test_a_mended_file_comes_back(pair: tuple[ProjectBundles, Path, Path]) -> No
     assert not says(project_bundles, bad)
 
 
-def test_a_damaged_bundle_costs_only_itself_and_is_not_written_over(project_bundles: ProjectBundles) -> None:
+def test_a_damaged_bundle_costs_only_itself_and_is_not_written_over(
+    project_bundles: ProjectBundles,
+) -> None:
     good, bad = project_bundles.bundle("good"), project_bundles.bundle("bad")
     project_bundles.tool(bad)
     file = project_bundles.root / bad.slug / "bundle.json"
@@ -159,7 +166,9 @@ def test_copies_and_strangers_are_problems(pair: tuple[ProjectBundles, Path, Pat
     assert len(project_bundles.bundles.list_tools(bundle_ids=[owner(good)])) == 2
 
 
-def test_of_two_records_for_one_place_the_older_is_served(pair: tuple[ProjectBundles, Path, Path]) -> None:
+def test_of_two_records_for_one_place_the_older_is_served(
+    pair: tuple[ProjectBundles, Path, Path],
+) -> None:
     """As two branches give that were merged."""
     project_bundles, good, _ = pair
     data = json.loads(good.read_bytes())
@@ -181,7 +190,10 @@ def test_of_two_records_for_one_place_the_older_is_served(pair: tuple[ProjectBun
 
     assert project_bundles.bundles.get_tool(owner(good), "good", "1").description == "Say it."
     assert "which is older" in says(project_bundles, path)
-    assert any("the name 'my-api' is that of the bundle" in str(problem) for problem in project_bundles.box.problems())
+    assert any(
+        "the name 'my-api' is that of the bundle" in str(problem)
+        for problem in project_bundles.box.problems()
+    )
     failed = project_bundles.bundles.invoke(other["bundleID"], "good", "1", {"message": "x"})
     assert failed.error.code == "tool_not_found"  # type: ignore[union-attr]
     assert project_bundles.bundles.invoke(owner(good), "good", "1", {"message": "x"}).data == "x"
@@ -200,12 +212,20 @@ with open_toolbox(config) as box:
 
 def elsewhere(project_bundles: ProjectBundles, code: str) -> None:
     """Run code in another process, with `bundles`."""
-    command = [sys.executable, "-c", OTHER, str(project_bundles.project.home / "onetool.yaml"), code]
+    command = [
+        sys.executable,
+        "-c",
+        OTHER,
+        str(project_bundles.project.home / "onetool.yaml"),
+        code,
+    ]
     subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, **project_bundles.project.env})
 
 
 @pytest.mark.slow
-def test_what_another_process_does_is_seen_by_the_next_list_and_call(project_bundles: ProjectBundles) -> None:
+def test_what_another_process_does_is_seen_by_the_next_list_and_call(
+    project_bundles: ProjectBundles,
+) -> None:
     bundle = project_bundles.bundle()
     own = bundle.bundle_id
     record = go()
@@ -217,14 +237,16 @@ def test_what_another_process_does_is_seen_by_the_next_list_and_call(project_bun
 
     elsewhere(
         project_bundles,
-        f"bundles.patch_tool({own!r}, 'say', '1', enabled=False); bundles.put_tool({own!r}, 'b', '1', {record!r})",
+        f"bundles.patch_tool({own!r}, 'say', '1', enabled=False); bundles.put_tool({own!r}, 'b',"
+        f" '1', {record!r})",
     )
     assert project_bundles.box.call("my-api.say", {"message": "x"}).error.reason == "disabled"  # type: ignore[union-attr]
     assert project_bundles.box.call("my-api.b", {"message": "x"}).ok
 
     elsewhere(
         project_bundles,
-        f"bundles.patch_tool({own!r}, 'say', '1', enabled=True); bundles.delete_tool({own!r}, 'b', '1')",
+        f"bundles.patch_tool({own!r}, 'say', '1', enabled=True); bundles.delete_tool({own!r}, 'b',"
+        " '1')",
     )
     assert project_bundles.box.call("my-api.say", {"message": "x"}).data == "x"
     assert project_bundles.box.call("my-api.b", {"message": "x"}).error.code == "tool_not_found"  # type: ignore[union-attr]
@@ -247,8 +269,11 @@ def test_edits_within_a_tick_of_the_clock_are_seen(project_bundles: ProjectBundl
 
 
 @pytest.mark.slow
-def test_what_was_written_is_served_as_another_process_reads_it(project_bundles: ProjectBundles) -> None:
-    """A record that was just written is not parsed again: it must be the very record that its file makes."""
+def test_what_was_written_is_served_as_another_process_reads_it(
+    project_bundles: ProjectBundles,
+) -> None:
+    """A record that was just written is not parsed again: it must be the very record that its file
+    makes."""
     packed = ROOT / "tests" / "data" / "openapi" / "readme.json.xz"
     draft = import_document(lzma.decompress(packed.read_bytes()))
     own = store_draft(project_bundles.box, draft).bundle.bundle_id
@@ -290,9 +315,13 @@ assert 0 < sum("my-api" in folder for folder in listed) < 10, listed
 
 
 @pytest.mark.slow
-def test_a_write_lists_folders_a_few_times_however_many_tools_there_are(project_bundles: ProjectBundles) -> None:
+def test_a_write_lists_folders_a_few_times_however_many_tools_there_are(
+    project_bundles: ProjectBundles,
+) -> None:
     own, record = project_bundles.bundle().bundle_id, go()
-    project_bundles.bundles.put_tools(own, [(f"say-{number}", "1", record) for number in range(100)])
+    project_bundles.bundles.put_tools(
+        own, [(f"say-{number}", "1", record) for number in range(100)]
+    )
 
     elsewhere(project_bundles, COUNTED.format(own=own, record=record))
 
@@ -323,7 +352,9 @@ def test_nothing_is_made_before_something_is_written(project_bundles: ProjectBun
     assert not project_bundles.root.exists()
 
 
-def test_a_folder_of_another_user_is_neither_read_nor_written(project_bundles: ProjectBundles, tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_neither_read_nor_written(
+    project_bundles: ProjectBundles, tmp_path: Path
+) -> None:
     home = tmp_path / "theirs" / ".onetool"
     shutil.copytree(project_bundles.project.home, home)
     (home / "bundles").mkdir(exist_ok=True)
@@ -372,7 +403,9 @@ def test_a_name_that_some_file_system_cannot_hold_gets_a_hash(
     assert re.fullmatch(folders, ", ".join(names))
     for slug in slugs:
         project_bundles.tool(bundles[0], slug, "1")
-    files = {path.name.casefold() for path in project_bundles.root.glob("*/*.json")} - {"bundle.json"}
+    files = {path.name.casefold() for path in project_bundles.root.glob("*/*.json")} - {
+        "bundle.json"
+    }
     assert len(files) == len(slugs)
     for slug in slugs:
         project_bundles.bundles.patch_tool(bundles[0].bundle_id, slug, "1", enabled=False)
@@ -380,7 +413,9 @@ def test_a_name_that_some_file_system_cannot_hold_gets_a_hash(
     assert {path.name for path in project_bundles.root.glob("*/*.json")} == {"bundle.json"}
 
 
-def test_a_bundle_that_gets_another_slug_moves_with_its_tools(project_bundles: ProjectBundles) -> None:
+def test_a_bundle_that_gets_another_slug_moves_with_its_tools(
+    project_bundles: ProjectBundles,
+) -> None:
     """A file of the new folder's name is in the way of the second move: any name will do."""
     bundle = project_bundles.bundle("old")
     project_bundles.tool(bundle)
@@ -394,23 +429,36 @@ def test_a_bundle_that_gets_another_slug_moves_with_its_tools(project_bundles: P
         assert project_bundles.box.call(f"{slug}.say", {"message": "x"}).data == "x"
 
 
-def test_a_copied_folder_is_a_problem_and_the_first_is_served(project_bundles: ProjectBundles) -> None:
+def test_a_copied_folder_is_a_problem_and_the_first_is_served(
+    project_bundles: ProjectBundles,
+) -> None:
     bundle = project_bundles.bundle()
     project_bundles.tool(bundle)
     shutil.copytree(project_bundles.root / "my-api", project_bundles.root / "my-api-copy")
 
-    assert "A copy needs ids of its own" in says(project_bundles, project_bundles.root / "my-api-copy")
+    assert "A copy needs ids of its own" in says(
+        project_bundles, project_bundles.root / "my-api-copy"
+    )
     assert project_bundles.box.call("my-api.say", {"message": "x"}).data == "x"
 
 
-_PAGE = (ROOT / "docs" / "http-tools.md").read_text(encoding="utf-8").partition("## The file of a tool")[2]
+_PAGE = (
+    (ROOT / "docs" / "http-tools.md")
+    .read_text(encoding="utf-8")
+    .partition("## The file of a tool")[2]
+)
 _BLOCKS = re.findall(r"```json\n(.*?)```", _PAGE, re.DOTALL)
 
 
-@pytest.mark.parametrize("has_bundle", [True, False], ids=["beside a bundle.json", "in a new folder"])
+@pytest.mark.parametrize(
+    "has_bundle", [True, False], ids=["beside a bundle.json", "in a new folder"]
+)
 @pytest.mark.parametrize("block", _BLOCKS, ids=["request", "steps"])
-def test_a_tool_as_the_page_shows_it_can_be_saved_as_a_file(project: Project, block: str, has_bundle: bool) -> None:
-    """Copied into `bundles/pets/find@v1.json`; the other process that serves the project sees it, too."""
+def test_a_tool_as_the_page_shows_it_can_be_saved_as_a_file(
+    project: Project, block: str, has_bundle: bool
+) -> None:
+    """Copied into `bundles/pets/find@v1.json`; the other process that serves the project sees it,
+    too."""
     project_bundles = ProjectBundles(project)
     project.write("secrets.yaml", "PETS_TOKEN: tok-1a2b3c4d\n", mode=0o600)
     project_bundles.box.reload()

@@ -13,7 +13,9 @@ from onetool_ipy.bundles.model import Switch, read
 from onetool_ipy.bundles.validation import beneath, fault, together, with_others
 from tests.bundles.aids import ProjectBundles
 
-FIRST = InvalidRequest("slug: it is empty.", hint="Give it one.", details=[fault("/slug", "it is empty.")])
+FIRST = InvalidRequest(
+    "slug: it is empty.", hint="Give it one.", details=[fault("/slug", "it is empty.")]
+)
 SECOND = InvalidRequest("tags: no.", details=[fault("/tags/0", "no")])
 
 
@@ -22,7 +24,10 @@ def _refuse(exc: InvalidRequest) -> Any:
 
 
 def test_fault_is_told_in_sentences() -> None:
-    assert fault("/a", "it is wrong", "Do this.") == {"pointer": "/a", "message": "It is wrong. Do this."}
+    assert fault("/a", "it is wrong", "Do this.") == {
+        "pointer": "/a",
+        "message": "It is wrong. Do this.",
+    }
     assert fault("", "did you mean 'b'?") == {"pointer": "", "message": "Did you mean 'b'?"}
 
 
@@ -44,7 +49,9 @@ def test_one_fault_does_not_hide_the_others() -> None:
 def test_refusal_of_a_part_has_its_place_in_the_whole() -> None:
     assert [each["pointer"] for each in beneath(SECOND, "/tool").details] == ["/tool/tags/0"]
     plain = InvalidRequest("No document.", hint="Paste one.")
-    assert beneath(plain, "/openapi").details == [{"pointer": "/openapi", "message": "No document. Paste one."}]
+    assert beneath(plain, "/openapi").details == [
+        {"pointer": "/openapi", "message": "No document. Paste one."}
+    ]
 
 
 def test_pointers_are_escaped_and_what_is_missing_has_one() -> None:

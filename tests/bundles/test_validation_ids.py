@@ -11,7 +11,18 @@ import pytest
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.validation import is_id, new_id, require_id, require_slug, require_version
 
-GOOD_SLUGS = ["a", "get-user", "GetUser", "-", "über-größe", "读取-文件", "٣", "𐐀" * 64, "x" * 64, "ﬁ"]
+GOOD_SLUGS = [
+    "a",
+    "get-user",
+    "GetUser",
+    "-",
+    "über-größe",
+    "读取-文件",
+    "٣",
+    "𐐀" * 64,
+    "x" * 64,
+    "ﬁ",
+]
 BAD_SLUGS = [
     "",
     "a_b",

@@ -26,11 +26,17 @@ def main() -> None:
     lines = sum(module.lines for module in modules)
     _show("lines", lines)
     _show("lines of code proper", sum(module.code_lines for module in modules))
-    _show("own-line comments per 1,000 lines", round(1000 * sum(module.comments for module in modules) / lines))
+    _show(
+        "own-line comments per 1,000 lines",
+        round(1000 * sum(module.comments for module in modules) / lines),
+    )
     signatures = sum(module.signatures for module in modules)
     with_any = sum(len(module.signatures_with_any) for module in modules)
     _show("signatures with Any, percent", round(100 * with_any / max(signatures, 1)))
-    _show("lines of tests", sum(len(path.read_bytes().splitlines()) for path in options.tests.rglob("*.py")))
+    _show(
+        "lines of tests",
+        sum(len(path.read_bytes().splitlines()) for path in options.tests.rglob("*.py")),
+    )
     if package == ROOT / "onetool_ipy":
         for name, files in call_paths.measure(package).items():
             _show(f"modules run by {name}", len(files), files if options.verbose else ())
@@ -42,16 +48,23 @@ def _listings(modules: list[source.Module], package: Path, tests: Path) -> dict[
     twice = source.class_names_defined_twice(modules)
     single = source.modules_with_one_importer(modules)
     found = {
-        "class names defined twice": [f"{name}: {', '.join(places)}" for name, places in twice.items()],
+        "class names defined twice": [
+            f"{name}: {', '.join(places)}" for name, places in twice.items()
+        ],
         "late imports of own modules": source.late_imports(modules),
         "modules with one importer": [f"{name} <- {importer}" for name, importer in single.items()],
         "private functions with one use": source.helpers_with_one_use(modules),
         "variables named by a participle": source.variables_named_by_a_participle(modules),
         "modules in the largest circle of imports": source.largest_circle(modules),
         f"functions over {source.MAX_FUNCTION_LINES} lines": source.long_functions(modules),
-        "modules without tests of their name": source.modules_without_tests(modules, package, tests),
+        "modules without tests of their name": source.modules_without_tests(
+            modules, package, tests
+        ),
     }
-    return {title: [line.replace(f"{package.parent}/", "") for line in lines] for title, lines in found.items()}
+    return {
+        title: [line.replace(f"{package.parent}/", "") for line in lines]
+        for title, lines in found.items()
+    }
 
 
 def _show(title: str, count: int, names: Iterable[str] = ()) -> None:

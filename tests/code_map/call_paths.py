@@ -1,8 +1,10 @@
-"""Count the modules that run code during a call, by running five calls in a real IPython shell and one by REST.
+"""Count the modules that run code during a call, by running five calls in a real IPython shell and
+one by REST.
 
-Each line runs until it is warm, then once more while a profile function notes the file of every Python function that is
-entered, in every thread. Code that only an import runs is not counted. The HTTP tool asks a server on the loopback
-address, the MCP tool a server of the SDK on stdio, and `%ask` a scripted model.
+Each line runs until it is warm, then once more while a profile function notes the file of every
+Python function that is entered, in every thread. Code that only an import runs is not counted. The
+HTTP tool asks a server on the loopback address, the MCP tool a server of the SDK on stdio, and
+`%ask` a scripted model.
 """
 
 from __future__ import annotations
@@ -50,10 +52,13 @@ server.run()
 
 
 def measure(package: Path) -> dict[str, list[str]]:
-    """The modules that each line of LINES passes through. Call it once, before a thread of the package is started."""
+    """The modules that each line of LINES passes through. Call it once, before a thread of the
+    package is started."""
     with tempfile.TemporaryDirectory(prefix="code-map-") as folder, _http_server() as port:
         recorder = Recorder(package)
-        threading.setprofile(recorder)  # threads cannot be given one later before Python 3.12, so it is always there
+        threading.setprofile(
+            recorder
+        )  # threads cannot be given one later before Python 3.12, so it is always there
         try:
             return _run(Path(folder).resolve(), port, recorder)
         finally:
@@ -72,7 +77,10 @@ def _run(folder: Path, port: int, recorder: Recorder) -> dict[str, list[str]]:
     shell: Any = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
     shell.user_ns["model"] = ScriptedModel([("time.now", {}), "It is noon."] * (_WARM + 1))
     _cell(shell, "%load_ext onetool_ipy")
-    _cell(shell, f"%tool new http demo.get --url http://127.0.0.1:{port}/users/${{id}} --arg id:integer")
+    _cell(
+        shell,
+        f"%tool new http demo.get --url http://127.0.0.1:{port}/users/${{id}} --arg id:integer",
+    )
     found = {}
     try:
         for name, line in LINES.items():
@@ -102,7 +110,9 @@ def _rest_call(project: Path) -> list[str]:
     record = json.loads(path.read_text(encoding="utf-8"))
     tool = f"bundles/{record['bundleID']}/tools/{record['slug']}/version/{record['version']}"
     command = [sys.executable, "-m", "tests.code_map.rest_call", str(project), tool]
-    done = subprocess.run(command, cwd=surroundings.ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=surroundings.ROOT, capture_output=True, text=True, check=False
+    )
     if done.returncode or "Traceback" in done.stderr:
         raise RuntimeError(f"The REST call failed:\n{done.stderr}")
     files: list[str] = json.loads(done.stdout)

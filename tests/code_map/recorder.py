@@ -8,7 +8,8 @@ from types import FrameType
 
 
 class Recorder:
-    """Notes the files of the functions that are entered while it is switched on. Code of an import is not counted."""
+    """Notes the files of the functions that are entered while it is switched on. Code of an import
+    is not counted."""
 
     def __init__(self, package: Path) -> None:
         self.is_on = False

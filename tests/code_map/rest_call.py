@@ -1,7 +1,8 @@
 """Count the modules that run code during a REST invoke, inside a real Jupyter Server.
 
-`python -m tests.code_map.rest_call FOLDER TOOL` is a process of its own, since Jupyter Server needs the main thread.
-The folder is a project with one HTTP tool. A thread asks the server for it; the modules are printed as JSON.
+`python -m tests.code_map.rest_call FOLDER TOOL` is a process of its own, since Jupyter Server needs
+the main thread. The folder is a project with one HTTP tool. A thread asks the server for it; the
+modules are printed as JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _OTHERS = ("jupyter_lsp", "jupyter_server_terminals", "jupyterlab", "notebook_sh
 
 
 def main() -> None:
-    """Serve the folder that is named, invoke its tool some times, and print what the last call ran."""
+    """Serve the folder that is named, invoke its tool some times, and print what the last call
+    ran."""
     folder, tool = sys.argv[1:]
     recorder = Recorder(ROOT / "onetool_ipy")
     threading.setprofile(recorder)
@@ -31,13 +33,23 @@ def main() -> None:
     app = ServerApp.instance()
     app.initialize(
         [
-            f"--ServerApp.jpserver_extensions={ {'onetool_ipy': True, **dict.fromkeys(_OTHERS, False)} }",
-            *("--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", "--log-level=ERROR"),
+            (
+                f"--ServerApp.jpserver_extensions={ {'onetool_ipy': True, **dict.fromkeys(_OTHERS, False)} }"
+            ),
+            *(
+                "--no-browser",
+                "--allow-root",
+                "--ServerApp.ip=127.0.0.1",
+                "--ServerApp.port=0",
+                "--log-level=ERROR",
+            ),
             *(f"--ServerApp.root_dir={folder}", f"--IdentityProvider.token={token}"),
         ]
     )
     # The port is chosen when the loop starts.
-    asker = threading.Thread(target=_ask, args=(app, f"onetool/tools/{tool}/invoke", token, recorder))
+    asker = threading.Thread(
+        target=_ask, args=(app, f"onetool/tools/{tool}/invoke", token, recorder)
+    )
     app.io_loop.add_callback(asker.start)
     sys.setprofile(recorder)
     app.start()
@@ -48,7 +60,10 @@ def main() -> None:
 def _ask(app: Any, path: str, token: str, recorder: Recorder) -> None:
     headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(
-        f"{app.connection_url}{path}", json.dumps({"args": {"id": 3}}).encode(), headers, method="POST"
+        f"{app.connection_url}{path}",
+        json.dumps({"args": {"id": 3}}).encode(),
+        headers,
+        method="POST",
     )
     try:
         for turn in range(_WARM + 1):

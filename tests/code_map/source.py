@@ -1,7 +1,9 @@
-"""Read a package's source: its modules, lines, imports, class names and functions, and the figures made of them.
+"""Read a package's source: its modules, lines, imports, class names and functions, and the figures
+made of them.
 
-Reads text only and imports nothing of the package. A module that a package's `__init__` gives on is found where the
-import statement names it: `from shop import prices` imports `shop.prices` if there is such a module.
+Reads text only and imports nothing of the package. A module that a package's `__init__` gives on is
+found where the import statement names it: `from shop import prices` imports `shop.prices` if there
+is such a module.
 """
 
 from __future__ import annotations
@@ -16,11 +18,20 @@ from pathlib import Path
 
 MAX_FUNCTION_LINES = 60
 
-PARTICIPLES = frozenset(("found", "said", "told", "made", "given", "known", "shown", "wanted", "asked"))
+PARTICIPLES = frozenset(
+    ("found", "said", "told", "made", "given", "known", "shown", "wanted", "asked")
+)
 """Words that do not say what a variable holds (style 4)."""
 
 _NO_CODE = frozenset(
-    (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    (
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    )
 )
 
 _UNTESTED = ("__init__", "__main__", "_version")
@@ -39,7 +50,8 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One file of the package. `name` is its full dotted name, a package's own for an `__init__`."""
+    """One file of the package. `name` is its full dotted name, a package's own for an
+    `__init__`."""
 
     name: str
     path: Path
@@ -86,7 +98,9 @@ def modules_with_one_importer(modules: list[Module]) -> dict[str, str]:
         for one in module.imports:
             if not one.is_for_types and one.module != module.name:
                 importers[one.module].add(module.name)
-    return {name: found.copy().pop() for name, found in sorted(importers.items()) if len(found) == 1}
+    return {
+        name: found.copy().pop() for name, found in sorted(importers.items()) if len(found) == 1
+    }
 
 
 def long_functions(modules: list[Module]) -> list[str]:
@@ -111,16 +125,22 @@ def helpers_with_one_use(modules: list[Module]) -> list[str]:
 
 def variables_named_by_a_participle(modules: list[Module]) -> list[str]:
     """Places where a variable gets a value under a name such as `found`."""
-    return [f"{module.path}:{line} {name}" for module in modules for name, line in module.participles]
+    return [
+        f"{module.path}:{line} {name}" for module in modules for name, line in module.participles
+    ]
 
 
 def largest_circle(modules: list[Module]) -> list[str]:
-    """The largest set of modules that import each other in a circle, imports for annotations included.
+    """The largest set of modules that import each other in a circle, imports for annotations
+    included.
 
     The package's own face, which hands on names from everywhere, is left out.
     """
     face = min(module.name for module in modules)
-    targets = {module.name: {one.module for one in module.imports} - {module.name, face} for module in modules}
+    targets = {
+        module.name: {one.module for one in module.imports} - {module.name, face}
+        for module in modules
+    }
     circles = sorted(_strong_components(targets), key=lambda names: (len(names), sorted(names)))
     return sorted(circles[-1]) if circles else []
 
@@ -154,7 +174,8 @@ def _strong_components(targets: dict[str, set[str]]) -> list[list[str]]:
 
 
 def modules_without_tests(modules: list[Module], package: Path, tests: Path) -> list[str]:
-    """Modules `a/b.py` for which there is neither `a/test_b.py` nor a part of it, `a/test_b_*.py`, below the tests."""
+    """Modules `a/b.py` for which there is neither `a/test_b.py` nor a part of it, `a/test_b_*.py`,
+    below the tests."""
     found = []
     for module in modules:
         place = tests / module.path.relative_to(package).parent
@@ -176,7 +197,9 @@ def _read(folder: Path, path: Path, known: set[str]) -> Module:
     package = name if path.stem == "__init__" else name.rpartition(".")[0]
     tree = ast.parse(text)
     found = list(_statements(tree))
-    functions = [node for node, _, _ in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [
+        node for node, _, _ in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     uses = Counter(node.id for node in names)
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
@@ -185,24 +208,28 @@ def _read(folder: Path, path: Path, known: set[str]) -> Module:
         path=path,
         lines=len(text.splitlines()),
         code_lines=_code_lines(tokens, tree),
-        comments=sum(token.type == tokenize.COMMENT and token.line.strip().startswith("#") for token in tokens),
+        comments=sum(
+            token.type == tokenize.COMMENT and token.line.strip().startswith("#")
+            for token in tokens
+        ),
         classes=tuple(
             (node.name, node.lineno)
             for node in tree.body
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
         ),
-        functions=tuple(
-            (node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1) for node in functions
-        ),
+        functions=tuple((node.name, node.lineno, _length(node)) for node in functions),
         private_functions=tuple(
             (node.name, node.lineno, uses[node.name])
             for node in tree.body
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("_")
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name.startswith("_")
         ),
         signatures=len(functions),
         signatures_with_any=tuple((node.name, node.lineno) for node in functions if _has_any(node)),
         participles=tuple(
-            (node.id, node.lineno) for node in names if isinstance(node.ctx, ast.Store) and node.id in PARTICIPLES
+            (node.id, node.lineno)
+            for node in names
+            if isinstance(node.ctx, ast.Store) and node.id in PARTICIPLES
         ),
         imports=tuple(
             Import(module, node.lineno, is_late and not is_for_types, is_for_types)
@@ -214,13 +241,28 @@ def _read(folder: Path, path: Path, known: set[str]) -> Module:
     )
 
 
+def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of what a function does: its parameters and docstring are not counted."""
+    body = function.body
+    if len(body) > 1 and ast.get_docstring(function, clean=False) is not None:
+        body = body[1:]
+    return (function.end_lineno or 0) - body[0].lineno + 1
+
+
 def _code_lines(tokens: list[tokenize.TokenInfo], tree: ast.Module) -> int:
     """Lines that hold code proper: no blank line, docstring, comment, import or `__all__`."""
-    lines = {line for token in tokens if token.type not in _NO_CODE for line in range(token.start[0], token.end[0] + 1)}
+    lines = {
+        line
+        for token in tokens
+        if token.type not in _NO_CODE
+        for line in range(token.start[0], token.end[0] + 1)
+    }
     for node in ast.walk(tree):
         is_import = isinstance(node, ast.Import | ast.ImportFrom)
         is_docstring = (
-            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
         )
         is_all = isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
         if (is_import or is_docstring or is_all) and isinstance(node, ast.stmt):
@@ -231,7 +273,13 @@ def _code_lines(tokens: list[tokenize.TokenInfo], tree: ast.Module) -> int:
 def _has_any(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether an annotation of a function's signature holds `Any`."""
     arguments = function.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    every = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    ]
     annotations = [function.returns, *(each.annotation for each in every if each is not None)]
     return any(
         isinstance(node, ast.Name) and node.id == "Any"
@@ -244,7 +292,8 @@ def _has_any(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def _statements(
     parent: ast.AST, is_late: bool = False, is_for_types: bool = False
 ) -> Iterator[tuple[ast.stmt, bool, bool]]:
-    """Every statement below a node, whether a function holds it, and whether only type checkers read it."""
+    """Every statement below a node, whether a function holds it, and whether only type checkers
+    read it."""
     for node in ast.iter_child_nodes(parent):
         if isinstance(node, ast.expr):
             continue
@@ -259,7 +308,8 @@ def _statements(
 
 
 def _module_of(target: str, known: set[str]) -> str:
-    """The module that a dotted name means, or that it is a name in; empty for one of another package."""
+    """The module that a dotted name means, or that it is a name in; empty for one of another
+    package."""
     while target and target not in known:
         target = target.rpartition(".")[0]
     return target

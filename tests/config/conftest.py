@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.config.load import Config, load_config
+from onetool_ipy.config.paths import home_at
 
 
 @dataclass(frozen=True)
 class Project:
-    """A folder `project` below a home directory, with a `.onetool/`; nothing outside tmp_path is looked at."""
+    """A folder `project` below a home directory, with a `.onetool/`; nothing outside tmp_path is
+    looked at."""
 
     home: Path
 
@@ -39,7 +41,12 @@ class Project:
     def load(self, text: str | bytes | None = None, /, **env: str) -> Config:
         if text is not None:
             self.write("onetool.yaml", text)
-        env = {"HOME": str(self.home), "ONETOOL_STATE": str(self.state), "ONETOOL_TRUST": str(self.home), **env}
+        env = {
+            **home_at(self.home),
+            "ONETOOL_STATE": str(self.state),
+            "ONETOOL_TRUST": str(self.home),
+            **env,
+        }
         return load_config(env=env, cwd=self.folder)
 
     def says(self, text: str | bytes | None = None, /, **env: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""The settings: defaults, every key read, every mistake named with file, line and key, and the rest kept."""
+"""The settings: defaults, every key read, every mistake named with file, line and key, and the rest
+kept."""
 
 from __future__ import annotations
 
@@ -45,6 +46,7 @@ models:
 ask: {with_tools: false, tool_allow: [brave.*], max_steps: 7, approve: [a.b], max_calls: 3, max_tokens: 4,
   max_seconds: 0.5, context_tokens: 6, stream: false, max_cost: 2}
 timeouts: {local_s: 1, mcp_s: 2}
+guard: {tools: {"brave.*": {reads: public, sends: api.example.com}}}
 state_dir: here
 recommended: [brave, fs.read_file]
 """
@@ -58,14 +60,23 @@ def test_no_file_gives_the_defaults_of_the_contract(project: Project) -> None:
     assert not config.errors
     s = config.settings
     assert s.tools_dir == ("tools/*.py",)
-    assert (s.http.allowed_hosts, s.http.timeout_s, s.http.max_response_bytes) == ((), 10, 5_242_880)
+    assert (s.http.allowed_hosts, s.http.timeout_s, s.http.max_response_bytes) == (
+        (),
+        10,
+        5_242_880,
+    )
     assert s.http.allow_private is False
     assert s.fs.roots == (".",)
     assert (s.output.max_inline_bytes, s.output.preview_lines) == (50_000, 10)
     assert (s.output.result_ttl_s, s.output.max_store_bytes) == (86_400, 1_073_741_824)
     assert (s.stats.enabled, s.stats.context_per_call) == (True, 30_000)
     assert (s.stats.time_overhead_per_call_ms, s.stats.chars_per_token) == (4_000, 4)
-    assert (s.ask.with_tools, s.ask.tool_allow, s.ask.max_steps, s.ask.approve) == (True, None, 5, ())
+    assert (s.ask.with_tools, s.ask.tool_allow, s.ask.max_steps, s.ask.approve) == (
+        True,
+        None,
+        5,
+        (),
+    )
     assert (s.ask.max_calls, s.ask.max_tokens, s.ask.max_seconds) == (50, 200_000, 300)
     assert (s.ask.context_tokens, s.ask.stream, s.ask.max_cost) == (100_000, True, None)
     assert (s.timeouts.local_s, s.timeouts.mcp_s) == (8, 30)
@@ -75,16 +86,25 @@ def test_no_file_gives_the_defaults_of_the_contract(project: Project) -> None:
 def test_every_key_is_read(project: Project) -> None:
     """Each key of contract 3, with a value that is not its default."""
     config = project.load(FULL)
-    assert ["ask.approve: is ignored in a project." in str(problem) for problem in config.problems] == [True]
+    assert [
+        "ask.approve: is ignored in a project." in str(problem) for problem in config.problems
+    ] == [True]
     s = config.settings
     for name in Settings._fields:
         assert name == "version" or getattr(s, name) != getattr(Settings(), name), name
     assert s.packs["brave"].data == {"timeout": 5, "nested": {"a": [1, "two"]}}
-    assert s.tools[0].data["implementation"] == {"type": "mock", "mock_response": {"n": 1.5, "ok": True, "none": None}}
+    assert s.tools[0].data["implementation"] == {
+        "type": "mock",
+        "mock_response": {"n": 1.5, "ok": True, "none": None},
+    }
     assert s.aliases == {"ws": "brave.web_search", "now": "time.now"}
     assert s.snippets["research"].data == {
         "description": "Look it up.",
-        "params": {"topic": {"description": "What"}, "count": {"default": 5, "example": 3}, "free": {}},
+        "params": {
+            "topic": {"description": "What"},
+            "count": {"default": 5, "example": 3},
+            "free": {},
+        },
         "body": "search('{{ topic }}', {{ count }})",
     }
     assert [(t.pattern, t.file) for t in s.topics] == [("notes", "notes.yaml"), ("a:*", "a.yaml")]
@@ -92,7 +112,11 @@ def test_every_key_is_read(project: Project) -> None:
     assert s.http.timeout_s == 2.5
     assert s.models.default == "local"
     assert s.models.named["big"].key == "OPENAI_KEY"
-    assert s.models.named["big"].options == {"temperature": 0, "stop": ["a", "b"], "extra": {"b": 1.5}}
+    assert s.models.named["big"].options == {
+        "temperature": 0,
+        "stop": ["a", "b"],
+        "extra": {"b": 1.5},
+    }
     assert s.models.named["local"].options == {}
     assert s.models.named["local"].provider == "ollama"
     # A project approves no tool for its user, so `approve` does not count.
@@ -169,42 +193,81 @@ def test_settings_are_frozen() -> None:
 
 ERRORS = {
     "unknown key": ("a: 1\nhtpp: {}\n", "2: htpp: unknown key. Did you mean 'http'?"),
-    "unknown inner key": ("http:\n  timeout: 5\n", "2: http.timeout: unknown key. Did you mean 'timeout_s'?"),
+    "unknown inner key": (
+        "http:\n  timeout: 5\n",
+        "2: http.timeout: unknown key. Did you mean 'timeout_s'?",
+    ),
     "wrong case": ("Aliases: {a: b.c}\n", "1: Aliases: unknown key. Did you mean 'aliases'"),
     "not a number": ("http:\n  timeout_s: abc\n", "2: http.timeout_s: 'abc' is not a number."),
-    "boolean for a number": ("http: {timeout_s: true}\n", "1: http.timeout_s: 'True' is not a number."),
-    "zero seconds": ("timeouts:\n  local_s: 0\n", "2: timeouts.local_s: '0' is too small; it must be more than 0."),
-    "negative": ("output: {preview_lines: -1}\n", "1: output.preview_lines: '-1' is too small; it must be at least 0."),
-    "half a line": ("output: {preview_lines: 1.5}\n", "1: output.preview_lines: '1.5' is not a whole number."),
+    "boolean for a number": (
+        "http: {timeout_s: true}\n",
+        "1: http.timeout_s: 'True' is not a number.",
+    ),
+    "zero seconds": (
+        "timeouts:\n  local_s: 0\n",
+        "2: timeouts.local_s: '0' is too small; it must be more than 0.",
+    ),
+    "negative": (
+        "output: {preview_lines: -1}\n",
+        "1: output.preview_lines: '-1' is too small; it must be at least 0.",
+    ),
+    "half a line": (
+        "output: {preview_lines: 1.5}\n",
+        "1: output.preview_lines: '1.5' is not a whole number.",
+    ),
     "too many steps": (
         "ask: {max_steps: 100000}\n",
         "1: ask.max_steps: '100000' is too large; it may be at most 1000.",
     ),
-    "not a boolean": ("stats: {enabled: maybe}\n", "1: stats.enabled: 'maybe' is not true or false."),
-    "number for a boolean": ("stats: {enabled: 1}\n", "1: stats.enabled: '1' is not true or false."),
+    "not a boolean": (
+        "stats: {enabled: maybe}\n",
+        "1: stats.enabled: 'maybe' is not true or false.",
+    ),
+    "number for a boolean": (
+        "stats: {enabled: 1}\n",
+        "1: stats.enabled: '1' is not true or false.",
+    ),
     "section is a list": ("http: [1]\n", "1: http: '[1]' is not 'key: value' lines."),
     "section is text": ("\nservers: github\n", "2: servers: 'github' is not 'key: value' lines."),
     "tools is a mapping": ("tools: {name: x}\n", "1: tools: '{'name': 'x'}' is not a list."),
-    "recommended numbers": ("recommended: [1, 2]\n", "1: recommended: '[1, 2]' is not a list of texts."),
+    "recommended numbers": (
+        "recommended: [1, 2]\n",
+        "1: recommended: '[1, 2]' is not a list of texts.",
+    ),
     "list of numbers": ("fs: {roots: [1, 2]}\n", "1: fs.roots: '[1, 2]' is not a list of texts."),
     "url as host": (
         "http:\n  allowed_hosts:\n    - ok.org\n    - https://api.example.com/x\n",
         "4: http.allowed_hosts[1]: 'https://api.example.com/x' is not a host.",
     ),
     "any host": ("http: {allowed_hosts: ['*']}\n", "1: http.allowed_hosts[0]: '*' is not a host."),
-    "port": ("http: {allowed_hosts: ['a.b:99999']}\n", "1: http.allowed_hosts[0]: 'a.b:99999' is not a host."),
-    "duplicate section": ("fs: {roots: [a]}\nhttp: {}\nfs: {}\n", "3: fs: is written twice; line 1 counts"),
-    "duplicate key": ("http:\n  timeout_s: 1\n  timeout_s: 2\n", "3: http.timeout_s: is written twice; line 2 counts"),
+    "port": (
+        "http: {allowed_hosts: ['a.b:99999']}\n",
+        "1: http.allowed_hosts[0]: 'a.b:99999' is not a host.",
+    ),
+    "duplicate section": (
+        "fs: {roots: [a]}\nhttp: {}\nfs: {}\n",
+        "3: fs: is written twice; line 1 counts",
+    ),
+    "duplicate key": (
+        "http:\n  timeout_s: 1\n  timeout_s: 2\n",
+        "3: http.timeout_s: is written twice; line 2 counts",
+    ),
     "version": ("version: 2\n", "1: version: '2' is not a version this release knows."),
     "alias target": ("aliases:\n  ws: [a]\n", "2: aliases.ws: '['a']' is not text."),
     "alias without target": ("aliases:\n  ws:\n", "2: aliases.ws: names no tool."),
     "alias name": ("aliases: {'a-b': c.d}\n", "1: aliases.a-b: 'a-b' is not a name."),
-    "alias twice": ("aliases: {a: b.c}\nalias: {a: d.e}\n", "2: alias.a: is ignored, since 'aliases' has this name."),
+    "alias twice": (
+        "aliases: {a: b.c}\nalias: {a: d.e}\n",
+        "2: alias.a: is ignored, since 'aliases' has this name.",
+    ),
     "topic without file": ("topics:\n  - {pattern: x}\n", "2: topics[0]: has no 'file'."),
     "topic is text": ("topics: [notes]\n", "1: topics[0]: 'notes' is not 'key: value' lines."),
     "provider": (
         "models: {a: {provider: opnai, model: x}}\n",
-        "1: models.a.provider: 'opnai' is not one of openai, ollama, gemini, anthropic. Did you mean 'openai'?",
+        (
+            "1: models.a.provider: 'opnai' is not one of openai, ollama, gemini, anthropic. Did you"
+            " mean 'openai'?"
+        ),
     ),
     "model's key": (
         "models: {a: {provider: openai, model: x, api_key: y}}\n",
@@ -234,7 +297,9 @@ ERRORS = {
             f"1: models.m.options{said}",
         )
         for options, said in {
-            "{messages: []}": ".messages: 'messages' is set by %ask itself and cannot be an option.",
+            "{messages: []}": (
+                ".messages: 'messages' is set by %ask itself and cannot be an option."
+            ),
             "{stream: true}": ".stream: 'stream' is set by %ask itself",
             "{limit: .nan}": ".limit: '.nan' is not a number that JSON can hold",
             "[temperature]": ": '['temperature']' is not 'key: value' lines",
@@ -257,9 +322,18 @@ def test_error_names_file_line_and_key(project: Project, text: str, said: str) -
 
 
 ENTRIES = {
-    "tool is text": ("tools:\n  - {name: good}\n  - oops\n", "3: tools[1]: 'oops' is not 'key: value' lines."),
-    "tool is nothing": ("tools:\n  - {name: good}\n  -\n", "3: tools[1]: 'None' is not 'key: value' lines."),
-    "tool with a fault": ("tools:\n  - {name: good}\n  - {x: !!binary aGk=}\n", "3: tools[1].x: the tag '!!binary'"),
+    "tool is text": (
+        "tools:\n  - {name: good}\n  - oops\n",
+        "3: tools[1]: 'oops' is not 'key: value' lines.",
+    ),
+    "tool is nothing": (
+        "tools:\n  - {name: good}\n  -\n",
+        "3: tools[1]: 'None' is not 'key: value' lines.",
+    ),
+    "tool with a fault": (
+        "tools:\n  - {name: good}\n  - {x: !!binary aGk=}\n",
+        "3: tools[1].x: the tag '!!binary'",
+    ),
     "tool with a key twice": (
         "tools:\n  - {name: good}\n  - {x: 1, x: 2}\n",
         "3: tools[1].x: is written twice.",
@@ -269,7 +343,10 @@ ENTRIES = {
         "3: servers.a.b: 'a.b' is not a server's name.",
     ),
     **{
-        f"server: {server}": (f"servers:\n  good: {{command: x}}\n  bad: {server}\n", f"3: servers.bad{said}")
+        f"server: {server}": (
+            f"servers:\n  good: {{command: x}}\n  bad: {server}\n",
+            f"3: servers.bad{said}",
+        )
         for server, said in {
             "": ": has no 'command'.",
             "{}": ": has no 'command'.",
@@ -277,11 +354,21 @@ ENTRIES = {
             "{command: x, arg: [1]}": ".arg: unknown key. Did you mean 'args'?",
             "{type: http, url: 'http://x', command: x}": ".command: unknown key.",
             "{url: 'ftp://x'}": ".url: 'ftp://x' is not an http:// or https:// address.",
-            "{url: 'http://h.example/mcp'}": ".url: 'http://h.example/mcp' is plain http to another machine.",
-            "{url: 'http://127.0.0.1@evil.example/'}": ".url: 'http://127.0.0.1@evil.example/' is plain http to",
-            "{url: 'https://:80/x'}": ".url: 'https://:80/x' is not an http:// or https:// address.",
-            '{url: "https://h/", headers: {A: "b\\nC: d"}}': ".headers.A: 'b?C: d' is not a header's value.",
-            "{command: x, inherit: [A=1]}": ".inherit[0]: 'A=1' is not the name of an environment variable.",
+            "{url: 'http://h.example/mcp'}": (
+                ".url: 'http://h.example/mcp' is plain http to another machine."
+            ),
+            "{url: 'http://127.0.0.1@evil.example/'}": (
+                ".url: 'http://127.0.0.1@evil.example/' is plain http to"
+            ),
+            "{url: 'https://:80/x'}": (
+                ".url: 'https://:80/x' is not an http:// or https:// address."
+            ),
+            '{url: "https://h/", headers: {A: "b\\nC: d"}}': (
+                ".headers.A: 'b?C: d' is not a header's value."
+            ),
+            "{command: x, inherit: [A=1]}": (
+                ".inherit[0]: 'A=1' is not the name of an environment variable."
+            ),
             "{command: x, timeout_s: 0}": ".timeout_s: '0' is too small; it must be more than 0.",
             "{command: x, idle_s: soon}": ".idle_s: 'soon' is not a number.",
             "{command: x, enabled: 2}": ".enabled: '2' is not true or false.",
@@ -291,7 +378,10 @@ ENTRIES = {
     },
     **{
         f"server's sign-in: {auth}": (
-            f'servers:\n  good: {{command: x}}\n  bad: {{url: "https://a.example/mcp", auth: {auth}}}\n',
+            (
+                'servers:\n  good: {command: x}\n  bad: {url: "https://a.example/mcp", auth:'
+                f" {auth}}}\n"
+            ),
             f"3: servers.bad.auth{said}",
         )
         for auth, said in {
@@ -299,25 +389,41 @@ ENTRIES = {
             "{scope: [a]}": ".scope: unknown key. Did you mean 'scopes'?",
             "{scopes: [a b]}": ".scopes[0]: 'a b' is not a scope.",
             "{grant: password}": ".grant: 'password' is not",
-            "{issuer: 'http://a.example'}": ".issuer: 'http://a.example' is plain http to another machine.",
-            "{redirect_uri: 'javascript:1'}": ".redirect_uri: 'javascript:1' is not an http:// or https:// address.",
-            "{client_metadata_url: 'https://a.example/'}": ".client_metadata_url: 'https://a.example/' is not",
+            "{issuer: 'http://a.example'}": (
+                ".issuer: 'http://a.example' is plain http to another machine."
+            ),
+            "{redirect_uri: 'javascript:1'}": (
+                ".redirect_uri: 'javascript:1' is not an http:// or https:// address."
+            ),
+            "{client_metadata_url: 'https://a.example/'}": (
+                ".client_metadata_url: 'https://a.example/' is not"
+            ),
             "{client_id: a, client_secret: canary}": ".client_secret: is written out here.",
             "{client_secret: '${A_SECRET}'}": ": has a 'client_secret' and no 'client_id'.",
-            "{grant: client_credentials, client_id: a, issuer: 'https://a.example'}": ": needs a 'client_secret' or",
-            "{grant: client_credentials, client_id: a, client_secret: '${A_SECRET}'}": ": has no 'issuer'.",
+            "{grant: client_credentials, client_id: a, issuer: 'https://a.example'}": (
+                ": needs a 'client_secret' or"
+            ),
+            "{grant: client_credentials, client_id: a, client_secret: '${A_SECRET}'}": (
+                ": has no 'issuer'."
+            ),
         }.items()
     },
     "snippet without body": (
         "snippets:\n  good: {body: x}\n  bad: {description: y}\n",
         "3: snippets.bad: has no 'body'.",
     ),
-    "snippet's name": ("snippets:\n  good: {body: x}\n  a-b: {body: x}\n", "3: snippets.a-b: 'a-b' is not a name."),
+    "snippet's name": (
+        "snippets:\n  good: {body: x}\n  a-b: {body: x}\n",
+        "3: snippets.a-b: 'a-b' is not a name.",
+    ),
     "snippet's parameter": (
         "snippets:\n  good: {body: x}\n  bad: {body: x, params: {p: {defualt: 5}}}\n",
         "3: snippets.bad.params.p.defualt: unknown key. Did you mean 'default'?",
     ),
-    "snippet is text": ("snippets:\n  good: {body: x}\n  bad: print(1)\n", "3: snippets.bad: 'print(1)' is not"),
+    "snippet is text": (
+        "snippets:\n  good: {body: x}\n  bad: print(1)\n",
+        "3: snippets.bad: 'print(1)' is not",
+    ),
 }
 
 
@@ -337,7 +443,9 @@ def test_bad_tool_server_or_snippet_stops_nothing(project: Project, text: str, s
 def test_a_name_that_looks_like_a_number_or_a_path_is_a_name(project: Project, name: str) -> None:
     text = f"servers:\n  '7': {{command: x}}\n  '{name}': {{command: [1]}}\n"
     config = project.load(text)
-    assert [str(p) for p in config.problems] == [f".onetool/onetool.yaml:3: servers.{name}.command: '[1]' is not text."]
+    assert [str(p) for p in config.problems] == [
+        f".onetool/onetool.yaml:3: servers.{name}.command: '[1]' is not text."
+    ]
     assert list(config.settings.servers) == ["7"]
 
 
@@ -350,9 +458,12 @@ def test_empty_sections_are_the_defaults(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "expected"), [("yes", True), ("on", True), ("True", True), ("no", False), ("OFF", False)]
+    ("word", "expected"),
+    [("yes", True), ("on", True), ("True", True), ("no", False), ("OFF", False)],
 )
-def test_booleans_as_other_yaml_readers_take_them(project: Project, word: str, expected: bool) -> None:
+def test_booleans_as_other_yaml_readers_take_them(
+    project: Project, word: str, expected: bool
+) -> None:
     """Where a boolean is wanted, yes and no are understood; everywhere else they are text."""
     s = project.load(f"stats: {{enabled: {word}}}\naliases: {{{word}: a.b, y: c.d}}\n").settings
     assert s.stats.enabled is expected
@@ -361,22 +472,31 @@ def test_booleans_as_other_yaml_readers_take_them(project: Project, word: str, e
 
 def test_one_model_is_the_default_one(project: Project) -> None:
     """With a single model nobody has to say `default:`."""
-    assert project.load("models: {m: {provider: ollama, model: x}}\n").settings.models.default == "m"
+    assert (
+        project.load("models: {m: {provider: ollama, model: x}}\n").settings.models.default == "m"
+    )
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["at the top", "under snippets"])
 def test_snippets_yaml(project: Project, nested: bool) -> None:
-    """The names stand at the top or under `snippets:`; onetool.yaml wins over it; a bad one costs itself."""
+    """The names stand at the top or under `snippets:`; onetool.yaml wins over it; a bad one costs
+    itself."""
     lines = ["one: {body: a}", "two: {body: b}", "bad: {}"]
     head, pad = ("snippets:\n", "  ") if nested else ("", "")
     project.write("snippets.yaml", head + "".join(f"{pad}{line}\n" for line in lines))
     config = project.load("snippets: {one: {body: main}}\n")
-    assert {name: d.data["body"] for name, d in config.settings.snippets.items()} == {"one": "main", "two": "b"}
+    assert {name: d.data["body"] for name, d in config.settings.snippets.items()} == {
+        "one": "main",
+        "two": "b",
+    }
     first = 2 if nested else 1
     prefix = "snippets." if nested else ""
     assert [str(p) for p in config.problems] == [
         f".onetool/snippets.yaml:{first + 2}: {prefix}bad: has no 'body'.",
-        f".onetool/snippets.yaml:{first}: {prefix}one: is ignored, since .onetool/onetool.yaml:1 has this name.",
+        (
+            f".onetool/snippets.yaml:{first}: {prefix}one: is ignored, since"
+            " .onetool/onetool.yaml:1 has this name."
+        ),
     ]
     assert config.settings.snippets["two"].where == f".onetool/snippets.yaml:{first + 1}"
     assert not config.errors
@@ -424,7 +544,8 @@ class TestRaising:
 
 
 def test_names_in_messages_are_short_and_true(project: Project) -> None:
-    """`.onetool/...` inside a project, `~/.onetool/...` for the user's own, the full path for any other file."""
+    """`.onetool/...` inside a project, `~/.onetool/...` for the user's own, the full path for any
+    other file."""
     other = project.home / "other.yaml"
     other.write_text("x: 1\n")
     own = project.home / ".onetool" / "onetool.yaml"
@@ -436,5 +557,8 @@ def test_names_in_messages_are_short_and_true(project: Project) -> None:
         return config.problems[0].where
 
     assert where(project.load("x: 1\n")) == ".onetool/onetool.yaml:1"
-    assert where(load_config(env=env, cwd=project.home, home=project.home)) == "~/.onetool/onetool.yaml:1"
+    assert (
+        where(load_config(env=env, cwd=project.home, home=project.home))
+        == "~/.onetool/onetool.yaml:1"
+    )
     assert where(load_config(other, env=env, cwd=project.home, home=project.home)) == f"{other}:1"

@@ -28,7 +28,9 @@ def test_fill(text: str, expected: str) -> None:
     assert fill(text, NAMES.get) == expected
 
 
-@pytest.mark.parametrize("text", ["${", "${}", "${A", "${A B}", "${1}", "${A:-x}", "${ A }", "${é}", "a ${A} ${"])
+@pytest.mark.parametrize(
+    "text", ["${", "${}", "${A", "${A B}", "${1}", "${A:-x}", "${ A }", "${é}", "a ${A} ${"]
+)
 def test_what_is_no_name_is_refused(text: str) -> None:
     """A typing error does not travel on as text."""
     with pytest.raises(BadTemplate):
@@ -58,16 +60,25 @@ fs: {roots: ["${TOKEN}"]}
 def test_filled_in_packs_servers_models_and_http_only(project: Project) -> None:
     """From secrets, then the environment; numbers and booleans are read out of the text."""
     project.write("secrets.yaml", "TOKEN: s3cr3t-value\n")
-    config = project.load(FOUR, TOKEN="from-env", HOST="api.example.com", SECONDS="2.5", PRIVATE="true")
+    config = project.load(
+        FOUR, TOKEN="from-env", HOST="api.example.com", SECONDS="2.5", PRIVATE="true"
+    )
     assert config.problems == ()
     s = config.settings
-    assert s.packs["brave"].data == {"key": "s3cr3t-value", "list": ["s3cr3t-value", {"deep": "x-s3cr3t-value"}]}
+    assert s.packs["brave"].data == {
+        "key": "s3cr3t-value",
+        "list": ["s3cr3t-value", {"deep": "x-s3cr3t-value"}],
+    }
     assert s.servers["gh"].data["command"] == "s3cr3t-value"
     assert s.servers["gh"].data["args"] == ["--t=s3cr3t-value", "${TOKEN}"]
     assert s.servers["gh"].data["env"] == {"T": "s3cr3t-value"}
     assert s.servers["docs"].data["headers"] == {"Authorization": "Bearer s3cr3t-value"}
     assert s.models.named["m"].base_url == "http://h/s3cr3t-value"
-    assert (s.http.allowed_hosts, s.http.timeout_s, s.http.allow_private) == (("api.example.com",), 2.5, True)
+    assert (s.http.allowed_hosts, s.http.timeout_s, s.http.allow_private) == (
+        ("api.example.com",),
+        2.5,
+        True,
+    )
     assert s.aliases == {"ws": "${TOKEN}"}
     assert s.tools[0].data == {"name": "${TOKEN}"}
     assert s.fs.roots == ("${TOKEN}",)
@@ -95,7 +106,8 @@ http:
 
 
 def test_missing_name_leaves_out_what_needs_it(project: Project) -> None:
-    """A whole server or model; in packs and http the one value. It is a problem, not an error: machines differ."""
+    """A whole server or model; in packs and http the one value. It is a problem, not an error:
+    machines differ."""
     config = project.load(MISSING)
     words = "${NOPE} is neither in secrets.yaml nor in the environment. Add NOPE to one of them."
     assert sorted(map(str, config.problems)) == sorted(
@@ -128,7 +140,9 @@ def test_bad_template_is_an_error(project: Project) -> None:
     """It names the text as it was written."""
     config = project.load('packs: {p: {a: "${oops"}}\n')
     (error,) = config.errors
-    assert str(error).startswith(".onetool/onetool.yaml:1: packs.p.a: '${oops' has a '${' without 'NAME}'.")
+    assert str(error).startswith(
+        ".onetool/onetool.yaml:1: packs.p.a: '${oops' has a '${' without 'NAME}'."
+    )
     assert error.hint == "Write ${NAME}, or $${ for a literal '${'."
 
 
@@ -150,7 +164,9 @@ def test_bad_template_is_an_error(project: Project) -> None:
     ],
 )
 @pytest.mark.parametrize("secret", ["a b/c", "12345 not", "long secret value"])
-def test_message_about_a_filled_value_shows_the_template(project: Project, text: str, secret: str) -> None:
+def test_message_about_a_filled_value_shows_the_template(
+    project: Project, text: str, secret: str
+) -> None:
     """Also where the secret is too short to be masked."""
     project.write("secrets.yaml", f'TOKEN: "{secret}"\n')
     config = project.load(text + "\n")

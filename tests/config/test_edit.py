@@ -1,4 +1,5 @@
-"""Edits in a user's own files: everything else stays byte for byte, and what cannot be added to is left alone."""
+"""Edits in a user's own files: everything else stays byte for byte, and what cannot be added to is
+left alone."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from onetool_ipy import UsageProblem
 from onetool_ipy.config.edit import add_server, allow_host, remove_server, save_secret
 from onetool_ipy.config.load import load_config
+from onetool_ipy.config.paths import home_at
 
 HOST = "api.example.com"
 
@@ -21,7 +23,7 @@ def _paths(folder: Path, text: str | None):  # noqa: ANN202 - Paths
         file = folder / ".onetool" / "onetool.yaml"
         file.parent.mkdir()
         file.write_text(text, encoding="utf-8")
-    return load_config(env={"HOME": str(folder)}, cwd=folder).paths
+    return load_config(env=home_at(folder), cwd=folder).paths
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,10 @@ def _paths(folder: Path, text: str | None):  # noqa: ANN202 - Paths
         "http:\n  allowed_hosts:\n  timeout_s: 5\n",
         "http:\n  allowed_hosts: [a.com, 'b.com'] # both\n  timeout_s: 5\n",
         "http:\n  allowed_hosts: [\n    a.com,  # one\n    b.com,\n  ]\n",
-        "http:\n  allowed_hosts:\n    - a.com  # one\n    # two\n    - b.com # end\n\n  timeout_s: 5\n",
+        (
+            "http:\n  allowed_hosts:\n    - a.com  # one\n    # two\n    - b.com # end\n\n "
+            " timeout_s: 5\n"
+        ),
         "http:\n  allowed_hosts:\n  - a.com\n",
         "http: {allowed_hosts: [a.com], timeout_s: 5}\n",
     ],
@@ -59,7 +64,7 @@ def test_a_host_is_added_and_every_other_byte_stays(tmp_path: Path, text: str | 
 
     assert file is not None
     changed = file.read_text(encoding="utf-8")
-    loaded = load_config(env={"HOME": str(tmp_path)}, cwd=tmp_path)
+    loaded = load_config(env=home_at(tmp_path), cwd=tmp_path)
     assert loaded.problems == ()
     assert loaded.settings.http.allowed_hosts == (*(before.get("allowed_hosts") or ()), HOST)
     kept = iter(changed)
@@ -70,9 +75,16 @@ def test_a_host_is_added_and_every_other_byte_stays(tmp_path: Path, text: str | 
 
 @pytest.mark.parametrize(
     ("text", "rest"),
-    [("{}", ""), ("{}\n", "\n"), (" { } # words\n", "  # words\n"), ("# words\n--- {}\n", "# words\n--- \n")],
+    [
+        ("{}", ""),
+        ("{}\n", "\n"),
+        (" { } # words\n", "  # words\n"),
+        ("# words\n--- {}\n", "# words\n--- \n"),
+    ],
 )
-def test_file_that_says_nothing_in_braces_can_be_edited(tmp_path: Path, text: str, rest: str) -> None:
+def test_file_that_says_nothing_in_braces_can_be_edited(
+    tmp_path: Path, text: str, rest: str
+) -> None:
     paths = _paths(tmp_path, text)
 
     allow_host(paths, HOST)
@@ -83,11 +95,15 @@ def test_file_that_says_nothing_in_braces_can_be_edited(tmp_path: Path, text: st
         "servers": {"clock": {"command": "uvx"}},
         "http": {"allowed_hosts": [HOST]},
     }
-    assert load_config(env={"HOME": str(tmp_path)}, cwd=tmp_path).problems == ()
+    assert load_config(env=home_at(tmp_path), cwd=tmp_path).problems == ()
 
 
-@pytest.mark.parametrize("text", [None, "{}", "{version: 1}", "servers: {}\n", "servers: { 'b': {command: b} , }\n"])
-def test_servers_that_were_added_can_be_removed_in_any_order(tmp_path: Path, text: str | None) -> None:
+@pytest.mark.parametrize(
+    "text", [None, "{}", "{version: 1}", "servers: {}\n", "servers: { 'b': {command: b} , }\n"]
+)
+def test_servers_that_were_added_can_be_removed_in_any_order(
+    tmp_path: Path, text: str | None
+) -> None:
     paths = _paths(tmp_path, text)
     before = yaml.safe_load(text or "") or {}
     file = add_server(paths, "one", {"command": "a", "args": ["}", "},"]})
@@ -134,7 +150,9 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert real.stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.parametrize("value", ["sk-123456", 'a"b\\c: #d', "  spaces  ", "123456", "ünï", "true"])
+@pytest.mark.parametrize(
+    "value", ["sk-123456", 'a"b\\c: #d', "  spaces  ", "123456", "ünï", "true"]
+)
 def test_a_secret_is_kept_for_its_owner_alone(tmp_path: Path, value: str) -> None:
     (tmp_path / ".onetool").mkdir()
     (tmp_path / ".onetool" / "secrets.yaml").write_text("# mine\nOTHER: abcdefgh", encoding="utf-8")
@@ -143,7 +161,7 @@ def test_a_secret_is_kept_for_its_owner_alone(tmp_path: Path, value: str) -> Non
     file = save_secret(paths, "MY_KEY", value)
     save_secret(paths, "MY_KEY", value)
 
-    loaded = load_config(env={"HOME": str(tmp_path)}, cwd=tmp_path)
+    loaded = load_config(env=home_at(tmp_path), cwd=tmp_path)
     assert loaded.secrets.get("MY_KEY") == value
     assert loaded.secrets.get("OTHER") == "abcdefgh"
     assert file.stat().st_mode & 0o777 == 0o600
@@ -153,7 +171,12 @@ def test_a_secret_is_kept_for_its_owner_alone(tmp_path: Path, value: str) -> Non
         save_secret(paths, "MY_KEY", "something else")
 
 
-SERVER = {"type": "stdio", "command": "uvx", "args": ["mcp-server-time"], "env": {"MODE": "a: b # c"}}
+SERVER = {
+    "type": "stdio",
+    "command": "uvx",
+    "args": ["mcp-server-time"],
+    "env": {"MODE": "a: b # c"},
+}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +190,10 @@ SERVER = {"type": "stdio", "command": "uvx", "args": ["mcp-server-time"], "env":
         "servers: # later\nfs: {roots: ['.']}\n",
         "servers: {}\n",
         "servers: {one: {type: stdio, command: x}} # one\n",
-        "servers:\n    one:   # first\n        type: stdio\n        command: x\n\nfs: {roots: ['.']}\n",
+        (
+            "servers:\n    one:   # first\n        type: stdio\n        command: x\n\nfs: {roots:"
+            " ['.']}\n"
+        ),
     ],
 )
 def test_a_server_is_added_and_every_other_byte_stays(tmp_path: Path, text: str | None) -> None:
@@ -177,7 +203,7 @@ def test_a_server_is_added_and_every_other_byte_stays(tmp_path: Path, text: str 
     file = add_server(paths, "clock", SERVER)
 
     changed = file.read_text(encoding="utf-8")
-    loaded = load_config(env={"HOME": str(tmp_path)}, cwd=tmp_path)
+    loaded = load_config(env=home_at(tmp_path), cwd=tmp_path)
     assert loaded.problems == ()
     assert set(loaded.settings.servers) == {*before, "clock"}
     assert loaded.settings.servers["clock"].data["env"] == SERVER["env"]
@@ -188,7 +214,9 @@ def test_a_server_is_added_and_every_other_byte_stays(tmp_path: Path, text: str 
     assert file.read_text(encoding="utf-8") == changed
 
 
-@pytest.mark.parametrize("text", ["servers: [1]\n", "servers: 5\n", "servers: [1\n", "a: 1\na: 2\n"])
+@pytest.mark.parametrize(
+    "text", ["servers: [1]\n", "servers: 5\n", "servers: [1\n", "a: 1\na: 2\n"]
+)
 def test_a_server_is_not_added_to_what_holds_none(tmp_path: Path, text: str) -> None:
     paths = _paths(tmp_path, text)
 
@@ -211,7 +239,9 @@ LINES = st.sampled_from(
 )
 
 
-@given(lines=st.lists(LINES, unique=True), names=st.lists(NAMES, unique=True, min_size=1, max_size=4))
+@given(
+    lines=st.lists(LINES, unique=True), names=st.lists(NAMES, unique=True, min_size=1, max_size=4)
+)
 def test_servers_that_are_added_are_there_and_every_line_of_the_person_stays(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], names: list[str]
 ) -> None:

@@ -18,11 +18,22 @@ from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.settings import HttpSettings, Settings
 from tests.config.conftest import Project
 
-HEAVY = ("yaml", "pydantic", "jinja2", "platformdirs", "httpx", "pandas", "IPython", "rapidfuzz", "orjson")
+HEAVY = (
+    "yaml",
+    "pydantic",
+    "jinja2",
+    "platformdirs",
+    "httpx",
+    "pandas",
+    "IPython",
+    "rapidfuzz",
+    "orjson",
+)
 
 
 def test_load_without_configuration_imports_nothing_heavy(tmp_path: Path) -> None:
-    """Importing the room and loading in an empty folder leave the libraries alone, and write nothing."""
+    """Importing the room and loading in an empty folder leave the libraries alone, and write
+    nothing."""
     script = f"""
 import sys
 from pathlib import Path
@@ -33,7 +44,9 @@ new = [m for m in set(sys.modules) - before if "hash" not in m and "blake" not i
 print([m for m in {HEAVY!r} if m in sys.modules], new, config.problems)
 """
     command = [sys.executable, "-c", script, str(tmp_path)]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[] [] ()\n"
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[] [] ()\n"
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -65,7 +78,9 @@ def test_reload_sees_every_file_and_the_old_config_stays_good(project: Project) 
 
 def test_thousand_tools(project: Project) -> None:
     """All of them, in their order, each with its line, cold and warm."""
-    text = "tools:\n" + "".join(f"  - name: tool_{i}\n    description: Number {i}.\n" for i in range(1000))
+    text = "tools:\n" + "".join(
+        f"  - name: tool_{i}\n    description: Number {i}.\n" for i in range(1000)
+    )
     for config in (project.load(text), project.load()):
         assert [d.data["name"] for d in config.settings.tools] == [f"tool_{i}" for i in range(1000)]
         assert config.settings.tools[999].where == ".onetool/onetool.yaml:2000"
@@ -73,14 +88,18 @@ def test_thousand_tools(project: Project) -> None:
 
 @pytest.mark.slow
 def test_file_with_endless_mistakes_is_read_and_told_in_short(project: Project) -> None:
-    """Ten thousand servers, each wrong in three ways: no quadratic work, and a list that one can read."""
+    """Ten thousand servers, each wrong in three ways: no quadratic work, and a list that one can
+    read."""
     text = "servers:\n" + "".join(
-        f'  s{i}: {{command: 1, arg: x, env: {{A: .nan, B: ["${{TOKEN}}"]}}}}\n  t{i}: {{comand: "${{TOKEN}}"}}\n'
+        f'  s{i}: {{command: 1, arg: x, env: {{A: .nan, B: ["${{TOKEN}}"]}}}}\n  t{i}: {{comand:'
+        ' "${TOKEN}"}\n'
         for i in range(5000)
     )
     config = project.load(text + "aliases: {a: time.now}\n", TOKEN="abcdef123")
     assert len(config.problems) == 201
-    assert str(config.problems[-1]).endswith("has more than 200 problems; the others are not listed.")
+    assert str(config.problems[-1]).endswith(
+        "has more than 200 problems; the others are not listed."
+    )
     assert config.settings.aliases == {"a": "time.now"}
     assert config.settings.servers == {}
     assert not config.errors
@@ -93,8 +112,12 @@ PLAIN = st.recursive(
     | st.integers(-(2**70), 2**70)
     | st.floats()
     | st.text(max_size=8)
-    | st.sampled_from(["${TOKEN}", "${NOPE}", "${", "$${x}", "http://x", "stdio", "time.now", "a.b:80"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    | st.sampled_from(
+        ["${TOKEN}", "${NOPE}", "${", "$${x}", "http://x", "stdio", "time.now", "a.b:80"]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 NAMES = st.sampled_from([*Settings._fields, "alias", "htp"])
@@ -129,28 +152,39 @@ def check(config: Config) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(document=DOCUMENTS)
 def test_no_document_raises_and_warm_is_as_cold(project: Project, document: dict[str, Any]) -> None:
     """Whatever stands under the known keys."""
     cold = project.load(yaml.safe_dump(document, allow_unicode=True), TOKEN="abcdef123")
     check(cold)
     warm = project.load(TOKEN="abcdef123")
-    assert json.dumps(repr([warm.settings, warm.problems])) == json.dumps(repr([cold.settings, cold.problems]))
+    assert json.dumps(repr([warm.settings, warm.problems])) == json.dumps(
+        repr([cold.settings, cold.problems])
+    )
     assert warm == cold._replace(secrets=warm.secrets)
     assert "abcdef123" not in repr(cold)
 
 
 @pytest.mark.parametrize("hosts", ["{a: b}", "3", "{}", "true"])
-def test_hosts_that_are_no_list_are_a_problem_and_allow_nothing(project: Project, hosts: str) -> None:
+def test_hosts_that_are_no_list_are_a_problem_and_allow_nothing(
+    project: Project, hosts: str
+) -> None:
     config = project.load(f"http: {{allowed_hosts: {hosts}}}\n")
 
     assert config.settings.http.allowed_hosts == ()
     assert any("http.allowed_hosts" in problem.message for problem in config.problems)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.binary(max_size=60) | st.text(":-[]{}&*!|>'\"#%@`,? \n\tab1<", max_size=40).map(str.encode))
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    data=st.binary(max_size=60)
+    | st.text(":-[]{}&*!|>'\"#%@`,? \n\tab1<", max_size=40).map(str.encode)
+)
 def test_no_bytes_raise(project: Project, data: bytes) -> None:
     """In any of the files."""
     for name in ("onetool.yaml", "prompts.yaml", "snippets.yaml", "secrets.yaml"):

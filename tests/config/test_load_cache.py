@@ -1,4 +1,5 @@
-"""A large onetool.yaml is kept as it was parsed: when that is used, when not, and what never gets into it."""
+"""A configuration file is kept as it was parsed: when that is used, when not, and what never gets
+into it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,14 @@ def place(project: Project) -> Path:
 
 
 def facts(config: Config) -> list[object]:
-    return [config.settings, config.prompts, config.problems, config.errors, config.paths, config.fingerprint]
+    return [
+        config.settings,
+        config.prompts,
+        config.problems,
+        config.errors,
+        config.paths,
+        config.fingerprint,
+    ]
 
 
 def test_second_load_is_the_same_and_imports_no_yaml(project: Project) -> None:
@@ -94,10 +102,57 @@ def test_a_tool_whose_parameters_are_no_schema_is_looked_at_each_time(project: P
         assert [tool.fits for tool in project.load(text).settings.tools] == [False]
 
 
-def test_a_small_file_leaves_nothing_behind(project: Project) -> None:
-    """It is parsed in less time than the parser takes to be imported."""
-    project.load("aliases: {a: time.now}\n")
+def test_a_project_without_trust_leaves_nothing_behind_and_uses_nothing(project: Project) -> None:
+    """What was kept while it was trusted does not count afterwards, whatever is in it."""
+    text = "aliases: {a: time.now}\n"
+    project.load(text, ONETOOL_TRUST="0")
     assert not project.state.exists()
+
+    project.load(text)
+    file = place(project)
+    file.write_bytes(file.read_bytes().replace(b"time.now", b"time.won"))
+
+    assert project.load(text).settings.aliases == {"a": "time.won"}
+    assert project.load(text, ONETOOL_TRUST="0").settings.aliases == {"a": "time.now"}
+
+
+def test_a_small_project_with_secrets_is_loaded_again_without_parser_and_validator(
+    project: Project,
+) -> None:
+    project.write("secrets.yaml", "TOKEN: abcdef123\n").chmod(0o600)
+    project.write("snippets.yaml", "s: {body: a}\n")
+    project.write("prompts.yaml", "packs: {p: a}\n")
+    cold = project.load("packs: {p: {k: 1}}\naliases: {a: time.now}\n")
+    script = """
+import sys
+from pathlib import Path
+from onetool_ipy.config.load import load_config
+env = {"ONETOOL_STATE": sys.argv[2], "ONETOOL_TRUST": sys.argv[1]}
+config = load_config(env=env, cwd=Path(sys.argv[1]), home=Path(sys.argv[1]).parent)
+print(config.fingerprint, sorted({"yaml", "jsonschema_rs"} & set(sys.modules)))
+"""
+    command = [sys.executable, "-c", script, str(project.folder), str(project.state)]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == [cold.fingerprint, "[]"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("snippets.yaml", "s: {body: 7}\nt: {boddy: a}\n"),
+        ("snippets.yaml", "snippets: {s: {body: a, params: 3}}\n"),
+        ("prompts.yaml", "packs: {p: [1]}\n"),
+    ],
+)
+def test_what_does_not_fit_is_said_at_each_load(project: Project, name: str, text: str) -> None:
+    project.write(name, text)
+
+    cold = project.says("aliases: {a: time.now}\n")
+
+    assert cold
+    assert project.says() == cold
 
 
 @pytest.mark.parametrize("name", ["onetool.yaml", "snippets.yaml", "prompts.yaml"])
@@ -138,7 +193,14 @@ def test_fingerprint_follows_every_file_and_nothing_else(project: Project) -> No
 @pytest.mark.parametrize(
     "damage",
     [
-        *(b"", b"x" * 1000, b'{"version": 3}', b"[]", b"7", b"\x80\x04cos\nsystem\n(S'echo hi'\ntR."),
+        *(
+            b"",
+            b"x" * 1000,
+            b'{"version": 3}',
+            b"[]",
+            b"7",
+            b"\x80\x04cos\nsystem\n(S'echo hi'\ntR.",
+        ),
         *("cut", "another key", "no lines", "odd lines", "odd faults"),
     ],
     ids=repr,
@@ -149,11 +211,17 @@ def test_what_is_damaged_or_foreign_is_made_again(project: Project, damage: byte
     path = place(project)
     whole = path.read_bytes()
     record = orjson.loads(whole)
-    changed = {"another key": {"key": "0", "data": {}}, "no lines": {"lines": None}, "odd lines": {"lines": [1]}}
+    changed = {
+        "another key": {"key": "0", "data": {}},
+        "no lines": {"lines": None},
+        "odd lines": {"lines": [1]},
+    }
     changed["odd faults"] = {"faults": [[1]]}
     if damage == "cut":
         damage = whole[:-9]
-    path.write_bytes(damage if isinstance(damage, bytes) else orjson.dumps({**record, **changed[damage]}))
+    path.write_bytes(
+        damage if isinstance(damage, bytes) else orjson.dumps({**record, **changed[damage]})
+    )
     assert facts(project.load()) == facts(good)
     assert path.read_bytes() == whole
 
@@ -161,7 +229,9 @@ def test_what_is_damaged_or_foreign_is_made_again(project: Project, damage: byte
 def test_no_secret_is_in_it_and_it_is_for_the_user_alone(project: Project) -> None:
     """Templates stay templates, and secrets.yaml is not part of it."""
     project.write("secrets.yaml", f"{LARGE}TOKEN: abcdef123\n")
-    config = project.load(f'{LARGE}packs: {{p: {{k: "${{TOKEN}} ${{FROM_ENV}}"}}}}\n', FROM_ENV="env-value-1")
+    config = project.load(
+        f'{LARGE}packs: {{p: {{k: "${{TOKEN}} ${{FROM_ENV}}"}}}}\n', FROM_ENV="env-value-1"
+    )
     assert config.settings.packs["p"].data["k"] == "abcdef123 env-value-1"
     path = place(project)
     assert [file for file in project.state.rglob("*") if file.is_file()] == [path]
@@ -189,7 +259,10 @@ def test_place_that_cannot_be_written_costs_nothing(project: Project) -> None:
     assert project.state.read_text() == "in the way"
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.skipif(
+    os.name != "posix" or getattr(os, "geteuid", lambda: -1)() != 0,
+    reason="only root can give a file away",
+)
 def test_what_another_user_owns_is_not_read(project: Project) -> None:
     """Someone else may have prepared it in a shared folder."""
     project.load(f"{LARGE}aliases: {{a: time.now}}\n")

@@ -28,7 +28,17 @@ http: {allowed_hosts: ["${TOKEN}"]}
         )
         assert config.problems == ()
         s = config.settings
-        things = [config, s, s.packs, s.servers, s.models, s.http, config.secrets, s.packs["p"], s.models.named["m"]]
+        things = [
+            config,
+            s,
+            s.packs,
+            s.servers,
+            s.models,
+            s.http,
+            config.secrets,
+            s.packs["p"],
+            s.models.named["m"],
+        ]
         for thing in [*things, config.paths, config.problems, vars(Secrets), dir(config.secrets)]:
             assert "abcdef123" not in f"{thing!r} {thing!s}"
 
@@ -37,7 +47,9 @@ class TestFile:
     """secrets.yaml: `name: value`, mode 0600."""
 
     @pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o400, 0o700], ids=oct)
-    def test_other_mode_is_a_problem_and_the_values_still_hold(self, project: Project, mode: int) -> None:
+    def test_other_mode_is_a_problem_and_the_values_still_hold(
+        self, project: Project, mode: int
+    ) -> None:
         project.write("secrets.yaml", "TOKEN: abcdef123\n").chmod(mode)
         config = project.load()
         (problem,) = config.problems
@@ -51,11 +63,16 @@ class TestFile:
     def test_short_secret_is_a_problem(self, project: Project) -> None:
         project.write("secrets.yaml", "GOOD: abcdef\nPIN: 12345\n")
         assert project.says() == [
-            ".onetool/secrets.yaml: PIN: is shorter than 6 characters, so it is not masked. Use a longer secret."
+            (
+                ".onetool/secrets.yaml: PIN: is shorter than 6 characters, so it is not masked. Use a"
+                " longer secret."
+            )
         ]
 
     def test_numbers_are_the_text_as_written(self, project: Project) -> None:
-        project.write("secrets.yaml", "A: 00123456\nB: 1e10000\nC: 0x1234567 # note\nD: 2024-01-01\n")
+        project.write(
+            "secrets.yaml", "A: 00123456\nB: 1e10000\nC: 0x1234567 # note\nD: 2024-01-01\n"
+        )
         get = project.load().secrets.get
         assert [get(n) for n in "ABCD"] == ["00123456", "1e10000", "0x1234567", "2024-01-01"]
 
@@ -97,7 +114,9 @@ class TestFile:
         ],
         ids=repr,
     )
-    def test_broken_file_is_a_problem_that_shows_nothing_of_it(self, project: Project, text: str) -> None:
+    def test_broken_file_is_a_problem_that_shows_nothing_of_it(
+        self, project: Project, text: str
+    ) -> None:
         project.write("secrets.yaml", text)
         config = project.load()
         (problem,) = map(str, config.problems)

@@ -30,13 +30,17 @@ def work(tmp_path: Path, config: str = WORK, **env: str) -> Path:
     (project / ".onetool" / "tools").mkdir(parents=True, exist_ok=True)
     home.mkdir(exist_ok=True)
     (project / ".onetool" / "onetool.yaml").write_text(config, encoding="utf-8")
-    text = '"""P."""\npack = "p"\n__all__ = ["f"]\n\ndef f(n: int) -> str:\n    """F."""\n    return "line\\n" * n\n'
+    text = (
+        '"""P."""\npack = "p"\n__all__ = ["f"]\n\ndef f(n: int) -> str:\n    """F."""\n    return'
+        ' "line\\n" * n\n'
+    )
     (project / ".onetool" / "tools" / "p.py").write_text(text, encoding="utf-8")
     with open_toolbox(project, env={"HOME": str(home), **env}) as box:
         result = box.call("p.f", {"n": 50_000})
         assert result.ok, result.error
         result.store()
-        box.log.compact()
+        box.log.close()
+        box.log.tidy()
         assert box.log.usage().total_calls > 0
         return box.config.paths.state
 
@@ -60,7 +64,9 @@ def test_everything_in_the_state_directory_is_for_the_user_alone(tmp_path: Path)
 
 
 @pytest.mark.parametrize("way", ["environment", "state_dir"])
-def test_a_folder_that_the_user_named_keeps_its_mode_and_ours_in_it_are_closed(tmp_path: Path, way: str) -> None:
+def test_a_folder_that_the_user_named_keeps_its_mode_and_ours_in_it_are_closed(
+    tmp_path: Path, way: str
+) -> None:
     named = tmp_path / "shared"
     named.mkdir(mode=0o755)
     if way == "environment":
@@ -71,7 +77,9 @@ def test_a_folder_that_the_user_named_keeps_its_mode_and_ours_in_it_are_closed(t
     assert [line for line in open_to_others(named) if not line.startswith("shared 755")] == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
+@pytest.mark.skipif(
+    getattr(os, "geteuid", lambda: -1)() != 0, reason="only root can give a folder to somebody else"
+)
 @pytest.mark.parametrize("kind", ["folder", "link"])
 def test_a_state_folder_that_somebody_else_owns_is_refused(tmp_path: Path, kind: str) -> None:
     """Whoever owns it could read every argument, and say yes to tools in the user's name."""
@@ -91,7 +99,9 @@ def test_a_state_folder_that_somebody_else_owns_is_refused(tmp_path: Path, kind:
 
     assert used.parent == tmp_path / "home" / ".local" / "state" / "onetool_ipy"
     assert sorted(path.name for path in (theirs if kind == "link" else state).rglob("*")) == before
-    with open_toolbox(tmp_path / "project", env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(shared)}) as box:
+    with open_toolbox(
+        tmp_path / "project", env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(shared)}
+    ) as box:
         assert "another user owns it" in str(box.problems())
 
 
@@ -108,11 +118,14 @@ def test_everything_follows_state_dir(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["default", "state_dir"])
 def test_state_of_an_earlier_version_is_left_alone_and_named_once(tmp_path: Path, way: str) -> None:
-    """Nobody reads it, and nobody deletes it. The line is gone once there is state of this version."""
+    """Nobody reads it, and nobody deletes it. The line is gone once there is state of this
+    version."""
     kept = tmp_path / "kept"
     config = f"state_dir: {kept}\n" if way == "state_dir" else WORK
     state = work(tmp_path, config)
-    earlier = kept / "calls" if way == "state_dir" else state.with_name(state.name.removesuffix("-v2"))
+    earlier = (
+        kept / "calls" if way == "state_dir" else state.with_name(state.name.removesuffix("-v2"))
+    )
     shutil.rmtree(state)
     earlier.mkdir()
     (earlier / "calls.db").write_bytes(b"as it was")

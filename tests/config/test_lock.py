@@ -1,4 +1,5 @@
-"""The lock file: the same bytes for the same project; drift in words; files of other versions and damaged ones."""
+"""The lock file: the same bytes for the same project; drift in words; files of other versions and
+damaged ones."""
 
 from __future__ import annotations
 
@@ -18,7 +19,16 @@ EMPTY = {"version": VERSION, "servers": {}, "packs": {}, "bundles": {}, "tools":
 
 def tool(name: str, **more: Any) -> ToolSpec:
     schema = {"type": "object", "properties": {"q": {"type": "string"}}}
-    return ToolSpec(**{"name": name, "description": "d", "parameters": schema, "run": str, "origin": "file", **more})
+    return ToolSpec(
+        **{
+            "name": name,
+            "description": "d",
+            "parameters": schema,
+            "run": str,
+            "origin": "file",
+            **more,
+        }
+    )
 
 
 def test_every_part_is_in_it_and_builtins_and_cells_are_not() -> None:
@@ -30,7 +40,11 @@ def test_every_part_is_in_it_and_builtins_and_cells_are_not() -> None:
         tool("nb.mine", origin="cell"),
     ]
     lock = lock_of(specs, {"git": {"command": "git-server", "args": ["--token", "s3cret"]}}, _hide)
-    assert (list(lock["packs"]), list(lock["bundles"]), list(lock["servers"])) == (["brave"], ["shop"], ["git"])
+    assert (list(lock["packs"]), list(lock["bundles"]), list(lock["servers"])) == (
+        ["brave"],
+        ["shop"],
+        ["git"],
+    )
     assert sorted(lock["tools"]) == ["brave.search", "git.log", "shop.find"]
     assert "s3cret" not in json.dumps(lock)
     assert lock["tools"]["git.log"]["fingerprint"] == specs[2].fingerprint
@@ -52,7 +66,9 @@ def test_the_same_tools_give_the_same_bytes(tmp_path: Path) -> None:
 def test_drift_is_said_in_words() -> None:
     before = lock_of([tool("a.x"), tool("a.y"), tool("b.z")], {"s": {"command": "old"}}, str)
     after = lock_of(
-        [tool("a.x", description="other"), tool("a.y"), tool("c.n")], {"s": {"command": "new"}, "t": {"url": "u"}}, str
+        [tool("a.x", description="other"), tool("a.y"), tool("c.n")],
+        {"s": {"command": "new"}, "t": {"url": "u"}},
+        str,
     )
     assert [drift.text for drift in drifts(before, after)] == [
         "The server 's' changed:\n  - command: old\n  + command: new",
@@ -80,7 +96,9 @@ def test_drift_is_said_in_words() -> None:
         (None, "no lock file"),
     ],
 )
-def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, content: str | None, message: str) -> None:
+def test_a_file_that_cannot_be_used_says_why(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
     path = tmp_path / "onetool.lock"
     if content is not None:
         path.write_text(content, encoding="utf-8")
@@ -105,7 +123,8 @@ def test_odd_entries_drift_and_do_not_fail() -> None:
 
 
 TOOLS = st.dictionaries(
-    st.from_regex(r"[ab]\.[xyz]", fullmatch=True), st.tuples(st.text(min_size=1, max_size=9), st.sampled_from("pqr"))
+    st.from_regex(r"[ab]\.[xyz]", fullmatch=True),
+    st.tuples(st.text(min_size=1, max_size=9), st.sampled_from("pqr")),
 )
 
 
@@ -113,7 +132,8 @@ TOOLS = st.dictionaries(
 def test_drift_is_what_differs_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    """The naive twin: the names whose description or parameter is another one, or that are on one side alone."""
+    """The naive twin: the names whose description or parameter is another one, or that are on one
+    side alone."""
 
     def made(tools: dict[str, tuple[str, str]]) -> Any:
         specs = [

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from onetool_ipy.config.load import Config, load_config
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and links of POSIX")
+from onetool_ipy.config.paths import home_at, home_of, state_base, true_path
 
 
 def write(folder: Path, host: str) -> Path:
@@ -33,7 +33,8 @@ def hosts(config: Config) -> tuple[str, ...]:
 
 
 def test_search_order_is_path_then_variable_then_nearest_then_home(tmp_path: Path) -> None:
-    """Contract 3: explicit path, $ONETOOL_CONFIG, nearest upwards, ~/.onetool, defaults; each wins over the next."""
+    """Contract 3: explicit path, $ONETOOL_CONFIG, nearest upwards, ~/.onetool, defaults; each wins
+    over the next."""
     home, cwd = tmp_path / "home", tmp_path / "home" / "a" / "b" / "c"
     explicit, named = write(tmp_path / "x", "explicit"), write(tmp_path / "y", "named")
     write(home, "home")
@@ -76,7 +77,10 @@ def test_home_reached_through_a_link_still_ends_the_search(tmp_path: Path) -> No
     assert load(real / "work", tmp_path / "link").paths.config_file is None
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.skipif(
+    os.name != "posix" or getattr(os, "geteuid", lambda: -1)() != 0,
+    reason="only root can give a folder away",
+)
 class TestOwner:
     """A `.onetool/` that another user owns is refused."""
 
@@ -133,14 +137,18 @@ class TestNamed:
         write(home, "tilde")
         write(tmp_path / "w", "relative")
         assert hosts(load(tmp_path / "w", home, "~/.onetool/onetool.yaml")) == ("tilde",)
-        assert hosts(load(tmp_path / "w" / "sub", home, "../.onetool/onetool.yaml")) == ("relative",)
+        assert hosts(load(tmp_path / "w" / "sub", home, "../.onetool/onetool.yaml")) == (
+            "relative",
+        )
 
     def test_folder_stands_for_the_file_in_it(self, tmp_path: Path) -> None:
         write(tmp_path / "p", "inside")
         assert hosts(load(tmp_path, tmp_path / "home", tmp_path / "p")) == ("inside",)
         assert hosts(load(tmp_path, tmp_path / "home", tmp_path / "p" / ".onetool")) == ("inside",)
 
-    @pytest.mark.parametrize("path", ["a\0b", "x" * 5000, "/dev/null/x"], ids=["nul", "long", "below a device"])
+    @pytest.mark.parametrize(
+        "path", ["a\0b", "x" * 5000, "/dev/null/x"], ids=["nul", "long", "below a device"]
+    )
     def test_impossible_path_is_a_problem(self, tmp_path: Path, path: str) -> None:
         assert load(tmp_path, tmp_path / "home", path).errors
 
@@ -183,34 +191,82 @@ class TestProject:
 
 
 class TestState:
-    """$ONETOOL_STATE wins over `state_dir:`, which wins over the platform's directory; one folder per project."""
+    """$ONETOOL_STATE wins over `state_dir:`, which wins over the platform's directory; one folder
+    per project."""
 
-    def test_platform_directory_is_the_one_platformdirs_names(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.posix("platformdirs asks the registry of Windows, whatever the environment is")
+    @pytest.mark.parametrize("state", ["", "xdg"])
+    def test_platform_directory_is_the_one_that_platformdirs_names_in_that_environment(
+        self, tmp_path: Path, state: str
     ) -> None:
-        import platformdirs
+        """A home with an umlaut and a blank."""
+        home = tmp_path / "Jörg M"
+        env = {"HOME": str(home), "XDG_STATE_HOME": str(home / state) if state else ""}
+        script = "import platformdirs; print(platformdirs.user_state_dir('onetool_ipy'))"
+        done = subprocess.run(
+            [sys.executable, "-X", "utf8", "-c", script],
+            env={**os.environ, **env},
+            capture_output=True,
+            encoding="utf-8",
+            check=True,
+        )
 
-        for env in ({"HOME": str(tmp_path)}, {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "xdg")}):
-            monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-            for name, value in env.items():
-                monkeypatch.setenv(name, value)
-            expected = platformdirs.user_state_dir("onetool_ipy")
-            state = load_config(env=env, cwd=tmp_path).paths.state
-            assert state.parent == Path(expected)
+        assert state_base(env, home_of(env)) == Path(done.stdout.strip())
+
+    @pytest.mark.windows("the variables of Windows")
+    @pytest.mark.parametrize(
+        ("env", "base"),
+        [
+            ({"USERPROFILE": "C:\\Jörg M"}, "C:\\Jörg M\\AppData\\Local"),
+            ({"HOMEDRIVE": "D:", "HOMEPATH": "\\me"}, "D:\\me\\AppData\\Local"),
+            ({"USERPROFILE": "C:\\me", "LOCALAPPDATA": "E:\\lo"}, "E:\\lo"),
+            ({"USERPROFILE": "C:\\me", "LOCALAPPDATA": "lo"}, "C:\\me\\AppData\\Local"),
+            ({"USERPROFILE": "C:\\me", "HOME": "/c/bash"}, "C:\\me\\AppData\\Local"),
+        ],
+        ids=["profile", "drive", "local", "relative", "bash"],
+    )
+    def test_state_of_a_user_of_windows_follows_the_given_environment(
+        self, env: dict[str, str], base: str
+    ) -> None:
+        assert state_base(env, home_of(env)) == Path(base, "onetool_ipy", "onetool_ipy")
+
+    @pytest.mark.parametrize("name", ["proj", "Proj", "PROJ"])
+    def test_a_folder_has_one_spelling_however_it_is_typed(self, tmp_path: Path, name: str) -> None:
+        (tmp_path / "Proj").mkdir()
+        folder = tmp_path / name
+        if not folder.exists():  # names with case: two folders
+            folder.mkdir()
+
+        assert true_path(folder) == os.path.realpath(
+            tmp_path
+            / next(entry for entry in os.listdir(tmp_path) if folder.samefile(tmp_path / entry))
+        )
+
+    def test_a_home_of_its_own_is_where_the_home_is(self, tmp_path: Path) -> None:
+        assert home_of(home_at(tmp_path)) == tmp_path
+        assert tmp_path in state_base(home_at(tmp_path), home_of(home_at(tmp_path))).parents
 
     def test_variable_wins_over_the_file(self, tmp_path: Path) -> None:
         write(tmp_path / "p", "x").write_text("state_dir: here\n")
         home = tmp_path / "home"
         env = {"ONETOOL_TRUST": str(tmp_path)}
-        assert load_config(env=env, cwd=tmp_path / "p", home=home).paths.state == tmp_path / "p" / "here" / "v2"
+        assert (
+            load_config(env=env, cwd=tmp_path / "p", home=home).paths.state
+            == tmp_path / "p" / "here" / "v2"
+        )
         state = load(tmp_path / "p", home, ONETOOL_STATE=str(tmp_path / "there")).paths.state
         assert state.parent == tmp_path / "there"
 
-    def test_each_project_has_its_own_and_the_same_from_any_folder_of_it(self, tmp_path: Path) -> None:
+    def test_each_project_has_its_own_and_the_same_from_any_folder_of_it(
+        self, tmp_path: Path
+    ) -> None:
         home = tmp_path / "home"
         write(tmp_path / "one" / "app", "x")
         write(tmp_path / "two" / "app", "x")
-        one, deep = load(tmp_path / "one" / "app", home), load(tmp_path / "one" / "app" / "deep", home)
+        one, deep = (
+            load(tmp_path / "one" / "app", home),
+            load(tmp_path / "one" / "app" / "deep", home),
+        )
         two = load(tmp_path / "two" / "app", home)
         (tmp_path / "link").symlink_to(tmp_path / "one" / "app")
         linked = load(tmp_path / "link", home)

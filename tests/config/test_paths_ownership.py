@@ -1,4 +1,5 @@
-"""Files of `.onetool/` that another user may have written are problems, and nothing in them counts."""
+"""Files of `.onetool/` that another user may have written are problems, and nothing in them
+counts."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ COUNTS = {
     "prompts.yaml": lambda config: "geo" in config.prompts,
     "secrets.yaml": lambda config: config.secrets.get("TOKEN") == "abcdef123",
 }
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+needs_root = pytest.mark.skipif(
+    getattr(os, "geteuid", lambda: -1)() != 0, reason="only root can give a file away"
+)
 
 
 @pytest.fixture
@@ -38,7 +41,9 @@ def folder(tmp_path: Path) -> Path:
 def _load(folder: Path, *, named: bool = False) -> Config:
     home = folder.parent.parent
     env = {"HOME": str(home), "ONETOOL_STATE": str(home / "state"), "ONETOOL_TRUST": str(home)}
-    return load_config(folder / "onetool.yaml" if named else None, env=env, cwd=folder.parent, home=home)
+    return load_config(
+        folder / "onetool.yaml" if named else None, env=env, cwd=folder.parent, home=home
+    )
 
 
 def _counted(config: Config) -> list[str]:
@@ -96,7 +101,10 @@ def test_a_named_folder_that_all_may_write_is_refused_with_an_error(folder: Path
 
     assert _counted(_load(folder, named=True)) == []
     with pytest.raises(InvalidConfig, match="may be written by every user of this machine"):
-        open_toolbox(folder / "onetool.yaml", env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")})
+        open_toolbox(
+            folder / "onetool.yaml",
+            env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")},
+        )
 
 
 @needs_root

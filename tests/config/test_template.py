@@ -1,4 +1,5 @@
-"""`init`: a commented `.onetool/` that documents every key, loads without problems and overwrites nothing."""
+"""`init`: a commented `.onetool/` that documents every key, loads without problems and overwrites
+nothing."""
 
 from __future__ import annotations
 
@@ -20,13 +21,18 @@ from onetool_ipy.config.template import init_project, settings_text
 from tests.config.conftest import Project
 
 SCHEMA = settings_schema()
-SECTIONS = {name: node["properties"] for name, node in SCHEMA["properties"].items() if "properties" in node}
+SECTIONS = {
+    name: node["properties"] for name, node in SCHEMA["properties"].items() if "properties" in node
+}
 
 
 def uncommented(text: str) -> str:
     """The example with its keys switched on; sentences stay comments."""
     return re.sub(
-        r"^# ((?: {2,}|- )?.*)$", lambda m: m[1] if re.match(r" *(- |[a-z_]+:)| {4,}", m[1]) else m[0], text, flags=re.M
+        r"^# ((?: {2,}|- )?.*)$",
+        lambda m: m[1] if re.match(r" *(- |[a-z_]+:)| {4,}", m[1]) else m[0],
+        text,
+        flags=re.M,
     )
 
 
@@ -56,7 +62,9 @@ def test_every_key_is_documented_and_every_example_is_valid(project: Project) ->
             block = re.search(rf"^# {key}:\n((?:#   .*\n)+)", main, re.M)
             assert block, key
             assert re.findall(r"^#   ([a-z_]+):", block[1], re.M) == list(properties), key
-            assert getattr(config.settings, key) == getattr(Settings(), key), "what is shown is the default"
+            assert getattr(config.settings, key) == getattr(Settings(), key), (
+                "what is shown is the default"
+            )
     for name in ("server", "model", "snippet"):
         for word in SCHEMA["$defs"][name]["properties"]:
             assert re.search(rf"\b{word}:", main), word
@@ -64,21 +72,28 @@ def test_every_key_is_documented_and_every_example_is_valid(project: Project) ->
 
 
 def test_schema_has_the_keys_and_defaults_of_the_settings() -> None:
-    """The values have their defaults in Python, where they are typed; editors read them in the schema."""
+    """The values have their defaults in Python, where they are typed; editors read them in the
+    schema."""
     assert set(SCHEMA["properties"]) == {*Settings._fields, "alias"}
     for key, properties in SECTIONS.items():
         if key != "models":
             section = getattr(Settings(), key)
             values = {name: getattr(section, name) for name in section._fields}
-            plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+            plain = {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in values.items()
+            }
             assert {name: node["default"] for name, node in properties.items()} == plain, key
     assert SCHEMA["properties"]["tools_dir"]["default"] == list(Settings().tools_dir)
 
 
 def test_editors_find_the_schema_beside_the_settings(project: Project) -> None:
-    """The path is relative, so that it holds for everybody who clones the project; every example is valid by it."""
+    """The path is relative, so that it holds for everybody who clones the project; every example is
+    valid by it."""
     init_project(project.folder)
-    reference = re.match(r"# yaml-language-server: \$schema=(\S+)\n", (project.onetool / "onetool.yaml").read_text())
+    reference = re.match(
+        r"# yaml-language-server: \$schema=(\S+)\n", (project.onetool / "onetool.yaml").read_text()
+    )
     assert reference
     schema = json.loads((project.onetool / reference[1]).read_text())
     assert schema == SCHEMA
@@ -101,7 +116,10 @@ def nodes(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_every_key_of_the_schema_has_a_description() -> None:
     """The template, the reference and editors show it."""
-    keys = [*nodes(SCHEMA), *(pair for name, node in SCHEMA["$defs"].items() for pair in nodes(node, name))]
+    keys = [
+        *nodes(SCHEMA),
+        *(pair for name, node in SCHEMA["$defs"].items() for pair in nodes(node, name)),
+    ]
     assert len(keys) > 80
     assert [path for path, node in keys if not node.get("description") and "$ref" not in node] == []
 
@@ -111,7 +129,10 @@ def test_examples_of_the_other_files_are_valid(project: Project) -> None:
     init_project(project.folder)
     project.write("snippets.yaml", uncommented((project.onetool / "snippets.yaml").read_text()))
     prompts = (
-        (project.onetool / "prompts.yaml").read_text().replace("packs: {}", "packs:").replace("#  example", "  example")
+        (project.onetool / "prompts.yaml")
+        .read_text()
+        .replace("packs: {}", "packs:")
+        .replace("#  example", "  example")
     )
     project.write("prompts.yaml", prompts)
     config = project.load()
@@ -123,7 +144,14 @@ def test_examples_of_the_other_files_are_valid(project: Project) -> None:
 def test_files_and_their_modes(project: Project) -> None:
     """secrets.yaml is for the user alone, and ignored by git."""
     written = init_project(project.folder)
-    names = ["onetool.yaml", "prompts.yaml", "snippets.yaml", "secrets.yaml", ".gitignore", "tools/example.py"]
+    names = [
+        "onetool.yaml",
+        "prompts.yaml",
+        "snippets.yaml",
+        "secrets.yaml",
+        ".gitignore",
+        "tools/example.py",
+    ]
     assert written == [project.onetool / name for name in [*names, "onetool.schema.json"]]
     assert written.left_alone == []
     assert (project.onetool / "secrets.yaml").stat().st_mode & 0o777 == 0o600
@@ -131,7 +159,8 @@ def test_files_and_their_modes(project: Project) -> None:
 
 
 def test_nothing_is_overwritten(project: Project) -> None:
-    """It says which files it left alone; a link is left alone too, and nothing is written through it."""
+    """It says which files it left alone; a link is left alone too, and nothing is written through
+    it."""
     mine = project.write("onetool.yaml", "aliases: {a: time.now}\n")
     outside = project.home / "outside"
     (project.onetool / "secrets.yaml").symlink_to(outside)
@@ -159,7 +188,11 @@ def test_example_pack_is_a_good_example(project: Project) -> None:
     exec(compile(path.read_text(), str(path), "exec"), names)
     assert names["pack"] == "example"
     module = ast.parse(path.read_text())
-    functions = {f.name: ast.get_docstring(f) or "" for f in module.body if isinstance(f, ast.FunctionDef)}
+    functions = {
+        f.name: ast.get_docstring(f) or "" for f in module.body if isinstance(f, ast.FunctionDef)
+    }
     assert names["__all__"] == list(functions)
-    assert all(word in doc for doc in functions.values() for word in ("Args:", "Returns:", "Example:"))
+    assert all(
+        word in doc for doc in functions.values() for word in ("Args:", "Returns:", "Example:")
+    )
     assert names["count"](text="one three five", longest=1) == {"words": 3, "longest": ["three"]}  # type: ignore[operator]

@@ -27,7 +27,9 @@ def write(root: Path, name: str, settings: str = "") -> None:
 def test_a_new_pack_has_two_tools_that_work(tmp_path: Path) -> None:
     write(tmp_path, "brave")
 
-    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+    with open_toolbox(
+        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as box:
         specs = box.registry.packs()["brave"]
         assert [spec.name for spec in specs] == ["brave.greet", "brave.count_words"]
         assert all(spec.example and spec.returns and spec.args for spec in specs)
@@ -39,9 +41,21 @@ def test_a_new_pack_has_two_tools_that_work(tmp_path: Path) -> None:
 def test_its_test_passes(tmp_path: Path) -> None:
     write(tmp_path, "brave")
 
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "tests"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        "tests",
+    ]
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # ours take seconds to load
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=HANG_S)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=HANG_S
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
@@ -55,7 +69,9 @@ def test_it_goes_into_a_project_that_init_has_written(tmp_path: Path) -> None:
 
     after = (tmp_path / SETTINGS).read_text(encoding="utf-8")
     assert after.startswith(before.rstrip())
-    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+    with open_toolbox(
+        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as box:
         assert box.call("brave.greet", {"name": "Ada", "excited": True}).unwrap() == "Hello Ada!"
 
 

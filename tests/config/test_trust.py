@@ -33,10 +33,16 @@ aliases: {now: time.now}
 
 @pytest.fixture
 def env(project: Project) -> dict[str, str]:
-    return {"HOME": str(project.home), "ONETOOL_STATE": str(project.state), "TOKEN": "t0ken-of-the-user"}
+    return {
+        "HOME": str(project.home),
+        "ONETOOL_STATE": str(project.state),
+        "TOKEN": "t0ken-of-the-user",
+    }
 
 
-def test_a_project_found_by_walking_up_is_not_trusted(project: Project, env: dict[str, str]) -> None:
+def test_a_project_found_by_walking_up_is_not_trusted(
+    project: Project, env: dict[str, str]
+) -> None:
     project.write("onetool.yaml", "version: 1\n")
     inside = project.folder / "deep" / "er"
     inside.mkdir(parents=True)
@@ -44,9 +50,13 @@ def test_a_project_found_by_walking_up_is_not_trusted(project: Project, env: dic
 
 
 @pytest.mark.parametrize("by", ["path", "variable"])
-def test_a_project_named_outright_is_trusted(project: Project, env: dict[str, str], by: str) -> None:
+def test_a_project_named_outright_is_trusted(
+    project: Project, env: dict[str, str], by: str
+) -> None:
     file = project.write("onetool.yaml", "version: 1\n")
-    named = load_config(file if by == "path" else None, env={**env, "ONETOOL_CONFIG": str(file)}, cwd=project.home)
+    named = load_config(
+        file if by == "path" else None, env={**env, "ONETOOL_CONFIG": str(file)}, cwd=project.home
+    )
     assert named.trust.how == "named"
     assert named.trust.is_given
     assert not named.trust.is_pinned
@@ -73,13 +83,17 @@ def test_the_home_directory_is_trusted(tmp_path: Path) -> None:
         ("{sep}{sep}", "untrusted"),
     ],
 )
-def test_the_variable_trusts_all_below_its_folders(project: Project, env: dict[str, str], value: str, how: str) -> None:
+def test_the_variable_trusts_all_below_its_folders(
+    project: Project, env: dict[str, str], value: str, how: str
+) -> None:
     project.write("onetool.yaml", "version: 1\n")
     text = value.format(folder=project.folder, home=project.home, sep=os.pathsep)
     assert load_config(env={**env, "ONETOOL_TRUST": text}, cwd=project.folder).trust.how == how
 
 
-def test_a_folder_without_a_project_has_nothing_to_trust(project: Project, env: dict[str, str]) -> None:
+def test_a_folder_without_a_project_has_nothing_to_trust(
+    project: Project, env: dict[str, str]
+) -> None:
     found = load_config(env=env, cwd=project.folder).trust
     assert found.how == "no project"
     assert not found.is_given
@@ -95,7 +109,11 @@ def test_nothing_of_an_untrusted_project_reaches_out(project: Project, env: dict
     assert found.packs == {}
     assert found.models.named == {}
     assert found.models.default is None
-    assert (found.ask, found.stats, found.output) == (Settings().ask, Settings().stats, Settings().output)
+    assert (found.ask, found.stats, found.output) == (
+        Settings().ask,
+        Settings().stats,
+        Settings().output,
+    )
     assert found.http.allowed_hosts == ()
     assert not found.http.allow_private
     assert found.fs.roots == (".", "sub")
@@ -108,7 +126,9 @@ def test_nothing_of_an_untrusted_project_reaches_out(project: Project, env: dict
     assert server["trusted"] is False
 
 
-def test_the_same_project_counts_whole_when_it_is_trusted(project: Project, env: dict[str, str]) -> None:
+def test_the_same_project_counts_whole_when_it_is_trusted(
+    project: Project, env: dict[str, str]
+) -> None:
     """The control: each setting that the test above misses does count after a yes."""
     project.write("onetool.yaml", _FULL)
     untrusted = load_config(env=env, cwd=project.folder)
@@ -137,7 +157,9 @@ def test_prompts_of_a_project_count_after_the_yes(project: Project, env: dict[st
 
 
 @pytest.mark.parametrize("is_approved", [False, True])
-def test_a_state_folder_counts_after_the_yes(project: Project, env: dict[str, str], is_approved: bool) -> None:
+def test_a_state_folder_counts_after_the_yes(
+    project: Project, env: dict[str, str], is_approved: bool
+) -> None:
     del env["ONETOOL_STATE"]
     project.write("onetool.yaml", "state_dir: ../kept\n")
     reach = load_config(env=env, cwd=project.folder).reach
@@ -147,10 +169,14 @@ def test_a_state_folder_counts_after_the_yes(project: Project, env: dict[str, st
 
 
 @pytest.mark.parametrize("name", ["topics", "roots"])
-def test_a_link_inside_an_untrusted_project_leads_nowhere(project: Project, env: dict[str, str], name: str) -> None:
+def test_a_link_inside_an_untrusted_project_leads_nowhere(
+    project: Project, env: dict[str, str], name: str
+) -> None:
     outside = project.home / "outside"
     outside.mkdir()
-    project.write("onetool.yaml", "fs: {roots: [link]}\ntopics: [{pattern: n, file: ../link/n.yaml}]\n")
+    project.write(
+        "onetool.yaml", "fs: {roots: [link]}\ntopics: [{pattern: n, file: ../link/n.yaml}]\n"
+    )
     (project.folder / "link").symlink_to(outside)
     found = load_config(env=env, cwd=project.folder).settings
     assert (found.topics if name == "topics" else found.fs.roots) == ()
@@ -192,7 +218,9 @@ def test_a_damaged_record_is_none(project: Project, content: bytes) -> None:
     assert known.folders() == []
 
 
-def test_a_record_of_another_folder_or_user_or_behind_a_link_does_not_count(project: Project) -> None:
+def test_a_record_of_another_folder_or_user_or_behind_a_link_does_not_count(
+    project: Project,
+) -> None:
     known = TrustList(project.state)
     known.add(project.folder, {})
     own = known.path(project.folder)
@@ -223,16 +251,30 @@ def test_a_change_of_mind_shows(project: Project, env: dict[str, str]) -> None:
 
 
 class TestPins:
-    def test_reach_is_everything_that_runs_or_leads_out_as_it_is_written(self, project: Project) -> None:
+    def test_reach_is_everything_that_runs_or_leads_out_as_it_is_written(
+        self, project: Project
+    ) -> None:
         """Nothing of it is filled, and settings that lead nowhere are not in it."""
         config = project.load(_FULL, TOKEN="t0ken-of-the-user")
 
         above = str(project.folder.parent)
         assert config.reach == {
             "server": {
-                "gh": {"command": "npx", "args": ["-y", "gh"], "env": {"GH": "${TOKEN}"}, "trusted": True},
+                "gh": {
+                    "command": "npx",
+                    "args": ["-y", "gh"],
+                    "env": {"GH": "${TOKEN}"},
+                    "trusted": True,
+                },
             },
-            "model": {"m": {"provider": "ollama", "base_url": "http://127.0.0.1:1", "model": "x", "key": "TOKEN"}},
+            "model": {
+                "m": {
+                    "provider": "ollama",
+                    "base_url": "http://127.0.0.1:1",
+                    "model": "x",
+                    "key": "TOKEN",
+                }
+            },
             "folder": {
                 "..": {"path": above},
                 "/etc": {"path": os.path.realpath("/etc")},
@@ -240,25 +282,52 @@ class TestPins:
             },
             "host": {"evil.example": {}},
             "setting": {"http.allow_private": {"value": True}},
-            "file": {"../../out.yaml": {"path": f"{above}/out.yaml"}, "/abs.yaml": {"path": "/abs.yaml"}},
+            "file": {
+                "../../out.yaml": {"path": f"{above}/out.yaml"},
+                "/abs.yaml": {"path": "/abs.yaml"},
+            },
             "state folder": {"../other-state": {"path": f"{above}/other-state"}},
         }
 
     @pytest.mark.parametrize(
         ("before", "after", "kind"),
         [
-            ("models: {m: {provider: ollama, model: x}}", "models: {m: {provider: ollama, model: x, key: K}}", "model"),
-            ("models: {m: {provider: ollama, model: x}}", "models: {n: {provider: ollama, model: x}}", "model"),
+            (
+                "models: {m: {provider: ollama, model: x}}",
+                "models: {m: {provider: ollama, model: x, key: K}}",
+                "model",
+            ),
+            (
+                "models: {m: {provider: ollama, model: x}}",
+                "models: {n: {provider: ollama, model: x}}",
+                "model",
+            ),
             ("fs: {roots: [., /etc]}", "fs: {roots: [., /etc, /usr]}", "folder"),
             ("fs: {roots: [link]}", "fs: {roots: [link]}", "folder"),
-            ("http: {allowed_hosts: [a.example]}", "http: {allowed_hosts: [a.example, b.example]}", "host"),
+            (
+                "http: {allowed_hosts: [a.example]}",
+                "http: {allowed_hosts: [a.example, b.example]}",
+                "host",
+            ),
             ("http: {allow_private: false}", "http: {allow_private: true}", "setting"),
-            ("topics: [{pattern: n, file: n.yaml}]", "topics: [{pattern: n, file: /n.yaml}]", "file"),
+            (
+                "topics: [{pattern: n, file: n.yaml}]",
+                "topics: [{pattern: n, file: /n.yaml}]",
+                "file",
+            ),
             ("version: 1", "state_dir: ../kept", "state folder"),
             ("servers: {s: {command: a}}", "servers: {s: {command: a, sampling: true}}", "server"),
             ("servers: {s: {command: a}}", "servers: {s: {command: a, roots: [/]}}", "server"),
-            ("servers: {s: {command: a, inherit: [X]}}", "servers: {s: {command: a, inherit: [Y]}}", "server"),
-            ("servers: {s: {command: a, env: {A: b}}}", "servers: {s: {command: a, env: {A: '${B}'}}}", "server"),
+            (
+                "servers: {s: {command: a, inherit: [X]}}",
+                "servers: {s: {command: a, inherit: [Y]}}",
+                "server",
+            ),
+            (
+                "servers: {s: {command: a, env: {A: b}}}",
+                "servers: {s: {command: a, env: {A: '${B}'}}}",
+                "server",
+            ),
         ],
     )
     def test_what_is_new_or_changed_does_not_count_until_it_is_approved(
@@ -292,21 +361,30 @@ class TestPins:
         known.add(project.folder, config.reach)
         assert load_config(env=env, cwd=project.folder).withheld == {}
 
-    def test_other_settings_change_without_a_yes(self, project: Project, env: dict[str, str]) -> None:
+    def test_other_settings_change_without_a_yes(
+        self, project: Project, env: dict[str, str]
+    ) -> None:
         project.write("onetool.yaml", "servers: {s: {command: a}}\nfs: {roots: [.]}\n")
         TrustList(project.state).add(project.folder, load_config(env=env, cwd=project.folder).reach)
         project.write(
             "onetool.yaml",
-            "servers: {s: {command: a, timeout_s: 5}}\nfs: {roots: [., sub]}\nstats: {enabled: false}\n"
-            "aliases: {now: time.now}\ntopics: [{pattern: n, file: n.yaml}]\nhttp: {timeout_s: 3}\n",
+            "servers: {s: {command: a, timeout_s: 5}}\nfs: {roots: [., sub]}\nstats: {enabled:"
+            " false}\naliases: {now: time.now}\ntopics: [{pattern: n, file: n.yaml}]\nhttp:"
+            " {timeout_s: 3}\n",
         )
         assert load_config(env=env, cwd=project.folder).withheld == {}
 
-    def test_a_default_model_that_is_withheld_stays_the_default(self, project: Project, env: dict[str, str]) -> None:
-        """So that an ask without a name is refused for that model, and does not go to another one."""
+    def test_a_default_model_that_is_withheld_stays_the_default(
+        self, project: Project, env: dict[str, str]
+    ) -> None:
+        """So that an ask without a name is refused for that model, and does not go to another
+        one."""
         project.write("onetool.yaml", "models: {m: {provider: ollama, model: x}}\n")
         TrustList(project.state).add(project.folder, load_config(env=env, cwd=project.folder).reach)
-        more = "models: {default: n, m: {provider: ollama, model: x}, n: {provider: ollama, model: y}}\n"
+        more = (
+            "models: {default: n, m: {provider: ollama, model: x}, n: {provider: ollama, model:"
+            " y}}\n"
+        )
         project.write("onetool.yaml", more)
         models = load_config(env=env, cwd=project.folder).settings.models
         assert models.default == "n"
@@ -316,12 +394,20 @@ class TestPins:
         "text",
         [
             "servers: 5\nmodels: [1]\nfs: x\nhttp: [y]\ntopics: 3\nstate_dir: 7\n",
-            "servers: {a: 1, b: {env: [x], args: y, headers: 3}}\nmodels: {m: 1}\nfs: {roots: [1, {a: b}]}\n",
-            'fs: {roots: ["a\\0b"]}\ntopics: [{file: "\\0"}, 1, {pattern: x}]\nhttp: {allowed_hosts: [[1], {}]}\n',
+            (
+                "servers: {a: 1, b: {env: [x], args: y, headers: 3}}\nmodels: {m: 1}\nfs: {roots:"
+                " [1, {a: b}]}\n"
+            ),
+            (
+                'fs: {roots: ["a\\0b"]}\ntopics: [{file: "\\0"}, 1, {pattern: x}]\nhttp:'
+                " {allowed_hosts: [[1], {}]}\n"
+            ),
             "servers: {a: {env: {1: 2, 2020-01-01: 2020-01-01}}}\n",
         ],
     )
-    def test_faulty_settings_cost_only_themselves(self, project: Project, env: dict[str, str], text: str) -> None:
+    def test_faulty_settings_cost_only_themselves(
+        self, project: Project, env: dict[str, str], text: str
+    ) -> None:
         project.write("onetool.yaml", text)
         config = load_config(env=env, cwd=project.folder)
         assert config.settings.fs.roots in ((), (".",))
@@ -329,7 +415,10 @@ class TestPins:
         assert load_config(env=env, cwd=project.folder).withheld == {}
 
     def test_a_difference_reads_as_lines(self) -> None:
-        before, after = {"command": "a", "args": ["x"]}, {"command": "b", "args": ["x"], "env": {"K": "${T}"}}
+        before, after = (
+            {"command": "a", "args": ["x"]},
+            {"command": "b", "args": ["x"], "env": {"K": "${T}"}},
+        )
         assert difference(before, after) == ["- command: a", "+ command: b", '+ env: {"K": "${T}"}']
 
     def test_referenced_names_are_found_everywhere(self) -> None:
@@ -337,7 +426,11 @@ class TestPins:
         assert referenced_names(value) == ["ONE", "TWO"]
 
     def test_reach_is_plain_json(self, project: Project) -> None:
-        data = {"servers": {"a": {"command": "x", "args": [1.5, True, None], "env": {"d": {"deep": (1, 2)}}}}}
+        data = {
+            "servers": {
+                "a": {"command": "x", "args": [1.5, True, None], "env": {"d": {"deep": (1, 2)}}}
+            }
+        }
         reach = reach_of(data, project.folder)
         assert json.loads(json.dumps(reach)) == reach
 

@@ -1,4 +1,5 @@
-"""YAML text as plain values: what each scalar is, which mistakes are named, which attacks end early."""
+"""YAML text as plain values: what each scalar is, which mistakes are named, which attacks end
+early."""
 
 from __future__ import annotations
 
@@ -9,9 +10,19 @@ import sys
 import tracemalloc
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
-from onetool_ipy.config.yaml_text import MAX_DEPTH, MAX_VALUES, Document, NotYaml, dotted, parse
+from onetool_ipy.config.yaml_text import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    Document,
+    NotYaml,
+    dotted,
+    parse,
+    parse_plain,
+)
 from tests.config.conftest import Project
 
 
@@ -96,7 +107,10 @@ tools:
 
 def test_lines_are_kept_for_every_key_but_those_inside_tools() -> None:
     """`tools` may be thousands of entries: one line each."""
-    text = "http:\n  timeout_s: 5\nfs:\n  roots:\n    - a\n    - b\ntools:\n  - name: x\n    deep: {k: 1}\n"
+    text = (
+        "http:\n  timeout_s: 5\nfs:\n  roots:\n    - a\n    - b\ntools:\n  - name: x\n    deep: {k:"
+        " 1}\n"
+    )
     lines = parse(text.encode()).lines
     assert {dotted(path): line for path, line in lines.items()} == {
         "http": 1,
@@ -116,7 +130,11 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 UNUSABLE = {
     "tab": (b"http:\n\ttimeout_s: 5\n", 2, "a tab indents this line"),
-    "tab after key": (b"http:\n  timeout_s: 5\n\tallow_private: true\n", 3, "a tab indents this line"),
+    "tab after key": (
+        b"http:\n  timeout_s: 5\n\tallow_private: true\n",
+        3,
+        "a tab indents this line",
+    ),
     "unclosed bracket": (b"a: 1\ntools: [1, 2\n", 3, "is not valid YAML"),
     "unclosed quote": (b'a: "x\n', 2, "is not valid YAML"),
     "bad indent": (b"a:\n   b: 1\n  c: 2\n", 3, "is not valid YAML"),
@@ -151,16 +169,24 @@ IMPORTED = {
     "merge of itself": ("a: &a {<<: *a}\n", "holds itself"),
     "merge bomb": (
         "a0: &a0 {k: v}\n"
-        + "".join(f"a{i}: &a{i} {{<<: *a{i - 1}, x{i}: [*a{i - 1}, *a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 60)),
+        + "".join(
+            f"a{i}: &a{i} {{<<: *a{i - 1}, x{i}: [*a{i - 1}, *a{i - 1}, *a{i - 1}]}}\n"
+            for i in range(1, 60)
+        ),
         "too many values",
     ),
-    "long text behind many aliases": (f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 20)}]\n", "too many values"),
+    "long text behind many aliases": (
+        f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 20)}]\n",
+        "too many values",
+    ),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "words"), IMPORTED.values(), ids=IMPORTED.keys())
-def test_aliases_of_an_imported_document_expand_to_so_much_and_no_more(text: str, words: str) -> None:
+def test_aliases_of_an_imported_document_expand_to_so_much_and_no_more(
+    text: str, words: str
+) -> None:
     """Ten to the twelfth values are refused while they are counted, not after they were made."""
     tracemalloc.start()
     try:
@@ -179,7 +205,9 @@ def test_parts_behind_an_alias_can_be_changed_one_by_one() -> None:
     assert data["b"] == {"x": [1]}
 
 
-@pytest.mark.parametrize("text", [BOMB, "a: &a [*a]\n", "b: *nothing\n", "c: &c {x: 1}\nd: {<<: *c}\n"])
+@pytest.mark.parametrize(
+    "text", [BOMB, "a: &a [*a]\n", "b: *nothing\n", "c: &c {x: 1}\nd: {<<: *c}\n"]
+)
 def test_configuration_has_no_aliases(text: str) -> None:
     """Each costs the value in its place; nothing is expanded."""
     document = parse(f"{text}e: 1\n".encode())
@@ -194,7 +222,9 @@ def test_configuration_has_no_aliases(text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "line", "words"), UNUSABLE.values(), ids=UNUSABLE.keys())
-def test_unusable_text_is_one_clear_sentence_with_its_line(data: bytes, line: int | None, words: str) -> None:
+def test_unusable_text_is_one_clear_sentence_with_its_line(
+    data: bytes, line: int | None, words: str
+) -> None:
     """No traceback, no crash of the C parser, no endless expansion."""
     with pytest.raises(NotYaml) as caught:
         parse(data)
@@ -218,7 +248,10 @@ def test_a_long_text_may_have_more_values_than_a_short_one() -> None:
 def test_long_keys_do_not_pile_up_in_the_paths() -> None:
     """Ninety keys of 900 characters inside each other, then ten thousand more."""
     text = (
-        "".join(f"{{{'k' * 900}: " for _ in range(90)) + "{" + ", ".join(f"x{i}: 1" for i in range(10_000)) + "}" * 91
+        "".join(f"{{{'k' * 900}: " for _ in range(90))
+        + "{"
+        + ", ".join(f"x{i}: 1" for i in range(10_000))
+        + "}" * 91
     )
     document = parse(f"packs: {text}\n".encode())
     assert document.faults == []
@@ -242,7 +275,9 @@ def test_empty_text_is_an_empty_mapping(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"\xef\xbb\xbfa: 1\n", b"a: 1\r\n", b"%YAML 1.2\n---\na: 1\n...\n"], ids=["BOM", "CRLF", "directive"]
+    "data",
+    [b"\xef\xbb\xbfa: 1\n", b"a: 1\r\n", b"%YAML 1.2\n---\na: 1\n...\n"],
+    ids=["BOM", "CRLF", "directive"],
 )
 def test_byte_order_mark_and_windows_lines_are_fine(data: bytes) -> None:
     """What editors on Windows write is read."""
@@ -269,8 +304,20 @@ FAULTY = {
     "empty key in quotes": ("'': 1\nb: 1\n", 1, "", "an empty key", {"b": 1}),
     "empty key": ("?\n: 1\nb: 1\n", 1, "", "an empty key", {"b": 1}),
     "tagged key": ("!!binary aGk=: 1\nb: 1\n", 1, "aGk=", "tag", {"b": 1}),
-    "merge key": ("<<: {a: 2}\nb: 1\n", 1, "<<", "a merge key, which configuration must not have", {"b": 1}),
-    "alias": ("a: &a 1\nb: *a\n", 2, "b", "'*a' is an alias, which configuration must not have", {"a": 1}),
+    "merge key": (
+        "<<: {a: 2}\nb: 1\n",
+        1,
+        "<<",
+        "a merge key, which configuration must not have",
+        {"b": 1},
+    ),
+    "alias": (
+        "a: &a 1\nb: *a\n",
+        2,
+        "b",
+        "'*a' is an alias, which configuration must not have",
+        {"a": 1},
+    ),
     "alias as a key": ("b: &b 1\n*b : 2\n", 2, "*b", "'*b' is an alias", {"b": 1}),
     "alias in a list": ("l: [&a 1, *a]\n", 1, "l[1]", "'*a' is an alias", {"l": [1, None]}),
     "in a list": ("l: [1, .nan, 3]\n", 1, "l[1]", "not a number", {"l": [1, None, 3]}),
@@ -291,8 +338,12 @@ FAULTY = {
 }
 
 
-@pytest.mark.parametrize(("text", "line", "key", "words", "data"), FAULTY.values(), ids=FAULTY.keys())
-def test_fault_costs_only_its_own_value(text: str, line: int, key: str, words: str, data: Any) -> None:
+@pytest.mark.parametrize(
+    ("text", "line", "key", "words", "data"), FAULTY.values(), ids=FAULTY.keys()
+)
+def test_fault_costs_only_its_own_value(
+    text: str, line: int, key: str, words: str, data: Any
+) -> None:
     """It names line and key; everything else is kept."""
     document = parse(text.encode())
     (fault,) = document.faults
@@ -304,18 +355,20 @@ def test_fault_costs_only_its_own_value(text: str, line: int, key: str, words: s
 
 def test_numbers_can_stay_as_written() -> None:
     """A secret such as 007 is text."""
-    assert parse(b"a: 007\nb: 1e5\nc: true\n", numbers=False).data == {"a": "007", "b": "1e5", "c": True}
+    assert parse(b"a: 007\nb: 1e5\nc: true\n", numbers=False).data == {
+        "a": "007",
+        "b": "1e5",
+        "c": True,
+    }
 
 
 def test_parser_without_libyaml_gives_the_same() -> None:
     """PyYAML may have been built without its C part."""
     text = "a: {b: [1, 'x', on]}\nc: 1\nc: 2\n"
     code = (
-        "import sys; sys.modules['yaml._yaml'] = None\n"
-        "from onetool_ipy.config.yaml_text import parse\n"
-        f"found = parse({text!r}.encode())\n"
-        "import yaml\n"
-        "print([yaml.__with_libyaml__, found.data, found.lines, [(f.line, f.key, f.message) for f in found.faults]])"
+        "import sys; sys.modules['yaml._yaml'] = None\nfrom onetool_ipy.config.yaml_text import"
+        f" parse\nfound = parse({text!r}.encode())\nimport yaml\nprint([yaml.__with_libyaml__,"
+        " found.data, found.lines, [(f.line, f.key, f.message) for f in found.faults]])"
     )
 
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -340,7 +393,9 @@ class TestFiles:
         assert said.startswith(".onetool/onetool.yaml: is too large: 104,857,600 bytes")
         assert project.load().errors
 
-    @pytest.mark.parametrize("name", ["onetool.yaml", "prompts.yaml", "snippets.yaml", "secrets.yaml"])
+    @pytest.mark.parametrize(
+        "name", ["onetool.yaml", "prompts.yaml", "snippets.yaml", "secrets.yaml"]
+    )
     def test_directory(self, project: Project, name: str) -> None:
         (project.onetool / name).mkdir(parents=True)
         assert project.says() == [f".onetool/{name}: is a directory, not a file."]
@@ -377,3 +432,67 @@ class TestFiles:
         assert config.settings.aliases == {"a": "time.now"}
         assert not config.errors
         assert str(config.problems[0]).startswith(f".onetool/{name}:2: is not valid YAML")
+
+
+PIECES = st.sampled_from(
+    [
+        *"KTa1_ :#'\"\\\t\r-~é%&*!|>[{,.=/+",
+        "KEY: ",
+        "TOKEN: ",
+        "null",
+        "true",
+        "0x1F",
+        "---",
+        ": ",
+        "''",
+    ]
+)
+ROWS = st.lists(PIECES, max_size=6).map("".join) | st.builds(
+    "{}: {}{}{}".format,
+    st.sampled_from(["KEY", "TOKEN", "key_2", "no", "null", "_"]),
+    st.sampled_from(["", " ", "'", '"']),
+    st.lists(PIECES, max_size=4).map("".join),
+    st.sampled_from(["", "'", '"', " # text", '" # text', "  "]),
+)
+
+
+@hypothesis.settings(max_examples=500, deadline=None)
+@hypothesis.given(st.lists(ROWS, max_size=4).map("\n".join), st.sampled_from(["", "\n"]))
+def test_lines_of_texts_are_what_the_parser_makes_of_them(text: str, end: str) -> None:
+    """Whatever looks like lines of texts: the same values and lines without the parser, or none."""
+    data = f"{text}{end}".encode()
+    plain = parse_plain(data)
+
+    assert plain is None or plain == parse(data, numbers=False)
+
+
+def test_names_with_texts_need_no_parser() -> None:
+    text = """# Keys of mine
+KEY: "abc: #d"
+TOKEN: 'x\\y'   # theirs
+
+PORT: 0080
+"""
+
+    assert parse_plain(text.encode()) == Document(
+        {"KEY": "abc: #d", "TOKEN": "x\\y", "PORT": "0080"},
+        {("KEY",): 2, ("TOKEN",): 3, ("PORT",): 5},
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "K: a\nK: b\n",
+        'K: "a\\n"\n',
+        "K: 'it''s'\n",
+        "K: ~\n",
+        "K: null\n",
+        "K: &a b\n",
+        "K: é\n",
+        "K:\n",
+    ],
+)
+def test_anything_else_is_for_the_parser(text: str) -> None:
+    assert parse_plain(text.encode()) is None

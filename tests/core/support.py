@@ -1,19 +1,15 @@
-"""A project of one's own for a test, with toolboxes on it; and an executor without any project."""
+"""An executor with a few functions as tools, without any project; and what counts its calls."""
 
 from __future__ import annotations
 
-import datetime
 import re
 import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base import values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers
 from onetool_ipy.core.executor import Executor
@@ -23,54 +19,18 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.sources.functions import spec_of
 
-NOON = datetime.datetime(2026, 1, 2, 12, 0, tzinfo=datetime.UTC)
-
 
 def short(value: object) -> str:
     """An id for a case of a table, whatever the value is."""
     return re.sub(r" at 0x[0-9a-f]+", "", values.safe_repr(value, 80))[:50]
 
 
-class Project:
-    """A folder with a `.onetool/` in it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.home = root / ".onetool"
-        self.env = {"HOME": str(root / "home"), "ONETOOL_STATE": str(root / "state")}
-        self.boxes: list[Toolbox] = []
-        self.home.mkdir(parents=True)
-
-    def write(self, name: str, text: str, *, mode: int | None = None) -> Path:
-        """Write a file; `name` is relative to `.onetool/`."""
-        path = self.home / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(textwrap.dedent(text), encoding="utf-8")
-        if mode is not None:
-            path.chmod(mode)
-        return path
-
-    def open(self, config: str = "version: 1", **options: Any) -> Toolbox:
-        """Open a toolbox on this project; `config` is its onetool.yaml."""
-        path = self.write("onetool.yaml", config)
-        box = open_toolbox(path, **{"env": self.env, "clock": lambda: NOON, **options})
-        self.boxes.append(box)
-        return box
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    """An empty project; its toolboxes are closed after the test."""
-    made = Project(tmp_path / "project")
-    yield made
-    for box in made.boxes:
-        box.close()
-
-
 class Bench:
     """An executor with a few functions as tools, without files or configuration."""
 
-    def __init__(self, functions: Sequence[Callable[..., Any]], steps: Sequence[Step], **options: Any) -> None:
+    def __init__(
+        self, functions: Sequence[Callable[..., Any]], steps: Sequence[Step], **options: Any
+    ) -> None:
         given_up = AbandonedCalls()
         self.background = Background(given_up)
         self.tool_loop = Background(given_up)
@@ -79,23 +39,37 @@ class Bench:
         for fn in functions:
             self.add(fn)
         mask = options.get("mask", str)
-        rules = {name: options.pop(name) for name in ("admit", "require", "prepare", "local_s") if name in options}
+        rules = {
+            name: options.pop(name)
+            for name in ("admit", "require", "prepare", "local_s")
+            if name in options
+        }
         self.resolver = Resolver(self.registry, workers=self.workers, mask=mask, **rules)
         self.executor = Executor(
-            steps=steps, background=self.background, tool_loop=self.tool_loop, workers=self.workers, **options
+            steps=steps,
+            background=self.background,
+            tool_loop=self.tool_loop,
+            workers=self.workers,
+            **options,
         )
 
     def add(self, fn: Callable[..., Any] | ToolSpec) -> ToolSpec:
         spec = fn if isinstance(fn, ToolSpec) else spec_of(fn, pack="t", origin="cell")
         return self.registry.register(spec)
 
-    def resolve(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ResolvedCall:
+    def resolve(
+        self, name: Any, args: Any = None, *, source: Any = "python", **options: Any
+    ) -> ResolvedCall:
         return self.resolver.resolve("id-1", name, {} if args is None else args, source, **options)
 
-    def call(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ToolResult:
+    def call(
+        self, name: Any, args: Any = None, *, source: Any = "python", **options: Any
+    ) -> ToolResult:
         return self.executor.call(self.resolve(name, args, source=source, **options))
 
-    async def acall(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ToolResult:
+    async def acall(
+        self, name: Any, args: Any = None, *, source: Any = "python", **options: Any
+    ) -> ToolResult:
         return await self.executor.acall(self.resolve(name, args, source=source, **options))
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""Which toolbox is current: that of the running call, else the newest open one, else a default that is kept.
+"""Which toolbox is current: that of the running call, else the newest open one, else a default that
+is kept.
 
 And who made a call: the outermost caller counts, in every tool that asks.
 """
@@ -13,8 +14,8 @@ import pytest
 
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import CallSource
-from tests.core.support import Project
 from tests.harness.patience import HANG_S
+from tests.harness.project import Project
 
 
 def test_the_newest_open_toolbox_is_current(project: Project, tmp_path: Any) -> None:
@@ -74,13 +75,17 @@ def test_a_toolbox_that_nobody_holds_is_forgotten(tmp_path: Any) -> None:
         "print(current.toolbox())"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
 
     assert done.stdout.strip() == "None"
 
 
 @pytest.mark.parametrize("source", get_args(CallSource))
-def test_call_inside_another_call_counts_for_the_outermost_caller(project: Project, source: CallSource) -> None:
+def test_call_inside_another_call_counts_for_the_outermost_caller(
+    project: Project, source: CallSource
+) -> None:
     box = project.open()
 
     def inner() -> bool:

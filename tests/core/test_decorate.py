@@ -11,7 +11,8 @@ import pytest
 
 from onetool_ipy import DuplicateTool, InvalidTool, tool
 from onetool_ipy.core.decorate import Marks, marks_of
-from tests.core.support import Project, short
+from tests.core.support import short
+from tests.harness.project import Project
 
 
 def test_a_bare_tool_goes_to_pack_nb_and_the_function_stays_as_it_is(project: Project) -> None:

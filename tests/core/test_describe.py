@@ -1,4 +1,5 @@
-"""A Python function becomes a tool: schema, words, conversion of arguments. All as a user writes them."""
+"""A Python function becomes a tool: schema, words, conversion of arguments. All as a user writes
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,18 @@ import json
 import pathlib
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NewType, NotRequired, Optional, TypedDict, TypeVar, Union
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NewType,
+    NotRequired,
+    Optional,
+    TypedDict,
+    TypeVar,
+    Union,
+)
 
 import pandas as pd
 import pydantic
@@ -102,7 +114,9 @@ def test_a_function_with_a_google_docstring_is_a_whole_tool() -> None:
         """
         return [query] * count if safe else []
 
-    spec = describe.from_function(search, name="brave.search", tags=("web",), read_only=True, timeout_s=3.0)
+    spec = describe.from_function(
+        search, name="brave.search", tags=("web",), read_only=True, timeout_s=3.0
+    )
 
     assert (spec.name, spec.pack, spec.short_name) == ("brave.search", "brave", "search")
     assert spec.description == "Search the web.\n\nSecond paragraph."
@@ -119,7 +133,12 @@ def test_a_function_with_a_google_docstring_is_a_whole_tool() -> None:
     }
     assert spec.args == ("query: What to look for.", "count: How many, at most.", "safe: bool")
     assert (spec.returns, spec.example) == ("Addresses.", 'search("x")')
-    assert (spec.tags, spec.source, spec.read_only, spec.timeout_s) == (("web",), "local", True, 3.0)
+    assert (spec.tags, spec.source, spec.read_only, spec.timeout_s) == (
+        ("web",),
+        "local",
+        True,
+        3.0,
+    )
     assert spec.signature == "brave.search(query: str, count: int = 5, safe: bool = True)"
     assert spec.function.positional == ("query", "count")
     assert spec.run({"query": "a", "count": 2}) == ["a", "a"]
@@ -177,11 +196,25 @@ def test_plain_types_have_plain_schemas(hint: Any, schema: dict[str, Any]) -> No
 
 
 def test_json_types_are_not_converted_at_a_call() -> None:
-    """A value that fits the schema of such a type is what the function asks for; the call saves the time."""
-    plain = (str, float, bool, Any, list[int], dict[str, float], int | None, Literal["a", 1], Box, list[Tree])
+    """A value that fits the schema of such a type is what the function asks for; the call saves the
+    time."""
+    plain = (
+        str,
+        float,
+        bool,
+        Any,
+        list[int],
+        dict[str, float],
+        int | None,
+        Literal["a", 1],
+        Box,
+        list[Tree],
+    )
     rich = (uuid.UUID, tuple[int, int], dict[int, str], list[pathlib.Path], Literal[b"a"])
 
-    assert [bool(_arg(hint).function.converters) for hint in (*plain, *rich)] == [False] * 10 + [True] * 5
+    assert [bool(_arg(hint).function.converters) for hint in (*plain, *rich)] == [False] * 10 + [
+        True
+    ] * 5
 
 
 @pytest.mark.parametrize(
@@ -202,7 +235,11 @@ def test_json_types_are_not_converted_at_a_call() -> None:
         (Point, Point(2), Point(2)),
         (list[Point], [{"x": 1}, {"x": 2, "y": 3}], [Point(1), Point(2, 3)]),
         (Point | None, None, None),
-        (Person, {"name": "A", "friends": [{"name": "B"}]}, Person(name="A", friends=[Person(name="B")])),
+        (
+            Person,
+            {"name": "A", "friends": [{"name": "B"}]},
+            Person(name="A", friends=[Person(name="B")]),
+        ),
         (Person, Person(name="A"), Person(name="A")),
         (list[int], [1, 2], [1, 2]),
         (int | None, None, None),
@@ -254,7 +291,9 @@ def test_arguments_become_what_the_function_asks_for(hint: Any, given: Any, got:
     ],
     ids=short,
 )
-def test_arguments_that_do_not_fit_are_refused_where_they_do_not_fit(hint: Any, given: Any, pointer: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_where_they_do_not_fit(
+    hint: Any, given: Any, pointer: str
+) -> None:
     with pytest.raises(InvalidArgs) as caught:
         _given(_arg(hint), x=given)
 
@@ -297,7 +336,9 @@ def test_code_of_a_type_that_raises_anything_is_an_argument_that_does_not_fit() 
     ],
     ids=short,
 )
-def test_a_default_is_shown_where_json_can_hold_it(hint: Any, default: Any, shown: dict[str, Any]) -> None:
+def test_a_default_is_shown_where_json_can_hold_it(
+    hint: Any, default: Any, shown: dict[str, Any]
+) -> None:
     spec = _arg(hint, default)
 
     sub = spec.parameters["properties"]["x"]
@@ -306,7 +347,9 @@ def test_a_default_is_shown_where_json_can_hold_it(hint: Any, default: Any, show
     assert json.dumps(spec.parameters)
 
 
-@pytest.mark.parametrize("hint", [int, int | str, Literal["a"], datetime.date, Point, Colour, list[int]], ids=short)
+@pytest.mark.parametrize(
+    "hint", [int, int | str, Literal["a"], datetime.date, Point, Colour, list[int]], ids=short
+)
 def test_none_may_be_passed_where_it_is_the_default(hint: Any) -> None:
     assert _given(_arg(hint, None), x=None) is None
 
@@ -334,7 +377,9 @@ def _starred(a: int, b: int = 2, *rest: int, c: int = 3, **more: int) -> tuple[A
     ],
     ids=short,
 )
-def test_every_kind_of_argument_reaches_the_function(fn: Any, args: dict[str, Any], got: Any) -> None:
+def test_every_kind_of_argument_reaches_the_function(
+    fn: Any, args: dict[str, Any], got: Any
+) -> None:
     spec = _spec(fn)
 
     assert _given(spec, **args) == got
@@ -509,6 +554,8 @@ def test_a_tool_with_rich_arguments_works_through_the_executor(bench: MakeBench)
         """Plan."""
         return f"{who.name} {at:%H} {where}"
 
-    result = bench(plan).call("t.plan", {"who": {"name": "A"}, "at": "2026-01-02T12:00:00Z", "where": {"x": 1}})
+    result = bench(plan).call(
+        "t.plan", {"who": {"name": "A"}, "at": "2026-01-02T12:00:00Z", "where": {"x": 1}}
+    )
 
     assert result.unwrap() == "A 12 Point(x=1, y=0)"

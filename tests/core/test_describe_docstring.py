@@ -55,7 +55,11 @@ def test_no_docstring_says_nothing(text: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "returns"),
-    [("Do.\n\nReturns: a number", "a number"), ("Do.\n\nReturn:\n  x", "x"), ("Do.\n\nYields:\n    rows", "rows")],
+    [
+        ("Do.\n\nReturns: a number", "a number"),
+        ("Do.\n\nReturn:\n  x", "x"),
+        ("Do.\n\nYields:\n    rows", "rows"),
+    ],
 )
 def test_returns_is_read_in_its_usual_spellings(text: str, returns: str) -> None:
     assert read(text).returns == returns

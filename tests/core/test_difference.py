@@ -1,4 +1,5 @@
-"""The difference of two values: rows by key, JSON by path, text by line; and pandas' own comparison agrees."""
+"""The difference of two values: rows by key, JSON by path, text by line; and pandas' own comparison
+agrees."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def diff(before: Any, after: Any, key: Any = None) -> Difference:
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Toolbox]:
-    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as opened:
+    with open_toolbox(
+        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as opened:
         yield opened
 
 
@@ -54,7 +57,9 @@ def test_rows_are_matched_by_an_obvious_key_and_said_in_words() -> None:
     assert found.key == ("id",)
     assert found.added["id"].tolist() == [4]
     assert found.removed["id"].tolist() == [2]
-    assert found.changed.to_dict("records") == [{"id": 1, "column": "price", "old": 1.5, "new": 1.75}]
+    assert found.changed.to_dict("records") == [
+        {"id": 1, "column": "price", "old": 1.5, "new": 1.75}
+    ]
     assert str(found).splitlines() == [
         "1 row new, 1 row gone, 1 price changed: 1 price 1.5 → 1.75",
         "  new: id=4 name=n price=2.0",
@@ -81,7 +86,10 @@ def test_rows_are_matched_by_an_obvious_key_and_said_in_words() -> None:
         (5, 5),
         (None, math.nan),
         (pd.DataFrame({"id": [1], "x": [[1, 2]]}), pd.DataFrame({"id": [1], "x": [[1, 2]]})),
-        (mixed(1.0, "a", None, np.array([1, 2])), mixed(1.0 + 1e-12, "a", math.nan, np.array([1, 2]))),
+        (
+            mixed(1.0, "a", None, np.array([1, 2])),
+            mixed(1.0 + 1e-12, "a", math.nan, np.array([1, 2])),
+        ),
         (mixed(math.inf), mixed(math.inf)),
         (pd.DataFrame({"id": [1], "x": [math.inf]}), pd.DataFrame({"id": [1], "x": [math.inf]})),
     ],
@@ -123,7 +131,11 @@ def test_equal_values_have_no_difference(before: Any, after: Any) -> None:
         ([{"id": 1, "y": 2}], [{"id": 1}], "column 'y' is gone"),
         ({"a": {"b": 1}}, {"a": {"b": 2}}, "1 value changed: a.b 1 → 2"),
         ({"a": 1}, {"b": 1}, "1 value new, 1 value gone"),
-        ({"n": 1, "rows": [{"id": 1, "x": 1}]}, {"n": 2, "rows": [{"id": 1, "x": 3}]}, "rows[id=1].x 1 → 3"),
+        (
+            {"n": 1, "rows": [{"id": 1, "x": 1}]},
+            {"n": 2, "rows": [{"id": 1, "x": 3}]},
+            "rows[id=1].x 1 → 3",
+        ),
         ([1, 2], [1, 2, 3], "1 value new"),
         ("a\nb\nc", "a\nc\nd", "1 line new, 1 line gone"),
         ("text", {"a": 1}, '1 value changed: (the value itself) "text" → {"a": 1}'),
@@ -131,7 +143,11 @@ def test_equal_values_have_no_difference(before: Any, after: Any) -> None:
         ([{"x": 1}, {"x": 2}], [{"x": 1}, {"x": 3}], "matched by their place"),
         ([{"id": 1, "x": [1]}], [{"id": 1, "x": [1, 2]}], "1 x changed: 1 x [1] → [1, 2]"),
         (pd.DataFrame({"x": [math.inf]}), pd.DataFrame({"x": [5.0]}), "1 x changed: 0 x inf → 5.0"),
-        (pd.DataFrame({"x": [math.inf]}), pd.DataFrame({"x": [-math.inf]}), "1 x changed: 0 x inf → -inf"),
+        (
+            pd.DataFrame({"x": [math.inf]}),
+            pd.DataFrame({"x": [-math.inf]}),
+            "1 x changed: 0 x inf → -inf",
+        ),
         (mixed(math.inf, "a"), mixed(5.0, "a"), "1 x changed"),
         (mixed(10**400), mixed(1.5), "1 x changed"),
         (mixed(np.array([1, 2])), mixed(np.array([1, 3])), "1 x changed: 0 x [1, 2] → [1, 3]"),
@@ -147,14 +163,18 @@ def test_rows_without_a_key_are_matched_by_the_labels_of_their_index() -> None:
     before = pd.DataFrame({"x": [1, 2]}, index=["a", "b"])
 
     assert not diff(before, before.loc[["b", "a"]])
-    assert diff(before, pd.DataFrame({"x": [2, 3]}, index=["b", "a"])).changed["row"].tolist() == ["a"]
+    assert diff(before, pd.DataFrame({"x": [2, 3]}, index=["b", "a"])).changed["row"].tolist() == [
+        "a"
+    ]
     plain = before.reset_index(drop=True)
     assert diff(plain, plain.iloc[::-1].reset_index(drop=True)).changed["row"].tolist() == [0, 1]
 
 
 def test_a_key_that_is_not_unique_is_an_error_that_names_a_duplicate() -> None:
     rows = [{"shop": "a", "day": 1, "x": 1}, {"shop": "a", "day": 2, "x": 1}]
-    with pytest.raises(UsageProblem, match="The key is not unique: shop='a' is in more than one row of the first"):
+    with pytest.raises(
+        UsageProblem, match="The key is not unique: shop='a' is in more than one row of the first"
+    ):
         diff(rows, rows, "shop")
     assert not diff(rows, rows, ["shop", "day"])
     with pytest.raises(UsageProblem, match="Both tables need a column 'nope'"):
@@ -174,7 +194,11 @@ def test_ot_diff_takes_results_and_handles(box: Toolbox) -> None:
 
     box.adopt(prices)
     first, second = box.call("nb.prices", {"rows": OLD}), box.call("nb.prices", {"rows": NEW})
-    assert str(box.ot.diff(first, second)) == str(box.ot.diff(first.store(), second.store())) == str(diff(OLD, NEW))
+    assert (
+        str(box.ot.diff(first, second))
+        == str(box.ot.diff(first.store(), second.store()))
+        == str(diff(OLD, NEW))
+    )
     assert box.ot.diff(first, OLD, key="id").df.empty
     with pytest.raises(ToolCallError, match="not unique"):
         box.ot.diff([{"a": 1}, {"a": 1}], [{"a": 1}], key="a")
@@ -198,12 +222,18 @@ def _random_pair(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
             "price": np.where(chance.random(rows) < 0.2, np.nan, chance.random(rows) * 100),
             "count": chance.integers(-5, 5, rows),
             "name": [["a", "b", None, "c"][place] for place in chance.integers(0, 4, rows)],
-            "when": pd.Timestamp("2026-01-01") + pd.to_timedelta(chance.integers(0, 9, rows), unit="D"),
+            "when": pd.Timestamp("2026-01-01")
+            + pd.to_timedelta(chance.integers(0, 9, rows), unit="D"),
             "is_new": chance.random(rows) < 0.5,
         }
     )
     after = before.copy()
-    for column, value in (("price", 7.5), ("count", 99), ("name", "new"), ("when", pd.Timestamp("2027-01-01"))):
+    for column, value in (
+        ("price", 7.5),
+        ("count", 99),
+        ("name", "new"),
+        ("when", pd.Timestamp("2027-01-01")),
+    ):
         after.loc[chance.random(rows) < 0.2, column] = value
     after.loc[chance.random(rows) < 0.1, "price"] = np.nan
     return before, after.sample(frac=1, random_state=seed)
@@ -256,7 +286,9 @@ class Huge:
 
 
 def test_what_is_too_large_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(UsageProblem, match="A text of 200 MB is too large to compare; the limit is 200 MB"):
+    with pytest.raises(
+        UsageProblem, match="A text of 200 MB is too large to compare; the limit is 200 MB"
+    ):
         diff("x" * (2 * 10**8 + 1), "y")
     cells = [pd.DataFrame({"id": [1], "x": pd.Series([Huge()], dtype=object)}) for _ in range(2)]
     with pytest.raises(UsageProblem, match="too large to be compared in the memory that is left"):
@@ -264,9 +296,16 @@ def test_what_is_too_large_is_an_error_that_says_what_to_do() -> None:
 
 
 def test_whole_numbers_beside_missing_ones_stay_whole_and_are_compared_exactly() -> None:
-    """A moment in milliseconds differs by less than the tolerance of fractions; a column named change stays."""
-    before = [{"id": 1, "n": 3, "ms": 1_700_000_000_000, "change": "a"}, {"id": 2, "n": None, "ms": 5, "change": "b"}]
-    after = [{"id": 1, "n": None, "ms": 1_700_000_000_001, "change": "a"}, {"id": 3, "n": 4, "ms": 5, "change": "b"}]
+    """A moment in milliseconds differs by less than the tolerance of fractions; a column named
+    change stays."""
+    before = [
+        {"id": 1, "n": 3, "ms": 1_700_000_000_000, "change": "a"},
+        {"id": 2, "n": None, "ms": 5, "change": "b"},
+    ]
+    after = [
+        {"id": 1, "n": None, "ms": 1_700_000_000_001, "change": "a"},
+        {"id": 3, "n": 4, "ms": 5, "change": "b"},
+    ]
 
     found = diff(before, after)
 
@@ -328,7 +367,11 @@ def test_a_value_nested_deeper_than_json_goes_differs_or_says_that_it_is_too_dee
     ring.append(ring)
     assert diff(nested(90, 1), nested(90, 2))
     assert not diff(nested(90, 1), nested(90, 1))
-    for before, after in ((nested(5000, 1), nested(5000, 2)), (nested(101, {1}), nested(101, {2})), (ring, [ring])):
+    for before, after in (
+        (nested(5000, 1), nested(5000, 2)),
+        (nested(101, {1}), nested(101, {2})),
+        (ring, [ring]),
+    ):
         with pytest.raises(UsageProblem, match="nested too deep to be compared, or holds itself"):
             diff(before, after)
 
@@ -337,10 +380,16 @@ def test_a_value_nested_deeper_than_json_goes_differs_or_says_that_it_is_too_dee
 def test_a_key_may_have_the_name_of_a_column_of_ours(key: str) -> None:
     before, after = ([{key: "k1", "type": old}, {key: "k2", "type": 1}] for old in (1, "1"))
     found = diff(before, after, key)
-    assert str(found).splitlines()[0].startswith("1 type changed, column 'type' was whole number, is mixed")
+    assert (
+        str(found)
+        .splitlines()[0]
+        .startswith("1 type changed, column 'type' was whole number, is mixed")
+    )
     assert 'k1 type 1 → "1"' in str(found)
     names = found.changed.columns.tolist()
-    assert found.changed.to_dict("records") == [dict(zip(names, ("k1", "type", 1, "1"), strict=True))]
+    assert found.changed.to_dict("records") == [
+        dict(zip(names, ("k1", "type", 1, "1"), strict=True))
+    ]
     assert names[0] == key
     assert [name.lstrip("_") for name in names[1:]] == ["column", "old", "new"]
 
@@ -362,7 +411,8 @@ def equal(old: Any, new: Any) -> bool:
     if any(missing):
         return all(missing)
     kinds = [
-        next(kind for kind in (bool, (int, float), str, list, dict) if isinstance(side, kind)) for side in (old, new)
+        next(kind for kind in (bool, (int, float), str, list, dict) if isinstance(side, kind))
+        for side in (old, new)
     ]
     if kinds[0] != kinds[1]:
         return False
@@ -373,9 +423,14 @@ def equal(old: Any, new: Any) -> bool:
     return old == new if kinds[0] in (bool, str) else equal_number(old, new)
 
 
-def equal_tables(old: list[dict[str, Any]], new: list[dict[str, Any]], key: str | None = None) -> bool:
-    """The naive twin of tables: the same columns, and in each row of one key, or place, equal cells."""
-    if {name for row in old for name in row} != {name for row in new for name in row} or len(old) != len(new):
+def equal_tables(
+    old: list[dict[str, Any]], new: list[dict[str, Any]], key: str | None = None
+) -> bool:
+    """The naive twin of tables: the same columns, and in each row of one key, or place, equal
+    cells."""
+    if {name for row in old for name in row} != {name for row in new for name in row} or len(
+        old
+    ) != len(new):
         return False
     if key is not None:
         old, new = (sorted(side, key=lambda row: row[key]) for side in (old, new))
@@ -385,11 +440,25 @@ def equal_tables(old: list[dict[str, Any]], new: list[dict[str, Any]], key: str 
 
 
 NUMBERS = [0, 1, 2, 2**53, 2**53 + 1, 2**63, 2**63 + 1, -1, 1700000000000, 1700000000900]
-FLOATS = [0.0, 1.0, 1.0 + 1e-12, 1.5, 1.5 + 1e-12, 1.5 + 1e-6, 2.0**53, 1e300, 2e300, 1700000000900.0, math.nan]
-SCALARS = st.sampled_from([None, True, False, "", "a", "a\n", "a\r", "1", "2024-01-01", *NUMBERS, *FLOATS]) | st.text(
-    "a.\n ", max_size=3
+FLOATS = [
+    0.0,
+    1.0,
+    1.0 + 1e-12,
+    1.5,
+    1.5 + 1e-12,
+    1.5 + 1e-6,
+    2.0**53,
+    1e300,
+    2e300,
+    1700000000900.0,
+    math.nan,
+]
+SCALARS = st.sampled_from(
+    [None, True, False, "", "a", "a\n", "a\r", "1", "2024-01-01", *NUMBERS, *FLOATS]
+) | st.text("a.\n ", max_size=3)
+NAMES = st.sampled_from(
+    ["", ".", "a", "b", "a.b", ".env", "env", "column", "old", "new", "row", "change", "[0]"]
 )
-NAMES = st.sampled_from(["", ".", "a", "b", "a.b", ".env", "env", "column", "old", "new", "row", "change", "[0]"])
 
 
 def _not_records(items: list[Any]) -> list[Any]:
@@ -399,7 +468,9 @@ def _not_records(items: list[Any]) -> list[Any]:
 
 JSON = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3).map(_not_records) | st.dictionaries(NAMES, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(_not_records) | st.dictionaries(NAMES, inner, max_size=3)
+    ),
     max_leaves=6,
 )
 CELLS = SCALARS | st.lists(SCALARS, max_size=2)
@@ -413,6 +484,13 @@ def agrees(before: Any, after: Any, is_equal: bool, key: Any = None) -> None:
     assert (len(found.df) == 0 and found.columns.empty) is is_equal
 
 
+def test_keys_are_compared_as_the_json_that_is_stored() -> None:
+    """A stored result has its keys as texts, so the one of today is compared as such."""
+    assert not diff({1: "a"}, {"1": "a"})
+    assert diff({1: "a"}, {"1": "b"})
+    assert diff({1: "a"}, {"2": "a"})
+
+
 @pytest.mark.slow
 @given(JSON, JSON)
 def test_json_values_have_no_difference_exactly_if_they_are_equal(before: Any, after: Any) -> None:
@@ -422,7 +500,9 @@ def test_json_values_have_no_difference_exactly_if_they_are_equal(before: Any, a
 
 @pytest.mark.slow
 @given(JSON, st.data())
-def test_one_changed_value_of_a_json_value_is_a_difference(before: Any, data: st.DataObject) -> None:
+def test_one_changed_value_of_a_json_value_is_a_difference(
+    before: Any, data: st.DataObject
+) -> None:
     """Two independent values are rarely nearly equal, so one is changed in one place."""
     after = _changed_once(before, data)
     agrees(before, after, equal(before, after))
@@ -430,7 +510,9 @@ def test_one_changed_value_of_a_json_value_is_a_difference(before: Any, data: st
 
 def _changed_once(value: Any, data: st.DataObject) -> Any:
     if isinstance(value, (list, dict)) and value:
-        place = data.draw(st.sampled_from([*(value if isinstance(value, dict) else range(len(value)))]))
+        place = data.draw(
+            st.sampled_from([*(value if isinstance(value, dict) else range(len(value)))])
+        )
         after = value.copy()
         after[place] = _changed_once(value[place], data)
         return _not_records(after) if isinstance(after, list) else after
@@ -442,15 +524,54 @@ def _changed_once(value: Any, data: st.DataObject) -> Any:
 def test_tables_have_no_difference_exactly_if_their_cells_are_equal(
     before: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    after = [_changed_once(row, data) if row and data.draw(st.booleans()) else row for row in before]
+    after = [
+        _changed_once(row, data) if row and data.draw(st.booleans()) else row for row in before
+    ]
     after = [row if isinstance(row, dict) else {} for row in after][: data.draw(st.integers(1, 4))]
     agrees(before, after, equal_tables(before, after))
 
 
 @pytest.mark.slow
 @given(ROWS, NAMES, st.data())
-def test_tables_with_a_key_are_compared_in_any_order(rows: list[dict[str, Any]], key: str, data: st.DataObject) -> None:
+def test_tables_with_a_key_are_compared_in_any_order(
+    rows: list[dict[str, Any]], key: str, data: st.DataObject
+) -> None:
     before = [{**row, key: number} for number, row in enumerate(rows)]
-    after = [{**_changed_once(row, data), key: row[key]} if data.draw(st.booleans()) else row for row in before]
+    after = [
+        {**_changed_once(row, data), key: row[key]} if data.draw(st.booleans()) else row
+        for row in before
+    ]
     after = data.draw(st.permutations(after))
     agrees(before, after, equal_tables(before, after, key), key)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count"),
+    [
+        ("\ud800", "\ud801", 2),
+        ("a\n\ud800", "a\nb", 2),
+        ([{"id": 1, "s": "\ud800"}], [{"id": 1, "s": "\ud801"}], 1),
+        ([{"id": "\ud800", "s": 1}], [{"id": "\ud800", "s": 2}], 1),
+        ({"a": "\ud800"}, {"a": "\udfff"}, 1),
+        (
+            pd.DataFrame({"s": ["\ud800"]}, dtype=object),
+            pd.DataFrame({"s": ["\ud801"]}, dtype=object),
+            1,
+        ),
+    ],
+)
+def test_half_a_surrogate_pair_is_compared_like_any_text(
+    before: Any, after: Any, count: int
+) -> None:
+    """Such texts come out of JSON. They are no UTF-8, which the text columns of pandas need."""
+    difference = diff(before, after)
+    parts = (difference.added, difference.removed, difference.changed)
+    assert difference
+    assert str(difference)
+    assert sum(map(len, parts)) == count
+    assert not diff(before, before)
+
+
+def test_a_column_with_half_a_surrogate_pair_in_its_name_is_refused_in_words() -> None:
+    with pytest.raises(UsageProblem, match="half of a character"):
+        diff([{"id": 1, "\ud800": 1}], [{"id": 1, "\ud800": 2}])

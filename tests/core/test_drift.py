@@ -1,4 +1,5 @@
-"""How a tool differs from what it was: every injected change is named, and an unchanged tool never drifts."""
+"""How a tool differs from what it was: every injected change is named, and an unchanged tool never
+drifts."""
 
 from __future__ import annotations
 
@@ -56,7 +57,10 @@ DRIFTS = [
     (_set(*A, "limit"), "the argument 'limit' is gone"),
     (_set(*A, "page", to={"type": "integer"}), "the argument 'page' is new, and optional"),
     (_set(*A, "limit", "type", to="string"), "the argument 'limit' was integer, is string"),
-    (_set(*A, "limit", "type", to=["integer", "null"]), 'the argument \'limit\' was integer, is ["integer", "null"]'),
+    (
+        _set(*A, "limit", "type", to=["integer", "null"]),
+        'the argument \'limit\' was integer, is ["integer", "null"]',
+    ),
     (_set(*A, "limit", "type"), "the argument 'limit' was integer, is nothing"),
     (_set(*A, "limit", "default", to=20), "'default' of the argument 'limit' was 10, is 20"),
     (_set(*A, "limit", "default"), "'default' of the argument 'limit' was 10, is nothing"),
@@ -65,17 +69,29 @@ DRIFTS = [
     (_set(*A, "query", "minLength", to=3), "'minLength' of the argument 'query' was 1, is 3"),
     (_set(*A, "query", "pattern", to="^a"), "'pattern' of the argument 'query' was nothing, is ^a"),
     (_set(*A, "query", "format", to="uri"), "'format' of the argument 'query'"),
-    (_set(*A, "query", "description", to="Words."), "the description of the argument 'query' changed:"),
+    (
+        _set(*A, "query", "description", to="Words."),
+        "the description of the argument 'query' changed:",
+    ),
     (_set(*A, "query", "title", to="Query"), "the title of the argument 'query' changed:"),
-    (_set(*A, "sort", "enum", to=["price"]), "the choices of the argument 'sort' changed: name gone"),
-    (_set(*A, "sort", "enum", to=["price", "name", "age"]), "the choices of the argument 'sort' changed: age new"),
+    (
+        _set(*A, "sort", "enum", to=["price"]),
+        "the choices of the argument 'sort' changed: name gone",
+    ),
+    (
+        _set(*A, "sort", "enum", to=["price", "name", "age"]),
+        "the choices of the argument 'sort' changed: age new",
+    ),
     (_set(*A, "sort", "enum", to=["name", "price"]), "another order"),
     (_set(*A, "sort", "enum"), "'enum' of the argument 'sort' was"),
     (_set(*A, "tags", "items", to={"type": "integer"}), "'items' of the argument 'tags' was"),
     (_set(*A, "tags", to={}), "the argument 'tags' was array, is nothing"),
     (_set(P, "additionalProperties", to=True), "the rules for its arguments changed"),
     (_set(P, "anyOf", to=[{"required": ["limit"]}]), "the rules for its arguments changed"),
-    (_set("description", to="Find goods.\n\nPrices are in dollars.\nNothing is changed."), "+ Prices are in dollars."),
+    (
+        _set("description", to="Find goods.\n\nPrices are in dollars.\nNothing is changed."),
+        "+ Prices are in dollars.",
+    ),
     (_set("read_only", to=False), "it was read-only, and may change something now"),
     (_set("returns", to={"type": "array"}), "what it returns changed"),
     (_set("fingerprint", to="other"), "its code or its definition changed"),
@@ -83,7 +99,9 @@ DRIFTS = [
 
 
 @pytest.mark.parametrize(("change", "text"), DRIFTS, ids=range(len(DRIFTS)))
-def test_each_of_30_injected_drifts_is_named(change: Callable[[dict[str, Any]], None], text: str) -> None:
+def test_each_of_30_injected_drifts_is_named(
+    change: Callable[[dict[str, Any]], None], text: str
+) -> None:
     assert len(DRIFTS) == 30
     before = facts(SPEC)
     after = copy.deepcopy(before)
@@ -108,9 +126,15 @@ def test_a_required_argument_that_is_new_says_so_and_long_texts_are_cut() -> Non
 
 @pytest.mark.parametrize("size", [2_000, 50_000], ids=["all", "the first"])
 def test_long_texts_of_similar_lines_are_compared_at_once(size: int) -> None:
-    """By whole lines, the first 2,000 of them: 20 kB of similar lines took 9 s. A new line is always shown."""
+    """By whole lines, the first 2,000 of them: 20 kB of similar lines took 9 s. A new line is
+    always shown."""
     before, after = (
-        {**facts(SPEC), "description": "\n".join(f"{end}{number % 50} similar line" for number in range(size - 1))}
+        {
+            **facts(SPEC),
+            "description": "\n".join(
+                f"{end}{number % 50} similar line" for number in range(size - 1)
+            ),
+        }
         for end in ("a", "b")
     )
     after["description"] = "Send all files.\n" + after["description"]
@@ -141,7 +165,9 @@ def test_a_text_that_changed_always_says_how(before: str, after: str, words: str
     assert words in "\n".join(lines), lines
 
 
-@pytest.mark.parametrize("odd", [None, [], "text", {"properties": []}, {"properties": {"a": None}, "required": "a"}])
+@pytest.mark.parametrize(
+    "odd", [None, [], "text", {"properties": []}, {"properties": {"a": None}, "required": "a"}]
+)
 def test_odd_schemas_have_no_drift_against_themselves_and_some_against_others(odd: Any) -> None:
     before = {**facts(SPEC), "parameters": odd}
     assert changes(before, copy.deepcopy(before)) == []
@@ -154,10 +180,15 @@ def test_a_tool_that_is_unchanged_never_drifts() -> None:
     for _ in range(200):
         names = [f"a{number}" for number in range(chance.randint(0, 6))]
         properties = {
-            name: {"type": chance.choice(["string", "integer"]), "default": chance.random()} for name in names
+            name: {"type": chance.choice(["string", "integer"]), "default": chance.random()}
+            for name in names
         }
-        spec = SPEC.replace(parameters={"type": "object", "properties": properties, "required": names[:2]})
+        spec = SPEC.replace(
+            parameters={"type": "object", "properties": properties, "required": names[:2]}
+        )
         before = json.loads(json.dumps(facts(spec), sort_keys=True))
         shuffled = {name: properties[name] for name in chance.sample(names, len(names))}
-        again = SPEC.replace(parameters={"required": names[:2], "properties": shuffled, "type": "object"})
+        again = SPEC.replace(
+            parameters={"required": names[:2], "properties": shuffled, "type": "object"}
+        )
         assert changes(before, facts(again)) == []

@@ -69,7 +69,13 @@ def test_a_call_is_found_checked_run_and_answered(bench: MakeBench) -> None:
         (["t.add"], {}, "tool_not_found", None, "No tool '['t.add']'."),
         ("x" * 100_000, {}, "tool_not_found", None, "No tool 'xxx"),
         ("t.add", {}, "invalid_args", "schema", "missing argument 'a'"),
-        ("t.add", [1, 2], "invalid_args", "schema", "'t.add': the arguments must be an object, not list."),
+        (
+            "t.add",
+            [1, 2],
+            "invalid_args",
+            "schema",
+            "'t.add': the arguments must be an object, not list.",
+        ),
         ("t.add", "a", "invalid_args", "schema", "the arguments must be an object, not str."),
         ("t.add", {"A": 1}, "invalid_args", "schema", "unknown argument 'A' (did you mean 'a'?)"),
         ("t.boom", {}, "execution_error", None, "ValueError: no such luck"),
@@ -77,7 +83,13 @@ def test_a_call_is_found_checked_run_and_answered(bench: MakeBench) -> None:
         ("t.mute", {}, "execution_error", None, "Mute"),
         ("t.off", {}, "tool_not_found", "disabled", "The tool 't.off' is switched off: for now"),
         ("t.refuses", {}, "execution_error", "host_not_allowed", "Not there."),
-        ("t.stops", {}, "execution_error", None, "StopIteration: 5"),  # in async code inside a RuntimeError
+        (
+            "t.stops",
+            {},
+            "execution_error",
+            None,
+            "StopIteration: 5",
+        ),  # in async code inside a RuntimeError
         ("t.cancels", {}, "execution_error", "cancelled", "The tool was cancelled."),
     ],
     ids=short,
@@ -104,8 +116,14 @@ async def test_every_failure_is_data(
         "stops": StopIteration(5),
         "cancels": asyncio.CancelledError(),
     }.items():
-        table.add(ToolSpec(name=f"t.{tool}", description="x", parameters={"type": "object"}, run=fails(exc)))
-    off = ToolSpec(name="t.off", description="x", parameters={"type": "object"}, run=fails(ValueError()))
+        table.add(
+            ToolSpec(
+                name=f"t.{tool}", description="x", parameters={"type": "object"}, run=fails(exc)
+            )
+        )
+    off = ToolSpec(
+        name="t.off", description="x", parameters={"type": "object"}, run=fails(ValueError())
+    )
     table.add(off.replace(disabled="for now"))
 
     for result in (table.call(name, args), await table.acall(name, args)):
@@ -127,7 +145,7 @@ def test_the_tools_own_exception_is_kept_with_its_own_frames(bench: MakeBench) -
         inner()
 
     table = bench(outer)
-    for options in ({}, {"timeout_s": 5}):
+    for options in ({}, {"timeout_s": HANG_S}):
         exc = table.call("t.outer", **options).error.exception
 
         assert isinstance(exc, KeyError)
@@ -142,8 +160,14 @@ async def test_own_frames_of_an_async_tool(bench: MakeBench) -> None:
         raise KeyError("later")
 
     table = bench(outer)
-    for result in (table.call("t.outer"), await table.acall("t.outer"), table.call("t.outer", timeout_s=HANG_S)):
-        assert [f.name for f in traceback.extract_tb(own_frames(result.error.exception))] == ["outer"]
+    for result in (
+        table.call("t.outer"),
+        await table.acall("t.outer"),
+        table.call("t.outer", timeout_s=HANG_S),
+    ):
+        assert [f.name for f in traceback.extract_tb(own_frames(result.error.exception))] == [
+            "outer"
+        ]
 
 
 @pytest.mark.parametrize("how", ["sync", "limited", "async"])
@@ -175,7 +199,9 @@ async def test_what_a_tool_leaves_unfinished_is_finished(bench: MakeBench, how: 
         if how == "async":
             result = await table.acall(f"t.{name}", {"n": 3})
         else:
-            result = table.call(f"t.{name}", {"n": 3}, timeout_s=HANG_S if how == "limited" else None)
+            result = table.call(
+                f"t.{name}", {"n": 3}, timeout_s=HANG_S if how == "limited" else None
+            )
         assert result.unwrap() == [0, 1, 2], name
 
 
@@ -226,7 +252,9 @@ def test_the_tools_own_object_is_what_the_caller_gets(bench: MakeBench) -> None:
 
 
 @pytest.mark.parametrize("limit", [None, HANG_S])
-def test_a_tool_that_calls_itself_for_ever_is_stopped(bench: MakeBench, limit: float | None) -> None:
+def test_a_tool_that_calls_itself_for_ever_is_stopped(
+    bench: MakeBench, limit: float | None
+) -> None:
     depths: list[int] = []
 
     def again() -> Any:
@@ -314,7 +342,9 @@ COLOUR: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="
 
 
 @pytest.mark.parametrize("how", ["sync", "limited", "async", "async tool", "async tool limited"])
-async def test_context_variables_reach_the_tool_and_do_not_leak_out(bench: MakeBench, how: str) -> None:
+async def test_context_variables_reach_the_tool_and_do_not_leak_out(
+    bench: MakeBench, how: str
+) -> None:
     def look() -> str:
         """Look."""
         found = COLOUR.get()
@@ -332,7 +362,9 @@ async def test_context_variables_reach_the_tool_and_do_not_leak_out(bench: MakeB
     if how == "async":
         found = (await table.acall("t.look")).data
     elif how.startswith("async tool"):
-        found = (await table.acall("t.look_later", timeout_s=HANG_S if "limited" in how else None)).data
+        found = (
+            await table.acall("t.look_later", timeout_s=HANG_S if "limited" in how else None)
+        ).data
     else:
         found = table.call("t.look", timeout_s=HANG_S if how == "limited" else None).data
 
@@ -348,7 +380,9 @@ async def test_async_tools_are_called_from_sync_and_async_code(bench: MakeBench)
     assert (await table.acall("t.add", {"a": 3})).data == 4
 
 
-async def test_an_async_tool_that_can_block_runs_in_the_thread_of_a_sync_caller(bench: MakeBench) -> None:
+async def test_an_async_tool_that_can_block_runs_in_the_thread_of_a_sync_caller(
+    bench: MakeBench,
+) -> None:
     async def where() -> str:
         """Tell the thread."""
         return threading.current_thread().name
@@ -361,7 +395,9 @@ async def test_an_async_tool_that_can_block_runs_in_the_thread_of_a_sync_caller(
     )
 
     assert table.call("t.where").data == threading.current_thread().name
-    assert table.call("t.where", timeout_s=60).data == "onetool-loop"  # a limit that it does not keep itself
+    assert (
+        table.call("t.where", timeout_s=60).data == "onetool-loop"
+    )  # a limit that it does not keep itself
     assert (await table.acall("t.where")).data == "onetool-loop"
 
 
@@ -448,7 +484,9 @@ def test_calls_from_many_threads(bench: MakeBench) -> None:
 
     def work(n: int) -> None:
         names = ["t.add", "t.slow_add"] * 25
-        found.extend(table.call(name, {"a": n, "b": i}).data == n + i for i, name in enumerate(names))
+        found.extend(
+            table.call(name, {"a": n, "b": i}).data == n + i for i, name in enumerate(names)
+        )
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
     for thread in threads:
@@ -486,7 +524,9 @@ def test_what_is_not_allowed_is_not_even_imported(bench: MakeBench) -> None:
         raise AssertionError
 
     table = bench()
-    spec = ToolSpec(name="t.file", description="x", parameters={"type": "object"}, run=lambda args: 1)
+    spec = ToolSpec(
+        name="t.file", description="x", parameters={"type": "object"}, run=lambda args: 1
+    )
     table.add(spec.replace(load=live))
 
     assert table.call("t.file", allow=["t.other"]).error.reason == "not_allowed"
@@ -515,7 +555,8 @@ def test_call_ids_are_different_everywhere_and_grow() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_after_a_fork_the_child_can_call_too(bench: MakeBench) -> None:
-    """Fork in the middle: with the loop running, an idle worker, and a call under way in another thread."""
+    """Fork in the middle: with the loop running, an idle worker, and a call under way in another
+    thread."""
     gate = threading.Event()
     begun = threading.Event()
 
@@ -564,10 +605,9 @@ def test_after_a_fork_the_child_can_call_too(bench: MakeBench) -> None:
 
 def test_calls_import_no_event_loop_unless_they_need_one() -> None:
     code = (
-        "import sys, onetool_ipy\n"
-        "box = onetool_ipy.open_toolbox()\n"
-        "assert box.call('time.now').ok\n"
-        "print([m for m in ('asyncio', 'concurrent.futures', 'ctypes', 'yaml') if m in sys.modules])"
+        "import sys, onetool_ipy\nbox = onetool_ipy.open_toolbox()\nassert"
+        " box.call('time.now').ok\nprint([m for m in ('asyncio', 'concurrent.futures', 'ctypes',"
+        " 'yaml') if m in sys.modules])"
     )
     import subprocess
 
@@ -598,9 +638,12 @@ async def test_async_calls_of_quick_tools_let_the_loop_run(bench: MakeBench) -> 
 
 
 class _Below:
-    """Two tools that only read, and one that writes; the first calls the second, which calls the third."""
+    """Two tools that only read, and one that writes; the first calls the second, which calls the
+    third."""
 
-    def __init__(self, bench: MakeBench, how: str = "sync", *, is_outer_read_only: bool = True) -> None:
+    def __init__(
+        self, bench: MakeBench, how: str = "sync", *, is_outer_read_only: bool = True
+    ) -> None:
         self.table = table = bench()
         self.written: list[int] = []
         self.failures: list[Any] = []
@@ -622,7 +665,9 @@ class _Below:
             if how == "thread":
                 results: list[Any] = []
                 inside = contextvars.copy_context()
-                thread = threading.Thread(target=lambda: inside.run(lambda: results.append(nested("t.write", n))))
+                thread = threading.Thread(
+                    target=lambda: inside.run(lambda: results.append(nested("t.write", n)))
+                )
                 thread.start()
                 thread.join()
                 return results[0]
@@ -646,7 +691,9 @@ class _Below:
 
 @pytest.mark.parametrize("how", ["sync", "async", "thread"])
 @pytest.mark.parametrize("source", ["model", "mcp", "rest"])
-def test_a_tool_that_only_reads_cannot_write_through_another(bench: MakeBench, source: str, how: str) -> None:
+def test_a_tool_that_only_reads_cannot_write_through_another(
+    bench: MakeBench, source: str, how: str
+) -> None:
     """Two calls deep, in a thread and in a coroutine; what a person calls may do it."""
     below = _Below(bench, how)
 
@@ -661,7 +708,9 @@ def test_a_tool_that_only_reads_cannot_write_through_another(bench: MakeBench, s
 
 
 @pytest.mark.parametrize("source", ["model", "mcp", "rest"])
-def test_a_yes_to_the_outermost_tool_is_a_yes_to_what_it_calls(bench: MakeBench, source: str) -> None:
+def test_a_yes_to_the_outermost_tool_is_a_yes_to_what_it_calls(
+    bench: MakeBench, source: str
+) -> None:
     """A tool that writes runs for others only after a yes; one that reads may have one, too."""
     reading, writing = _Below(bench), _Below(bench, is_outer_read_only=False)
 
@@ -688,8 +737,11 @@ def test_a_tool_may_write_in_a_scope_of_a_client_only_with_a_yes(bench: MakeBenc
 
 
 @pytest.mark.parametrize("source", ["python", "magic", "model", "mcp", "rest", "cli", "shortcut"])
-def test_what_is_nested_too_deep_to_be_checked_is_refused_in_every_face(bench: MakeBench, source: str) -> None:
-    """The schema of the argument is not looked at below some 130 levels: a tool ran with anything there."""
+def test_what_is_nested_too_deep_to_be_checked_is_refused_in_every_face(
+    bench: MakeBench, source: str
+) -> None:
+    """The schema of the argument is not looked at below some 130 levels: a tool ran with anything
+    there."""
     ran: list[Any] = []
 
     def take(rows: list[Any]) -> int:
@@ -698,7 +750,12 @@ def test_what_is_nested_too_deep_to_be_checked_is_refused_in_every_face(bench: M
         return 1
 
     table = bench(take)
-    for levels, code in ((100, None), (101, "invalid_args"), (150, "invalid_args"), (900, "invalid_args")):
+    for levels, code in (
+        (100, None),
+        (101, "invalid_args"),
+        (150, "invalid_args"),
+        (900, "invalid_args"),
+    ):
         rows: list[Any] = []
         for _ in range(levels - 1):
             rows = [rows]

@@ -1,4 +1,5 @@
-"""Whatever a tool raises is its failure, a BaseException too; a person's Stop and a cancellation pass through."""
+"""Whatever a tool raises is its failure, a BaseException too; a person's Stop and a cancellation
+pass through."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import pytest
 from onetool_ipy import ToolResult
 from onetool_ipy.core.jobs import Job
 from tests.core.support import Bench, MakeBench
+from tests.harness.patience import HANG_S
 
 
 class Odd(BaseException):
@@ -72,13 +74,15 @@ async def turns() -> str:
 TOOLS = [sync, later, items, stream, in_a_task]
 
 
-def ask(bench: Bench, way: str, name: str, args: dict[str, Any], timeout_s: float | None) -> ToolResult:
+def ask(
+    bench: Bench, way: str, name: str, args: dict[str, Any], timeout_s: float | None
+) -> ToolResult:
     if way == "call":
         return bench.call(name, args, timeout_s=timeout_s)
     if way == "acall":
         return asyncio.run(bench.acall(name, args, timeout_s=timeout_s))
     if way == "job":
-        return Job(bench.executor, bench.resolve(name, args, timeout_s=timeout_s)).result(20)
+        return Job(bench.executor, bench.resolve(name, args, timeout_s=timeout_s)).result(HANG_S)
 
     def outer() -> Any:
         """Call another tool."""
@@ -115,7 +119,9 @@ def test_a_group_that_holds_a_persons_interrupt_is_the_interrupt(bench: MakeBenc
 
     def grouped() -> None:
         """Hand Stop on."""
-        raise BaseExceptionGroup("tasks", [ValueError("x"), BaseExceptionGroup("inner", [KeyboardInterrupt()])])
+        raise BaseExceptionGroup(
+            "tasks", [ValueError("x"), BaseExceptionGroup("inner", [KeyboardInterrupt()])]
+        )
 
     made = bench(grouped)
 
@@ -129,7 +135,7 @@ def test_an_async_call_that_is_closed_or_cancelled_ends(bench: MakeBench) -> Non
 
     def waits() -> None:
         """Wait."""
-        release.wait(20)
+        release.wait(HANG_S)
 
     made = bench(waits)
 

@@ -1,4 +1,5 @@
-"""Time limits: control comes back, what is left behind is counted and bounded, late results are dropped."""
+"""Time limits: control comes back, what is left behind is counted and bounded, late results are
+dropped."""
 
 from __future__ import annotations
 
@@ -86,7 +87,17 @@ def _stuck_tools(gate: threading.Event) -> dict[str, Callable[..., Any]]:  # noq
     return {fn.__name__: fn for fn in tools}
 
 
-STUCK = ["spin", "block", "stubborn", "sleeper", "swallow", "async_spin", "async_block", "promise", "drip"]
+STUCK = [
+    "spin",
+    "block",
+    "stubborn",
+    "sleeper",
+    "swallow",
+    "async_spin",
+    "async_block",
+    "promise",
+    "drip",
+]
 OBEDIENT = {"sleeper", "promise"}
 
 
@@ -113,7 +124,9 @@ async def test_control_is_back_after_the_limit_while_the_tool_is_still_stuck(
 
     result = await call()
     while name not in OBEDIENT and not table.workers.abandoned():
-        result = await call()  # on a machine that stood still it had not even begun, and nothing was left behind
+        result = (
+            await call()
+        )  # on a machine that stood still it had not even begun, and nothing was left behind
 
     assert (result.error.code, result.error.reason) == ("execution_error", "timeout")
     assert result.error.message == f"'t.{name}' did not finish within 0.1 s."
@@ -129,8 +142,11 @@ async def test_control_is_back_after_the_limit_while_the_tool_is_still_stuck(
     assert until(lambda: table.workers.abandoned() == 0)
 
 
-def test_a_loop_that_is_slow_and_not_blocked_is_left_alone(bench: MakeBench, gate: threading.Event) -> None:
-    """Its next answer is a second away, but no step of a task takes that long: nobody's step is ended."""
+def test_a_loop_that_is_slow_and_not_blocked_is_left_alone(
+    bench: MakeBench, gate: threading.Event
+) -> None:
+    """Its next answer is a second away, but no step of a task takes that long: nobody's step is
+    ended."""
     steps: list[int] = []
 
     async def step(number: int) -> None:
@@ -152,7 +168,8 @@ def test_a_loop_that_is_slow_and_not_blocked_is_left_alone(bench: MakeBench, gat
 
 @pytest.mark.parametrize("how", ["progress", "call"])
 def test_an_abandoned_tool_ends_where_it_next_uses_the_toolbox(bench: MakeBench, how: str) -> None:
-    """A report of progress, or a call of another tool, ends the thread of a call that nobody waits for."""
+    """A report of progress, or a call of another tool, ends the thread of a call that nobody waits
+    for."""
 
     def low() -> None:
         """Do nothing."""
@@ -172,11 +189,15 @@ def test_an_abandoned_tool_ends_where_it_next_uses_the_toolbox(bench: MakeBench,
 
 
 @pytest.mark.parametrize("name", ["block", "stubborn", "swallow"])
-def test_the_ninth_stuck_call_is_refused(bench: MakeBench, gate: threading.Event, name: str) -> None:
+def test_the_ninth_stuck_call_is_refused(
+    bench: MakeBench, gate: threading.Event, name: str
+) -> None:
     table = bench(*_stuck_tools(gate).values())
 
     reasons = []
-    while table.workers.abandoned() < MAX_ABANDONED:  # what could not begin in time is no stuck call
+    while (
+        table.workers.abandoned() < MAX_ABANDONED
+    ):  # what could not begin in time is no stuck call
         reasons.append(table.call(f"t.{name}", timeout_s=LIMIT_S).error.reason)
 
     assert set(reasons) == {"timeout"}
@@ -189,7 +210,9 @@ def test_the_ninth_stuck_call_is_refused(bench: MakeBench, gate: threading.Event
 
 
 @pytest.mark.parametrize("how", ["threads", "async"])
-async def test_calls_that_come_at_once_do_not_wait_for_each_other(bench: MakeBench, how: str) -> None:
+async def test_calls_that_come_at_once_do_not_wait_for_each_other(
+    bench: MakeBench, how: str
+) -> None:
     """Each call has a thread of its own: the barrier opens only when all of them run."""
     count = 3 * MAX_ABANDONED
     barrier = threading.Barrier(count, timeout=HANG_S)
@@ -201,10 +224,14 @@ async def test_calls_that_come_at_once_do_not_wait_for_each_other(bench: MakeBen
     table = bench(meet)
 
     if how == "async":
-        results = await asyncio.gather(*(table.acall("t.meet", timeout_s=HANG_S) for _ in range(count)))
+        results = await asyncio.gather(
+            *(table.acall("t.meet", timeout_s=HANG_S) for _ in range(count))
+        )
     else:
         with ThreadPoolExecutor(count) as threads:
-            results = list(threads.map(lambda _: table.call("t.meet", timeout_s=HANG_S), range(count)))
+            results = list(
+                threads.map(lambda _: table.call("t.meet", timeout_s=HANG_S), range(count))
+            )
 
     assert sorted(result.data for result in results) == list(range(count))
 
@@ -247,7 +274,9 @@ async def test_a_failure_in_answer_to_the_limit_is_the_limits(bench: MakeBench) 
         begun.clear()
         while not begun.is_set():
             result = (
-                await table.acall("t.clumsy", timeout_s=0.05) if is_async else table.call("t.clumsy", timeout_s=0.05)
+                await table.acall("t.clumsy", timeout_s=0.05)
+                if is_async
+                else table.call("t.clumsy", timeout_s=0.05)
             )
         assert result.error.reason == "timeout"
         assert str(result.error.exception.__cause__) == "clumsy"
@@ -278,8 +307,15 @@ async def test_a_timeout_error_of_the_tools_own_is_its_own(bench: MakeBench, how
 
     table = bench(own, own_later)
     for name in ("t.own", "t.own_later"):
-        result = table.call(name, timeout_s=HANG_S) if how == "sync" else await table.acall(name, timeout_s=HANG_S)
-        assert (result.error.message, result.error.reason) == ("TimeoutError: the database is slow", None)
+        result = (
+            table.call(name, timeout_s=HANG_S)
+            if how == "sync"
+            else await table.acall(name, timeout_s=HANG_S)
+        )
+        assert (result.error.message, result.error.reason) == (
+            "TimeoutError: the database is slow",
+            None,
+        )
     assert table.workers.abandoned() == 0
 
 
@@ -298,7 +334,9 @@ async def test_a_timeout_error_of_the_tools_own_is_its_own(bench: MakeBench, how
         ("cli", True),
     ],
 )
-def test_only_calls_by_machines_have_a_limit_of_their_own(bench: MakeBench, source: Any, has_limit: bool) -> None:
+def test_only_calls_by_machines_have_a_limit_of_their_own(
+    bench: MakeBench, source: Any, has_limit: bool
+) -> None:
     """A call under a limit runs in a worker, one without in the caller's thread."""
 
     def where() -> str:
@@ -313,13 +351,20 @@ def test_only_calls_by_machines_have_a_limit_of_their_own(bench: MakeBench, sour
     assert (found == threading.current_thread().name) is not has_limit
 
 
-def test_the_limit_of_the_configuration_is_the_one_that_holds(bench: MakeBench, gate: threading.Event) -> None:
+def test_the_limit_of_the_configuration_is_the_one_that_holds(
+    bench: MakeBench, gate: threading.Event
+) -> None:
     table = bench(*_stuck_tools(gate).values(), local_s=0.05)
 
-    assert table.call("t.block", source="model").error.message == "'t.block' did not finish within 0.05 s."
+    assert (
+        table.call("t.block", source="model").error.message
+        == "'t.block' did not finish within 0.05 s."
+    )
 
 
-def test_the_call_wins_over_the_tool_and_the_tool_over_the_default(bench: MakeBench, gate: threading.Event) -> None:
+def test_the_call_wins_over_the_tool_and_the_tool_over_the_default(
+    bench: MakeBench, gate: threading.Event
+) -> None:
     table = bench(local_s=HANG_S)
     table.add(
         ToolSpec(
@@ -331,14 +376,28 @@ def test_the_call_wins_over_the_tool_and_the_tool_over_the_default(bench: MakeBe
         )
     )
 
-    assert table.call("t.block", source="model").error.message == "'t.block' did not finish within 0.05 s."
+    assert (
+        table.call("t.block", source="model").error.message
+        == "'t.block' did not finish within 0.05 s."
+    )
     assert table.call("t.block").error.message == "'t.block' did not finish within 0.05 s."
-    assert table.call("t.block", timeout_s=0.02).error.message == "'t.block' did not finish within 0.02 s."
+    assert (
+        table.call("t.block", timeout_s=0.02).error.message
+        == "'t.block' did not finish within 0.02 s."
+    )
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_the_limit_covers_the_import_of_a_file(bench: MakeBench, gate: threading.Event, is_async: bool) -> None:
-    spec = ToolSpec(name="t.file", description="x", parameters={"type": "object"}, run=lambda a: 1, is_async=is_async)
+async def test_the_limit_covers_the_import_of_a_file(
+    bench: MakeBench, gate: threading.Event, is_async: bool
+) -> None:
+    spec = ToolSpec(
+        name="t.file",
+        description="x",
+        parameters={"type": "object"},
+        run=lambda a: 1,
+        is_async=is_async,
+    )
 
     def live() -> ToolSpec:
         gate.wait()
@@ -349,10 +408,15 @@ async def test_the_limit_covers_the_import_of_a_file(bench: MakeBench, gate: thr
 
     assert table.call("t.file", timeout_s=0.05).error.reason == "timeout"
     result = await table.acall("t.file", timeout_s=0.05)
-    assert (result.error.reason, result.error.message) == ("timeout", "'t.file' did not finish within 0.05 s.")
+    assert (result.error.reason, result.error.message) == (
+        "timeout",
+        "'t.file' did not finish within 0.05 s.",
+    )
 
 
-def test_the_limit_covers_the_conversion_of_arguments(bench: MakeBench, gate: threading.Event) -> None:
+def test_the_limit_covers_the_conversion_of_arguments(
+    bench: MakeBench, gate: threading.Event
+) -> None:
     class Slow:
         def to_python(self, value: Any) -> Any:
             gate.wait()
@@ -364,13 +428,20 @@ def test_the_limit_covers_the_conversion_of_arguments(bench: MakeBench, gate: th
     table = bench()
     parameters = {"type": "object", "properties": {"a": {}}}
     function = FunctionFacts(converters={"a": Slow()})
-    table.add(ToolSpec(name="t.f", description="x", parameters=parameters, run=lambda a: 1, function=function))
+    table.add(
+        ToolSpec(
+            name="t.f", description="x", parameters=parameters, run=lambda a: 1, function=function
+        )
+    )
 
     assert table.call("t.f", {"a": 1}, timeout_s=0.05).error.reason == "timeout"
 
 
-def test_stop_gives_control_back_at_once_and_gives_the_call_up(bench: MakeBench, gate: threading.Event) -> None:
-    """A real SIGINT in the main thread while it waits for a worker, and for the loop; each tool sends it itself."""
+def test_stop_gives_control_back_at_once_and_gives_the_call_up(
+    bench: MakeBench, gate: threading.Event
+) -> None:
+    """A real SIGINT in the main thread while it waits for a worker, and for the loop; each tool
+    sends it itself."""
 
     def stop() -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
@@ -406,7 +477,9 @@ def test_stop_gives_control_back_at_once_and_gives_the_call_up(bench: MakeBench,
     assert until(lambda: table.workers.abandoned() == 0)
 
 
-async def test_cancelling_an_async_wait_for_a_sync_tool_gives_it_up(bench: MakeBench, gate: threading.Event) -> None:
+async def test_cancelling_an_async_wait_for_a_sync_tool_gives_it_up(
+    bench: MakeBench, gate: threading.Event
+) -> None:
     table = bench(*_stuck_tools(gate).values())
     begun = threading.Event()
 
@@ -454,7 +527,10 @@ def test_nested_calls_under_limits_do_not_wait_for_each_other(bench: MakeBench) 
 
 
 def test_given_up_calls_are_quiet(
-    bench: MakeBench, gate: threading.Event, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    bench: MakeBench,
+    gate: threading.Event,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     async def fails_late() -> None:
         """Do not mind, then fail when nobody listens any more."""
@@ -535,5 +611,7 @@ def test_no_thread_starts_before_it_is_needed_and_none_stays_after_close() -> No
     table.close()
 
     assert until(lambda: threading.active_count() == before)
-    assert table.call("t.async_ping", timeout_s=HANG_S).data == "pong", "what was closed can be started again"
+    assert table.call("t.async_ping", timeout_s=HANG_S).data == "pong", (
+        "what was closed can be started again"
+    )
     table.close()

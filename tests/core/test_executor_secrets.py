@@ -21,7 +21,9 @@ def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-def test_the_span_says_tool_arguments_outcome_and_time(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_span_says_tool_arguments_outcome_and_time(
+    bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
     table = bench(add, steps=[span(lambda text: text.replace("hunter22", "***"))])
 
     with caplog.at_level(logging.INFO, SPAN_LOGGER):
@@ -29,7 +31,12 @@ def test_the_span_says_tool_arguments_outcome_and_time(bench: MakeBench, caplog:
         table.call("t.add", {"a": 1})
 
     bad, good = caplog.records
-    assert (good.name, good.levelname, good.span, good.ok) == ("onetool_ipy.span", "INFO", "t.add", True)
+    assert (good.name, good.levelname, good.span, good.ok) == (
+        "onetool_ipy.span",
+        "INFO",
+        "t.add",
+        True,
+    )
     assert good.fields == {"a": "1"}
     assert good.duration_ms >= 0
     assert good.call_id == "id-1"
@@ -39,15 +46,20 @@ def test_the_span_says_tool_arguments_outcome_and_time(bench: MakeBench, caplog:
     assert len(bad.fields["a"]) == 200
 
 
-def test_the_span_does_not_follow_the_root_logger(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
-    """A notebook that calls `logging.basicConfig(level=INFO)` does not get the arguments of every call."""
+def test_the_span_does_not_follow_the_root_logger(
+    bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A notebook that calls `logging.basicConfig(level=INFO)` does not get the arguments of every
+    call."""
     with caplog.at_level(logging.INFO), caplog.at_level(logging.NOTSET, SPAN_LOGGER):
         bench(add, steps=[span(str)]).call("t.add", {"a": 1})
 
     assert caplog.records == []
 
 
-def test_the_span_keeps_a_level_that_the_user_set_before(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_span_keeps_a_level_that_the_user_set_before(
+    bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, SPAN_LOGGER):
         bench(add, steps=[span(str)]).call("t.add", {"a": 1})
 
@@ -107,13 +119,19 @@ def test_secrets_are_masked_in_everything_a_failure_says(bench: MakeBench) -> No
                 first.add_note("a note with hunter22")
                 raise Own("hunter22") from first
         except Own as second:
-            raise ExceptionGroup("group", [ValueError("inside hunter22", ["hunter22", {"k": "hunter22"}])]) from second
+            raise ExceptionGroup(
+                "group", [ValueError("inside hunter22", ["hunter22", {"k": "hunter22"}])]
+            ) from second
 
     error = bench(leak, mask=_mask).call("t.leak").error
 
     shown = "".join(traceback.format_exception(error.exception))
     assert "hunter22" not in error.message + str(error.to_dict())
-    code = [line for line in shown.splitlines() if "hunter22" in line and "raise" not in line and "note" not in line]
+    code = [
+        line
+        for line in shown.splitlines()
+        if "hunter22" in line and "raise" not in line and "note" not in line
+    ]
     assert [line for line in code if not line.strip().startswith(("first", "^"))] == []
     inner = error.exception.exceptions[0]
     assert inner.args == ("inside ***", ["***", {"k": "***"}])

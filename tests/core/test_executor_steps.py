@@ -46,7 +46,13 @@ def test_steps_stand_around_the_call_in_order(bench: MakeBench) -> None:
 
     bench(act, steps=[_noting("one", notes), _noting("two", notes)]).call("t.act")
 
-    assert notes == ["one before t.act", "two before t.act", "act", "two after True", "one after True"]
+    assert notes == [
+        "one before t.act",
+        "two before t.act",
+        "act",
+        "two after True",
+        "one after True",
+    ]
 
 
 def test_a_step_that_is_switched_on_stands_inside_the_others(bench: MakeBench) -> None:
@@ -58,7 +64,12 @@ def test_a_step_that_is_switched_on_stands_inside_the_others(bench: MakeBench) -
 
     table = bench(act, steps=[_noting("outer", notes)], switched=switched)
     table.call("t.act")
-    assert notes == ["outer before t.act", "inner before t.act", "inner after True", "outer after True"]
+    assert notes == [
+        "outer before t.act",
+        "inner before t.act",
+        "inner after True",
+        "outer after True",
+    ]
 
     notes.clear()
     switched.clear()
@@ -77,7 +88,9 @@ def test_steps_see_calls_that_find_no_tool(bench: MakeBench) -> None:
 @pytest.mark.parametrize("ok", [True, False])
 async def test_a_step_may_answer_without_running_the_tool(bench: MakeBench, ok: bool) -> None:
     notes: list[str] = []
-    answer = ToolResult(ok, "kept" if ok else None, None if ok else Failure("execution_error", "no", "t.boom"))
+    answer = ToolResult(
+        ok, "kept" if ok else None, None if ok else Failure("execution_error", "no", "t.boom")
+    )
 
     def boom() -> None:
         """Never run."""
@@ -112,7 +125,9 @@ def test_a_step_may_replace_the_result(bench: MakeBench) -> None:
 def test_a_step_may_replace_a_good_result_by_a_failed_one(bench: MakeBench) -> None:
     def judge(_: ResolvedCall) -> StepRun:
         yield
-        return ToolResult(False, error=Failure("execution_error", "no", "t.add", reason="invalid_output"))
+        return ToolResult(
+            False, error=Failure("execution_error", "no", "t.add", reason="invalid_output")
+        )
 
     result = bench(add, steps=[judge]).call("t.add", {"a": 1})
 
@@ -161,7 +176,8 @@ def _broken_after(_: ResolvedCall) -> StepRun:
 async def test_a_step_that_breaks_costs_itself_not_the_call_and_not_its_row(
     bench: MakeBench, caplog: pytest.LogCaptureFixture, step: Any, mask: str
 ) -> None:
-    """Tracing, spans and lineage stand beside a call; also where the masking of their error breaks."""
+    """Tracing, spans and lineage stand beside a call; also where the masking of their error
+    breaks."""
     rows: list[tuple[str, bool]] = []
 
     def mask_text(text: str) -> str:
@@ -169,7 +185,10 @@ async def test_a_step_that_breaks_costs_itself_not_the_call_and_not_its_row(
             raise ValueError("the mask is broken")
         return text
 
-    options = {"mask": mask_text, "record": lambda resolved, result: rows.append((resolved.tool, result.ok))}
+    options = {
+        "mask": mask_text,
+        "record": lambda resolved, result: rows.append((resolved.tool, result.ok)),
+    }
     table = bench(add, steps=[step], **options)
     for result in (table.call("t.add", {"a": 1}), await table.acall("t.add", {"a": 1})):
         assert result.data == 2
@@ -178,7 +197,9 @@ async def test_a_step_that_breaks_costs_itself_not_the_call_and_not_its_row(
     assert ("a bug" in caplog.text) == (mask == "works")
 
 
-def test_a_switched_step_that_breaks_does_not_let_the_tool_run_in_its_place(bench: MakeBench) -> None:
+def test_a_switched_step_that_breaks_does_not_let_the_tool_run_in_its_place(
+    bench: MakeBench,
+) -> None:
     """A replay stands in for the tool; where it breaks, nothing may be sent."""
 
     def act() -> None:
@@ -190,7 +211,9 @@ def test_a_switched_step_that_breaks_does_not_let_the_tool_run_in_its_place(benc
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_the_row_is_written_whatever_a_step_raises(bench: MakeBench, stop: type[BaseException]) -> None:
+def test_the_row_is_written_whatever_a_step_raises(
+    bench: MakeBench, stop: type[BaseException]
+) -> None:
     rows: list[str] = []
 
     def ends(_: ResolvedCall) -> StepRun:
@@ -203,7 +226,9 @@ def test_the_row_is_written_whatever_a_step_raises(bench: MakeBench, stop: type[
     assert rows == ["t.add"]
 
 
-def test_a_failure_that_cannot_be_masked_is_a_failed_call_without_its_text(bench: MakeBench) -> None:
+def test_a_failure_that_cannot_be_masked_is_a_failed_call_without_its_text(
+    bench: MakeBench,
+) -> None:
     def fail() -> None:
         """Fail."""
         raise RuntimeError("s3cr3t")
@@ -263,7 +288,8 @@ def test_stop_passes_through_after_the_steps_have_seen_it(
 
 
 async def test_a_tool_that_raises_keyboard_interrupt_ends_no_loop(bench: MakeBench) -> None:
-    """Nobody presses Stop in a worker or on the background loop: a server that awaits the call must live on."""
+    """Nobody presses Stop in a worker or on the background loop: a server that awaits the call must
+    live on."""
 
     def sync() -> None:
         """Be rude."""
@@ -323,7 +349,9 @@ def test_the_record_hears_of_stop(bench: MakeBench) -> None:
     assert heard == [("t.stop", "cancelled")]
 
 
-def test_a_record_that_fails_costs_no_result(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_fails_costs_no_result(
+    bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
     def record(_trip: ResolvedCall, _result: ToolResult) -> None:
         raise RuntimeError("hunter22")
 
@@ -334,7 +362,9 @@ def test_a_record_that_fails_costs_no_result(bench: MakeBench, caplog: pytest.Lo
     assert "hunter" not in caplog.text
 
 
-async def test_cancelling_an_async_call_passes_through_after_the_steps_have_seen_it(bench: MakeBench) -> None:
+async def test_cancelling_an_async_call_passes_through_after_the_steps_have_seen_it(
+    bench: MakeBench,
+) -> None:
     seen: list[Any] = []
     begun = threading.Event()
     ended = threading.Event()

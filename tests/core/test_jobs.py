@@ -23,8 +23,12 @@ def gate() -> Iterator[threading.Event]:
     event.set()
 
 
-def _start(table: Bench, name: str, args: Any = None, *, timeout_s: float | None = None, **options: Any) -> Job:
-    return Job(table.executor, table.resolve(name, args, source="magic", timeout_s=timeout_s), **options)
+def _start(
+    table: Bench, name: str, args: Any = None, *, timeout_s: float | None = None, **options: Any
+) -> Job:
+    return Job(
+        table.executor, table.resolve(name, args, source="magic", timeout_s=timeout_s), **options
+    )
 
 
 def _wait(event: threading.Event) -> None:
@@ -66,7 +70,8 @@ def test_a_job_runs_and_is_done(bench: MakeBench, gate: threading.Event, kind: s
 
 
 def test_a_job_waits_its_turn_as_queued(bench: MakeBench, gate: threading.Event) -> None:
-    """The loop is busy with something else: the job has not begun, and can be cancelled before it does."""
+    """The loop is busy with something else: the job has not begun, and can be cancelled before it
+    does."""
     ran: list[int] = []
 
     async def hold() -> None:
@@ -116,7 +121,12 @@ def test_a_limit_holds_for_a_job(bench: MakeBench, gate: threading.Event) -> Non
 
 @pytest.mark.parametrize(
     ("name", "status"),
-    [("spin", "cancelled"), ("sleeper", "cancelled"), ("block", "abandoned"), ("swallow", "abandoned")],
+    [
+        ("spin", "cancelled"),
+        ("sleeper", "cancelled"),
+        ("block", "abandoned"),
+        ("swallow", "abandoned"),
+    ],
 )
 def test_cancel_ends_a_tool_or_leaves_it_behind(
     bench: MakeBench, gate: threading.Event, name: str, status: str
@@ -159,7 +169,9 @@ def test_cancel_ends_a_tool_or_leaves_it_behind(
     assert job.cancel() is False
     assert job.result(HANG_S).error.reason == "cancelled"
     assert until(lambda: table.workers.abandoned() == (1 if status == "abandoned" else 0))
-    assert until(lambda: told[-1] in (status, "abandoned"))  # how it was a moment later, on a machine of any speed
+    assert until(
+        lambda: told[-1] in (status, "abandoned")
+    )  # how it was a moment later, on a machine of any speed
     gate.set()
     assert until(lambda: job.status == "cancelled")
     assert until(lambda: table.workers.abandoned() == 0)
@@ -186,7 +198,9 @@ def test_progress_is_heard_also_from_tools_that_the_tool_calls(bench: MakeBench)
     assert job.progress == Progress(2, None, "deep")
 
 
-def test_who_listens_cannot_break_the_call(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_listens_cannot_break_the_call(
+    bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
     def act() -> int:
         """Report."""
         current.scope().progress(1, 1, "")
@@ -214,7 +228,9 @@ class Told:
         """Nothing is printed here."""
 
 
-def test_the_host_knows_a_job_when_it_was_started_also_one_that_ended_already(bench: MakeBench) -> None:
+def test_the_host_knows_a_job_when_it_was_started_also_one_that_ended_already(
+    bench: MakeBench,
+) -> None:
     def quick() -> int:
         """Return at once."""
         return 1
@@ -222,7 +238,9 @@ def test_the_host_knows_a_job_when_it_was_started_also_one_that_ended_already(be
     table = bench(quick)
     for _ in range(100):
         told = Told()
-        job = Jobs(lambda _call, told=told: told).start(table.executor, table.resolve("t.quick", {}, source="magic"))
+        job = Jobs(lambda _call, told=told: told).start(
+            table.executor, table.resolve("t.quick", {}, source="magic")
+        )
         assert threading.get_ident() in told.threads
         assert job.result(HANG_S).data == 1
 
@@ -249,7 +267,9 @@ async def _of(job: Job) -> Any:
     return await job
 
 
-async def test_awaiting_a_cancelled_job_gives_its_result(bench: MakeBench, gate: threading.Event) -> None:
+async def test_awaiting_a_cancelled_job_gives_its_result(
+    bench: MakeBench, gate: threading.Event
+) -> None:
     def block() -> None:
         """Wait."""
         gate.wait(HANG_S)
@@ -261,7 +281,8 @@ async def test_awaiting_a_cancelled_job_gives_its_result(bench: MakeBench, gate:
 
 
 def test_a_job_that_starts_jobs_of_itself_ends(bench: MakeBench) -> None:
-    """The depth goes with the context, so that a tool cannot call itself for ever by way of jobs."""
+    """The depth goes with the context, so that a tool cannot call itself for ever by way of
+    jobs."""
 
     def again() -> Any:
         """Start oneself."""

@@ -1,4 +1,5 @@
-"""Where arguments came from: by identity, through copies and nested calls; never for text and numbers."""
+"""Where arguments came from: by identity, through copies and nested calls; never for text and
+numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
     """A toolbox with tools that give, take and hand on data."""
     (tmp_path / ".onetool").mkdir()
     (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
-    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as opened:
+    with open_toolbox(
+        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as opened:
         for fn in (rows, fresh, join, nest, echo, frame):
             opened.adopt(fn)
         yield opened
@@ -40,8 +43,13 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A shell of IPython in a project, with the extension and the same tools."""
     (tmp_path / ".onetool").mkdir()
-    snippet = "snippets: {join: {params: [first, second], body: 'nb.join(first={{ first }}, second={{ second }})'}}"
-    (tmp_path / ".onetool" / "onetool.yaml").write_text(f"version: 1\n{snippet}\n", encoding="utf-8")
+    snippet = (
+        "snippets: {join: {params: [first, second], body: 'nb.join(first={{ first }}, second={{"
+        " second }})'}}"
+    )
+    (tmp_path / ".onetool" / "onetool.yaml").write_text(
+        f"version: 1\n{snippet}\n", encoding="utf-8"
+    )
     monkeypatch.setenv("ONETOOL_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("ONETOOL_TRUST", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -67,14 +75,18 @@ def fresh(count: int = 1) -> list[Any]:
 
 
 @tool(read_only=True)
-def join(first: Any = None, second: Any = None, word: str = "", number: float = 0) -> dict[str, Any]:
+def join(
+    first: Any = None, second: Any = None, word: str = "", number: float = 0
+) -> dict[str, Any]:
     """Make something of two values."""
     return {"joined": [next(NUMBERS)]}
 
 
 def nest(first: Any = None, second: Any = None) -> dict[str, Any]:
     """Hand its arguments on to another tool."""
-    return dict(current.require().call("nb.join", {"first": first, "second": second}, source="tool").data)
+    return dict(
+        current.require().call("nb.join", {"first": first, "second": second}, source="tool").data
+    )
 
 
 def echo(value: Any) -> Any:
@@ -95,7 +107,9 @@ def inputs(box: Toolbox, result: ToolResult) -> list[tuple[str, str]]:
     return box.log.family(call_id).calls[call_id].sources
 
 
-def test_an_argument_comes_from_a_result_its_data_its_frame_and_what_is_inside(box: Toolbox) -> None:
+def test_an_argument_comes_from_a_result_its_data_its_frame_and_what_is_inside(
+    box: Toolbox,
+) -> None:
     result = box.call("nb.rows")
     call_id = result.meta["call_id"]
     for value in (
@@ -111,7 +125,9 @@ def test_an_argument_comes_from_a_result_its_data_its_frame_and_what_is_inside(b
         {"x": (result.data,)},
         result.store(),
     ):
-        assert inputs(box, box.call("nb.join", {"first": value, "word": "w"})) == [("first", call_id)], value
+        assert inputs(box, box.call("nb.join", {"first": value, "word": "w"})) == [
+            ("first", call_id)
+        ], value
 
 
 def test_text_numbers_and_equal_data_come_from_nowhere(box: Toolbox) -> None:
@@ -131,7 +147,8 @@ def test_text_numbers_and_equal_data_come_from_nowhere(box: Toolbox) -> None:
 
 
 def test_a_tool_that_hands_its_arguments_on_passes_their_origin_on(box: Toolbox) -> None:
-    """A tool gets copies; the calls that it makes with them know where the originals came from, and nobody later."""
+    """A tool gets copies; the calls that it makes with them know where the originals came from, and
+    nobody later."""
     first, second = box.call("nb.rows"), box.call("nb.rows", {"count": 1})
     outer = box.call("nb.nest", {"first": first.data[0], "second": [second.data]})
     call_id = outer.meta["call_id"]
@@ -142,7 +159,9 @@ def test_a_tool_that_hands_its_arguments_on_passes_their_origin_on(box: Toolbox)
     assert (inner.tool, inner.parent, inner.sources) == ("nb.join", call_id, expected)
 
     echoed = box.call("nb.echo", {"value": first.data})
-    assert inputs(box, box.call("nb.join", {"first": echoed.data[0]})) == [("first", echoed.meta["call_id"])]
+    assert inputs(box, box.call("nb.join", {"first": echoed.data[0]})) == [
+        ("first", echoed.meta["call_id"])
+    ]
 
 
 def test_data_that_python_got_without_its_result_is_known(box: Toolbox) -> None:
@@ -157,12 +176,17 @@ def test_a_map_and_its_rows_know_their_data(box: Toolbox) -> None:
     table = box.ot.map("nb.echo", [{"value": row} for row in result.data])
     tree = box.ot.origin(table)
     assert tree.tool == "ot.map"
-    assert [(part.role, part.tool) for part in tree.parts] == [("data", "nb.rows"), *[("called", "nb.echo")] * 2]
+    assert [(part.role, part.tool) for part in tree.parts] == [
+        ("data", "nb.rows"),
+        *[("called", "nb.echo")] * 2,
+    ]
     assert {part.parts[0].call_id for part in tree.parts[1:]} == {result.meta["call_id"]}
     assert box.ot.origin(table[table.ok]).call_id == tree.call_id
 
 
-def test_an_answer_comes_from_the_calls_of_the_model_and_from_what_was_attached(box: Toolbox) -> None:
+def test_an_answer_comes_from_the_calls_of_the_model_and_from_what_was_attached(
+    box: Toolbox,
+) -> None:
     result = box.call("nb.rows")
     handle = result.store()
     model = ScriptedModel([[("nb.join", {"first": handle})], "Done."])
@@ -178,7 +202,9 @@ def test_an_answer_comes_from_the_calls_of_the_model_and_from_what_was_attached(
 def test_an_object_is_known_while_it_lives_and_not_by_its_address_after(box: Toolbox) -> None:
     """A table that a tool made itself is not changed; a large list is known by itself only."""
     table = box.call("nb.frame")
-    assert inputs(box, box.call("nb.join", {"first": table.data})) == [("first", table.meta["call_id"])]
+    assert inputs(box, box.call("nb.join", {"first": table.data})) == [
+        ("first", table.meta["call_id"])
+    ]
     assert "onetool" not in table.df.attrs
 
     large = box.call("nb.rows", {"count": 40_000})
@@ -245,17 +271,22 @@ def _press(lineage: Lineage, rounds: int) -> None:
 
 @pytest.mark.slow
 def test_the_total_of_what_is_held_is_exact_under_threads(quick_switches: None) -> None:
-    """A total that drifted upwards made every later call raise at its end, and none was recorded any more."""
+    """A total that drifted upwards made every later call raise at its end, and none was recorded
+    any more."""
     _press(Lineage(lambda _handle: ""), 60)
 
 
-def test_eight_threads_with_small_and_large_results_are_all_recorded(box: Toolbox, quick_switches: None) -> None:
+def test_eight_threads_with_small_and_large_results_are_all_recorded(
+    box: Toolbox, quick_switches: None
+) -> None:
     assert _record_under_threads(box, 25) == 200
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_a_million_calls_of_eight_threads_are_all_recorded(box: Toolbox, quick_switches: None) -> None:
+def test_a_million_calls_of_eight_threads_are_all_recorded(
+    box: Toolbox, quick_switches: None
+) -> None:
     assert _record_under_threads(box, 125_000) == 1_000_000
 
 
@@ -313,7 +344,9 @@ def quick_switches() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
-@pytest.mark.parametrize("value", [5, "nothing", [], None, object()], ids=["number", "text", "list", "none", "object"])
+@pytest.mark.parametrize(
+    "value", [5, "nothing", [], None, object()], ids=["number", "text", "list", "none", "object"]
+)
 def test_a_value_without_an_origin_is_an_error_that_says_so(box: Toolbox, value: Any) -> None:
     with pytest.raises(ToolCallError, match="No call is known that gave"):
         box.ot.origin(value)
@@ -353,13 +386,17 @@ def test_the_tree_names_the_tools_that_arguments_came_from(box: Toolbox) -> None
 def test_lineage_is_read_by_another_process(box: Toolbox, tmp_path: Path) -> None:
     result = box.call("nb.join", {"first": box.call("nb.rows").data})
     handle = result.store()
-    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as other:
+    with open_toolbox(
+        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as other:
         tree = other.ot.origin(handle)
     assert [each.tool for each in tree.calls()] == ["nb.join", "nb.rows"]
     assert "the tool is gone" in repr(tree)
 
 
-def test_a_program_knows_its_variables_and_its_calls_know_what_they_were_given(box: Toolbox) -> None:
+def test_a_program_knows_its_variables_and_its_calls_know_what_they_were_given(
+    box: Toolbox,
+) -> None:
     """The program gets copies; its value, and the answer that holds it, came from the program."""
     result = box.call("nb.fresh", {"count": 2})
     code = "import nb\nrows = nb.fresh()\nnb.join(first=data[0], second=[rows[0], {'other': 1}])"
@@ -382,7 +419,8 @@ def test_a_program_knows_its_variables_and_its_calls_know_what_they_were_given(b
 
 
 def test_a_program_looks_for_no_origin_of_large_values(box: Toolbox) -> None:
-    """Each part of a value would be written as text, so only values of up to a megabyte are known by their parts."""
+    """Each part of a value would be written as text, so only values of up to a megabyte are known
+    by their parts."""
     result = box.call("nb.fresh", {"count": 2})
     large = [*result.data, {"text": "x" * (1 << 20)}]
     answer = box.ask.program("import nb\nnb.join(first=data[0])", variables={"data": large})
@@ -392,18 +430,30 @@ def test_a_program_looks_for_no_origin_of_large_values(box: Toolbox) -> None:
 
 
 class Pipeline:
-    """Random calls of all kinds over earlier results. What the log says is compared with what was handed over."""
+    """Random calls of all kinds over earlier results. What the log says is compared with what was
+    handed over."""
 
     def __init__(self, shell: Any, seed: int) -> None:
         self.shell = shell
         self.box = current.require()
         self.seed = seed
         self.chance = random.Random(seed)
-        self.results: list[ToolResult] = [self.box.call("nb.fresh", {"count": self.chance.randint(1, 3)})]
+        self.results: list[ToolResult] = [
+            self.box.call("nb.fresh", {"count": self.chance.randint(1, 3)})
+        ]
 
     def run(self) -> None:
         """Make some calls, each of a random kind."""
-        kinds = [self.call, self.nested, self.map, self.ask, self.snippet, self.expression, self.program, self.rows]
+        kinds = [
+            self.call,
+            self.nested,
+            self.map,
+            self.ask,
+            self.snippet,
+            self.expression,
+            self.program,
+            self.rows,
+        ]
         for _ in range(self.chance.randint(2, 6)):
             self.chance.choice(kinds)()
 
@@ -427,7 +477,9 @@ class Pipeline:
     def pair(self) -> tuple[dict[str, Any], set[tuple[str, str]]]:
         """Return two arguments, and what the log has to say of them."""
         (first, from_first), (second, from_second) = self.pick(), self.pick()
-        expected = {("first", each) for each in from_first} | {("second", each) for each in from_second}
+        expected = {("first", each) for each in from_first} | {
+            ("second", each) for each in from_second
+        }
         return {"first": first, "second": second}, expected
 
     def keep(self, result: ToolResult, expected: set[tuple[str, str]], kind: str) -> None:
@@ -464,7 +516,9 @@ class Pipeline:
 
     def expression(self) -> None:
         arguments, expected = self.pair()
-        line = self.chance.choice(["first={first} second={[second][0]}", "first={first} second={{'k': second}['k']}"])
+        line = self.chance.choice(
+            ["first={first} second={[second][0]}", "first={first} second={{'k': second}['k']}"]
+        )
         self.keep(self.in_cell(f"out = %tool nb.join {line}", arguments), expected, "expression")
 
     def map(self) -> None:
@@ -482,17 +536,26 @@ class Pipeline:
         assert calls == [self.results[-1].meta["call_id"]], (self.seed, "ask")
 
     def program(self) -> None:
-        """The calls of a program know lists and dicts, and handles; of a table they are given rows of their own."""
+        """The calls of a program know lists and dicts, and handles; of a table they are given rows
+        of their own."""
         value, sources = self.pick()
         code = "import nb\nmine = nb.fresh()\nnb.join(first=value, second=mine)"
         self.in_cell(f"%%tool program @value -o out\n{code}", {"value": value})
         tree = self.shell.user_ns["out"].origin
-        # A variable that only has a result inside it is not that result; the call that is given it knows.
+        # A variable that only has a result inside it is not that result; the call that is given it
+        # knows.
         is_whole = not (isinstance(value, dict) and "inside" in value)
         expected = [("value", each) for each in sources if is_whole]
         own, joined = (part for part in tree.parts if part.role == "called")
-        assert [(part.role, part.call_id) for part in tree.parts[:-2]] == expected, (self.seed, "program")
-        given = set() if isinstance(value, type(self.results[0].df)) else {("first", each) for each in sources}
+        assert [(part.role, part.call_id) for part in tree.parts[:-2]] == expected, (
+            self.seed,
+            "program",
+        )
+        given = (
+            set()
+            if isinstance(value, type(self.results[0].df))
+            else {("first", each) for each in sources}
+        )
         said = {(part.role, part.call_id) for part in joined.parts}
         assert said == {*given, ("second", own.call_id)}, (self.seed, "program")
 

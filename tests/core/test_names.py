@@ -21,7 +21,13 @@ def _hashed(name: str) -> str:
 
 @pytest.mark.parametrize(
     ("name", "full"),
-    [("echo", "config.echo"), ("a.b", "a.b"), ("a.b.c", "a.b.c"), ("get-sum", "config.get-sum"), ("ä.ö", "ä.ö")],
+    [
+        ("echo", "config.echo"),
+        ("a.b", "a.b"),
+        ("a.b.c", "a.b.c"),
+        ("get-sum", "config.get-sum"),
+        ("ä.ö", "ä.ö"),
+    ],
 )
 def test_a_name_without_a_dot_goes_to_the_bare_pack(name: str, full: str) -> None:
     assert names.canonical(name) == full
@@ -33,7 +39,22 @@ def test_a_name_without_a_dot_takes_the_pack_it_is_given() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", None, 5, " ", "a b", "a.b\n", "a\u00a0b", "a\x00", "\u200bx", ".a", "a.", ".", "x" * 129, b"a.b"],
+    [
+        "",
+        None,
+        5,
+        " ",
+        "a b",
+        "a.b\n",
+        "a\u00a0b",
+        "a\x00",
+        "\u200bx",
+        ".a",
+        "a.",
+        ".",
+        "x" * 129,
+        b"a.b",
+    ],
     ids=repr,
 )
 def test_what_is_no_name_is_refused(name: object) -> None:
@@ -86,13 +107,30 @@ def test_an_allow_list_takes_exact_names_packs_and_everything(
         (["config.weather"], {"config.weather": "weather"}),
         (["config.a_b", "a.b"], {"config.a_b": "config_a_b", "a.b": "a_b"}),
         (["a.b_c", "a_b.c"], {"a.b_c": _hashed("a.b_c"), "a_b.c": _hashed("a_b.c")}),
-        (["config.x!", "config.x?"], {"config.x!": _hashed("config.x!"), "config.x?": _hashed("config.x?")}),
+        (
+            ["config.x!", "config.x?"],
+            {"config.x!": _hashed("config.x!"), "config.x?": _hashed("config.x?")},
+        ),
         (["p." + "x" * 61], {"p." + "x" * 61: "p_" + "x" * 61}),
         (["p." + "x" * 62], {"p." + "x" * 62: _hashed("p." + "x" * 62)}),
     ],
-    ids=["plain", "dash", "digit", "leading dash", "letters", "bare", "bare taken", "equal", "bare equal", "63", "64"],
+    ids=[
+        "plain",
+        "dash",
+        "digit",
+        "leading dash",
+        "letters",
+        "bare",
+        "bare taken",
+        "equal",
+        "bare equal",
+        "63",
+        "64",
+    ],
 )
-def test_names_for_models_are_made_as_the_contract_says(given_names: list[str], expected: dict[str, str]) -> None:
+def test_names_for_models_are_made_as_the_contract_says(
+    given_names: list[str], expected: dict[str, str]
+) -> None:
     assert names.wire_names(given_names) == expected
 
 
@@ -105,16 +143,19 @@ def test_a_name_that_looks_like_a_hashed_one_gives_way_too() -> None:
 
 
 _NAMES = st.lists(
-    st.tuples(st.sampled_from(["a", "a_b", "config", "1", "-", "ä"]), st.text("ab_.-?", min_size=1, max_size=70)).map(
-        lambda pair: ".".join(pair)
-    ),
+    st.tuples(
+        st.sampled_from(["a", "a_b", "config", "1", "-", "ä"]),
+        st.text("ab_.-?", min_size=1, max_size=70),
+    ).map(lambda pair: ".".join(pair)),
     unique=True,
     max_size=12,
 )
 
 
 @given(_NAMES, st.randoms())
-def test_names_for_models_are_short_different_and_independent_of_order(known: list[str], chance: random.Random) -> None:
+def test_names_for_models_are_short_different_and_independent_of_order(
+    known: list[str], chance: random.Random
+) -> None:
     wire = names.wire_names(known)
 
     shuffled = list(known)

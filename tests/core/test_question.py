@@ -30,7 +30,9 @@ def _form(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_a_form_that_asks_for_a_secret_is_refused(field: dict[str, Any]) -> None:
-    with pytest.raises(QuestionRefused, match=r"Server 'shop' asks for a secret .* It was not shown\."):
+    with pytest.raises(
+        QuestionRefused, match=r"Server 'shop' asks for a secret .* It was not shown\."
+    ):
         checked(Question("server 'shop'", "Hello", form=_form(**field)))
 
 
@@ -61,7 +63,9 @@ def test_a_form_that_is_not_flat_or_too_large_is_refused(form: dict[str, Any]) -
         checked(Question("server 'shop'", "Hello", form=form))
 
 
-@pytest.mark.parametrize("url", ["https://shop.example/a?b=c#d", "http://127.0.0.1:8080/x", "http://localhost/x"])
+@pytest.mark.parametrize(
+    "url", ["https://shop.example/a?b=c#d", "http://127.0.0.1:8080/x", "http://localhost/x"]
+)
 def test_an_address_is_https_or_on_this_machine(url: str) -> None:
     assert checked(Question("server 'shop'", "Go", url=url)).url == url
 
@@ -90,10 +94,17 @@ def test_other_addresses_are_refused(url: str) -> None:
 
 FIELDS = {
     "mail": {"type": "string", "format": "email"},
-    "size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]},
+    "size": {
+        "type": "string",
+        "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}],
+    },
     "count": {"type": "integer", "minimum": 1, "maximum": 9},
     "day": {"type": "string", "format": "date"},
-    "extras": {"type": "array", "items": {"type": "string", "enum": ["milk", "sugar"]}, "maxItems": 1},
+    "extras": {
+        "type": "array",
+        "items": {"type": "string", "enum": ["milk", "sugar"]},
+        "maxItems": 1,
+    },
     "gift": {"type": "boolean"},
 }
 
@@ -101,9 +112,26 @@ FIELDS = {
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
-        ({"mail": "a@example.com", "size": "s", "count": 1, "day": "2026-01-31", "extras": [], "gift": True}, []),
         (
-            {"mail": "nobody", "size": "m", "count": 10, "day": "31.1.", "extras": ["tea"], "gift": "yes"},
+            {
+                "mail": "a@example.com",
+                "size": "s",
+                "count": 1,
+                "day": "2026-01-31",
+                "extras": [],
+                "gift": True,
+            },
+            [],
+        ),
+        (
+            {
+                "mail": "nobody",
+                "size": "m",
+                "count": 10,
+                "day": "31.1.",
+                "extras": ["tea"],
+                "gift": "yes",
+            },
             ["/count", "/day", "/extras/0", "/gift", "/mail", "/size"],
         ),
         ({"mail": "a@example.com"}, ["", "", "", "", ""]),

@@ -1,4 +1,5 @@
-"""Names and who has them: look-up, order, duplicates, sources that change or break, many threads."""
+"""Names and who has them: look-up, order, duplicates, sources that change or break, many
+threads."""
 
 from __future__ import annotations
 
@@ -14,13 +15,18 @@ from onetool_ipy import DuplicateTool, InvalidTool, ToolSpec
 from onetool_ipy.base.errors import ToolNotFound
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.tool import Origin, Problem
-from tests.core.support import Project
 from tests.harness.patience import HANG_S
+from tests.harness.project import Project
 
 
 def tool(name: str, origin: Origin = "file", **fields: Any) -> ToolSpec:
     return ToolSpec(
-        name=name, description="x", parameters={"type": "object"}, run=lambda args: name, origin=origin, **fields
+        name=name,
+        description="x",
+        parameters={"type": "object"},
+        run=lambda args: name,
+        origin=origin,
+        **fields,
     )
 
 
@@ -128,7 +134,10 @@ def test_packs_hold_their_tools_in_order() -> None:
 
     packs = registry.packs()
 
-    assert {pack: [s.name for s in specs] for pack, specs in packs.items()} == {"z": ["z.b", "z.a"], "a": ["a.a"]}
+    assert {pack: [s.name for s in specs] for pack, specs in packs.items()} == {
+        "z": ["z.b", "z.a"],
+        "a": ["a.a"],
+    }
     assert [s.name for s in registry.pack("z") or []] == ["z.b", "z.a"]
     assert registry.pack("none") is None
     packs["z"].clear()
@@ -136,7 +145,9 @@ def test_packs_hold_their_tools_in_order() -> None:
 
 
 @pytest.mark.spec("003/Tool Registration/Reject duplicate tool names")
-def test_the_first_source_keeps_a_name_and_the_other_is_a_problem(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_source_keeps_a_name_and_the_other_is_a_problem(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     first, second = tool("a.b", "builtin"), tool("a.b", "file", where="x.py:3")
 
     registry = Registry([Listed(first), Listed(second, tool("a.c"))])
@@ -290,7 +301,9 @@ def test_a_cells_tool_without_a_docstring_is_a_problem() -> None:
     registry = Registry()
     registry.register(tool("nb.mute", "cell").replace(description="mute"))
 
-    assert [str(p) for p in registry.problems()] == ["nb.mute: has no docstring. Describe it in a docstring."]
+    assert [str(p) for p in registry.problems()] == [
+        "nb.mute: has no docstring. Describe it in a docstring."
+    ]
 
 
 def test_many_threads_register_and_read_at_once() -> None:
@@ -367,13 +380,19 @@ def test_what_is_registered_is_a_copy(project: Project) -> None:
         "description": "The weather.",
         "type": "function",
         "handler": "weather",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
         "implementation": {"type": "mock", "mock_response": {"sky": ["blue"]}},
         "tags": ["sky"],
     }
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     box.registry.register(definition)
-    box.registry.register(ToolSpec(name="own.count", description="Count.", parameters=schema, run=lambda args: args))
+    box.registry.register(
+        ToolSpec(name="own.count", description="Count.", parameters=schema, run=lambda args: args)
+    )
     identity = box.registry.require("weather").identity
     assert identity is not None
     before = json.dumps(identity())

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from pathlib import Path
@@ -19,7 +20,8 @@ from onetool_ipy import Toolbox, ToolSpec
 from onetool_ipy.base.errors import InvalidArgs, NotAllowed, ToolNotFound, Unavailable, Untrusted
 from onetool_ipy.core.tool import Dep, FunctionFacts
 from onetool_ipy.llm import ScriptedModel
-from tests.core.support import Calls, MakeBench, Project
+from tests.core.support import Calls, MakeBench
+from tests.harness.project import Project
 
 PACK = '''
 pack = "calc"
@@ -38,7 +40,15 @@ def add(a: int, b: int = 1) -> int:
 
 def spec(**fields: Any) -> ToolSpec:
     parameters = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-    return ToolSpec(**{"name": "t.f", "description": "x", "parameters": parameters, "run": lambda args: args, **fields})
+    return ToolSpec(
+        **{
+            "name": "t.f",
+            "description": "x",
+            "parameters": parameters,
+            "run": lambda args: args,
+            **fields,
+        }
+    )
 
 
 def test_a_resolved_call_has_its_tool_and_its_checked_arguments(bench: MakeBench) -> None:
@@ -46,7 +56,12 @@ def test_a_resolved_call_has_its_tool_and_its_checked_arguments(bench: MakeBench
 
     resolved = bench(add).resolve("t.add", args, source="model")
 
-    assert (resolved.tool, resolved.args, resolved.call.args, resolved.failure) == ("t.add", {"a": 2}, {"a": 2.0}, None)
+    assert (resolved.tool, resolved.args, resolved.call.args, resolved.failure) == (
+        "t.add",
+        {"a": 2},
+        {"a": 2.0},
+        None,
+    )
     assert resolved.limit_s == 8.0
     assert resolved.require().name == "t.add"
 
@@ -112,7 +127,9 @@ def test_no_code_of_the_tool_runs_before_the_call_does(bench: MakeBench) -> None
     assert ran == [1]
 
 
-def test_trust_needs_and_switches_are_asked_once_for_each_generation_of_the_registry(bench: MakeBench) -> None:
+def test_trust_needs_and_switches_are_asked_once_for_each_generation_of_the_registry(
+    bench: MakeBench,
+) -> None:
     questions: list[str] = []
     table = bench(
         admit=lambda tool, _spec: questions.append(f"admit {tool}"),
@@ -155,11 +172,11 @@ def test_an_import_takes_from_the_limit_of_its_call(bench: MakeBench) -> None:
     table = bench()
     table.add(own.replace(load=load))
 
-    resolved = table.resolve("t.f", {"a": 1}, timeout_s=5)
+    resolved = table.resolve("t.f", {"a": 1}, timeout_s=60)
 
-    assert (resolved.limit_s, resolved.failure) == (5, None)
+    assert (resolved.limit_s, resolved.failure) == (60, None)
     assert resolved.left_s is not None
-    assert 0 < resolved.left_s <= 4.95
+    assert 0 < resolved.left_s <= 59.95
 
 
 def test_a_name_that_is_not_allowed_starts_nothing(bench: MakeBench) -> None:
@@ -173,7 +190,9 @@ def test_a_name_that_is_not_allowed_starts_nothing(bench: MakeBench) -> None:
     assert sought == ["server.tool"]
 
 
-def test_trust_that_is_given_by_the_question_counts_for_the_call(project: Project, tmp_path: Path) -> None:
+def test_trust_that_is_given_by_the_question_counts_for_the_call(
+    project: Project, tmp_path: Path
+) -> None:
     """The parts that the yes builds decide; the arguments are read once."""
     from onetool_ipy.assemble import open_leniently
     from onetool_ipy.host import Host
@@ -236,10 +255,10 @@ def _by_map(box: Toolbox) -> object:
     ids=["call", "proxy", "job", "model", "map"],
 )
 def test_a_call_is_resolved_once(box: Toolbox, use: Any, resolutions: int) -> None:
-    with Calls("Resolver.resolve", "Executor._leave") as counts:
+    with Calls("Resolver.resolve", "Executor._end") as counts:
         assert use(box) == 3
 
-    assert counts == {"Resolver.resolve": resolutions, "Executor._leave": resolutions}
+    assert counts == {"Resolver.resolve": resolutions, "Executor._end": resolutions}
 
 
 def test_a_recorded_call_runs_few_functions(box: Toolbox) -> None:
@@ -261,8 +280,74 @@ def test_a_recorded_call_runs_few_functions(box: Toolbox) -> None:
     box.call("nb.increase", {"a": 1})
     sys.setprofile(None)
 
-    # They are 43; the collector may add a callback of something that it frees.
-    assert len(functions) <= 50, functions
+    # They are 29; the collector may add a callback of something that it frees.
+    assert len(functions) <= 33, functions
+
+
+def test_a_tool_that_was_replaced_is_never_called_again(bench: MakeBench) -> None:
+    """Many threads call while one defines the tool anew: who calls after that gets the new one."""
+    table = bench()
+    newest, is_over, faults = [0], threading.Event(), list[object]()
+
+    def define(version: int) -> None:
+        table.add(spec(run=lambda _args: version))
+
+    def call() -> None:
+        while not is_over.is_set():
+            known = newest[0]
+            result = table.call("t.f", {"a": 1})
+            if not result.ok or result.data < known:
+                faults.append((known, result))
+
+    define(0)
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for version in range(1, 60):
+        define(version)
+        newest[0] = version
+    is_over.set()
+    for thread in threads:
+        thread.join()
+
+    assert faults == []
+
+
+class _Evil:
+    """Whatever is asked of it fails."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    def __repr__(self) -> str:
+        raise RuntimeError("repr")
+
+    def __len__(self) -> int:
+        raise RuntimeError("len")
+
+
+@pytest.mark.parametrize("where", ["argument", "list", "result", "failure"])
+def test_a_value_that_fails_whatever_is_asked_of_it_costs_neither_call_nor_row(
+    box: Toolbox, where: str
+) -> None:
+    evil = _Evil()
+
+    def give(x: Any = None) -> Any:
+        """Give something."""
+        if where == "failure":
+            raise KeyError(evil)
+        return evil if where == "result" else x
+
+    box.adopt(give)
+    args = {"argument": {"x": evil}, "list": {"x": [evil]}}.get(where, {})
+
+    result = box.call("nb.give", args)
+
+    assert result.ok == (where != "failure")
+    if where in ("argument", "result"):
+        assert result.data is evil
+    (row,) = box.log.history(tool="nb.give")
+    assert (row.call_id, row.ok) == (result.meta["call_id"], result.ok)
 
 
 def test_a_call_with_wrong_arguments_leaves_nothing_to_the_collector(box: Toolbox) -> None:
@@ -283,26 +368,27 @@ async def test_a_call_of_an_mcp_client_is_resolved_once(box: Toolbox) -> None:
 
     from onetool_ipy.faces.mcp.server import ToolboxServer
 
-    # The SDK's client imports this at its first call. Under the watch the import alone takes a minute and more.
+    # The SDK's client imports this at its first call. Under the watch the import alone takes a
+    # minute and more.
     importlib.import_module("jsonschema")
     server = ToolboxServer(box, allow=["calc.add"])
     # A thread is watched only if it is started while the watch is on.
-    with Calls("Resolver.resolve", "Executor._leave") as counts:
+    with Calls("Resolver.resolve", "Executor._end") as counts:
         async with Client(server.server) as client:
             reply = await client.call_tool("calc_add", {"a": 1, "b": 2})
     server.close()
 
     assert not reply.is_error
-    assert counts == {"Resolver.resolve": 1, "Executor._leave": 1}
+    assert counts == {"Resolver.resolve": 1, "Executor._end": 1}
 
 
-def test_a_model_request_lists_the_tools_once(box: Toolbox) -> None:
+def test_an_ask_lists_the_tools_once_where_none_has_changed(box: Toolbox) -> None:
     model = ScriptedModel([("calc.add", {"a": 1}), "It is 2."])
 
     with Calls("Registry.known", "ScriptedModel.complete") as counts:
         box.ask("What is 1 + 1?", model=model)
 
-    assert counts == {"Registry.known": 2, "ScriptedModel.complete": 2}
+    assert counts == {"Registry.known": 1, "ScriptedModel.complete": 2}
 
 
 CHILD = """
@@ -321,10 +407,14 @@ os.path.exists("/end")
 
 
 @pytest.mark.slow
-def test_a_call_of_a_built_in_looks_at_no_file_but_the_call_log(project: Project, tmp_path: Path) -> None:
+def test_a_call_of_a_built_in_looks_at_no_file_but_the_call_log(
+    project: Project, tmp_path: Path
+) -> None:
     """Neither opened nor asked for its times, by strace; its switches are in the registry."""
     strace = shutil.which("strace")
-    assert strace is not None, "strace is needed to see which files are looked at: apt-get install strace"
+    assert strace is not None, (
+        "strace is needed to see which files are looked at: apt-get install strace"
+    )
     config, log = project.write("onetool.yaml", "version: 1"), tmp_path / "strace"
 
     command = [sys.executable, "-c", CHILD, str(config), str(tmp_path / "home")]

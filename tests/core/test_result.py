@@ -1,4 +1,5 @@
-"""What Python prints of a result is our output: no secret is in it. The data itself is never altered."""
+"""What Python prints of a result is our output: no secret is in it. The data itself is never
+altered."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.tables import is_missing
 from onetool_ipy.core.result import ToolResult
-from tests.core.support import Project
+from tests.harness.project import Project
 
 SECRET = "s3cret-value-1234"
 PACK = '''
@@ -81,7 +82,9 @@ def test_bad_arguments_that_hold_a_secret_are_printed_masked(box: Any) -> None:
     assert not any(SECRET in text for thing in (result, result.error) for text in printed(thing))
 
 
-def test_a_copy_and_a_result_that_outlives_its_toolbox_are_masked(project: Project, box: Any) -> None:
+def test_a_copy_and_a_result_that_outlives_its_toolbox_are_masked(
+    project: Project, box: Any
+) -> None:
     result = box.call("leak.give", {"kind": "text"})
     for twin in (copy.copy(result), pickle.loads(pickle.dumps(result))):
         assert SECRET not in repr(twin)
@@ -93,9 +96,12 @@ def test_a_copy_and_a_result_that_outlives_its_toolbox_are_masked(project: Proje
     assert SECRET not in repr(result)
 
 
-@pytest.mark.parametrize("nest", [lambda key: {key: 1}, lambda key: {"a": {"b": {key: 1}}}], ids=["flat", "nested"])
+@pytest.mark.parametrize(
+    "nest", [lambda key: {key: 1}, lambda key: {"a": {"b": {key: 1}}}], ids=["flat", "nested"]
+)
 def test_rows_that_share_no_key_make_no_table(nest: Any) -> None:
-    """The table would have n x n cells, whatever the length of the JSON; the error says what to use."""
+    """The table would have n x n cells, whatever the length of the JSON; the error says what to
+    use."""
     result = ToolResult(ok=True, data=[nest(f"k{number}") for number in range(20_000)])
 
     with pytest.raises(UsageProblem, match="20,000 rows have too many different keys") as caught:
@@ -113,7 +119,9 @@ def test_rows_with_some_keys_of_their_own_are_a_table() -> None:
     assert frame["inner.x"].tolist() == [1] * 300
 
 
-@pytest.mark.parametrize("data", ["a\ud800", '[{"a": "a\\ud800"}]', [{"a": "a\ud800"}], ["a\ud800"]])
+@pytest.mark.parametrize(
+    "data", ["a\ud800", '[{"a": "a\\ud800"}]', [{"a": "a\ud800"}], ["a\ud800"]]
+)
 def test_half_a_character_is_written_out_in_a_table(data: Any) -> None:
     frame = ToolResult(ok=True, data=data).df
 
@@ -172,7 +180,8 @@ def test_texts_that_are_not_all_whole_valid_dates_stay_as_they_are(cells: list[A
 def test_whole_valid_dates_and_times_become_dates(cells: list[Any], instants: list[str]) -> None:
     frame = _frame_of(cells)
     assert [str(cell.isoformat()) for cell in frame["cell"]] == [
-        f"2024-01-01T10:00:00{instant}" if instant.startswith(".") else instant for instant in instants
+        f"2024-01-01T10:00:00{instant}" if instant.startswith(".") else instant
+        for instant in instants
     ]
     assert frame.attrs["onetool"]["dates"] == ["cell"]
 
@@ -186,11 +195,14 @@ _ZONES = st.timedeltas(datetime.timedelta(hours=-23), datetime.timedelta(hours=2
     lambda gap: datetime.timezone(datetime.timedelta(minutes=gap // datetime.timedelta(minutes=1)))
 )
 _DATES = st.dates(datetime.date(1700, 1, 1), datetime.date(2200, 1, 1)).map(str)
-_NEARLY = st.from_regex(r"[12][0-9]{3}-[0-3][0-9]-[0-3][0-9]([T ][0-2][0-9]:[0-6][0-9])?\n?", fullmatch=True)
+_NEARLY = st.from_regex(
+    r"[12][0-9]{3}-[0-3][0-9]-[0-3][0-9]([T ][0-2][0-9]:[0-6][0-9])?\n?", fullmatch=True
+)
 
 
 def _naive_dates(cells: list[Any]) -> list[datetime.datetime | None] | None:
-    """The naive twin: every text is a date by Python's own rule, in the long form, and all have a zone or none has."""
+    """The naive twin: every text is a date by Python's own rule, in the long form, and all have a
+    zone or none has."""
     moments: list[datetime.datetime | None] = []
     for cell in cells:
         try:
@@ -202,10 +214,20 @@ def _naive_dates(cells: list[Any]) -> list[datetime.datetime | None] | None:
 
 
 @pytest.mark.slow
-@given(st.lists(st.none() | _DATES | _moments(st.none()) | _moments(_ZONES) | _NEARLY, min_size=1, max_size=4))
-def test_a_column_becomes_dates_exactly_if_every_text_is_one_and_they_are_the_same_instants(cells: list[Any]) -> None:
+@given(
+    st.lists(
+        st.none() | _DATES | _moments(st.none()) | _moments(_ZONES) | _NEARLY,
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_a_column_becomes_dates_exactly_if_every_text_is_one_and_they_are_the_same_instants(
+    cells: list[Any],
+) -> None:
     frame, moments = _frame_of(cells), _naive_dates(cells)
     if moments is None:
         assert [None if is_missing(cell) else cell for cell in frame["cell"]] == cells
     else:
-        assert [None if is_missing(cell) else cell.to_pydatetime() for cell in frame["cell"]] == moments
+        assert [
+            None if is_missing(cell) else cell.to_pydatetime() for cell in frame["cell"]
+        ] == moments

@@ -34,7 +34,9 @@ class Silent(Exception):
     ],
     ids=["secret", "no text", "no words", "ours", "inner call"],
 )
-def test_what_a_tool_raised_is_said_in_masked_words(exc: Exception, code: str, message: str) -> None:
+def test_what_a_tool_raised_is_said_in_masked_words(
+    exc: Exception, code: str, message: str
+) -> None:
     failure = failure_of(exc, "t.f", mask)
 
     assert (failure.code, failure.message, failure.tool) == (code, message, "t.f")

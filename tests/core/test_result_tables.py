@@ -1,4 +1,5 @@
-"""`.df` of a result that is a table: of any library, equal to what pandas itself reads; the tool's object stays."""
+"""`.df` of a result that is a table: of any library, equal to what pandas itself reads; the tool's
+object stays."""
 
 from __future__ import annotations
 
@@ -49,9 +50,13 @@ def test_every_kind_of_table_is_a_frame_and_stays_itself(kind: str) -> None:
 
 
 def test_a_frame_is_what_its_library_gives_pandas() -> None:
-    grid = xr.Dataset({"t": (("lat", "lon"), [[1.0, 2.0], [3.0, 4.0]])}, {"lat": [50, 60], "lon": [5, 6]})
+    grid = xr.Dataset(
+        {"t": (("lat", "lon"), [[1.0, 2.0], [3.0, 4.0]])}, {"lat": [50, 60], "lon": [5, 6]}
+    )
     matrix = np.arange(6).reshape(2, 3)
-    polars = pl.DataFrame({"id": [1, 2], "at": [pd.Timestamp("2026-01-02"), None], "x": [0.5, None]})
+    polars = pl.DataFrame(
+        {"id": [1, 2], "at": [pd.Timestamp("2026-01-02"), None], "x": [0.5, None]}
+    )
 
     pd.testing.assert_frame_equal(ToolResult(True, grid).df, grid.to_dataframe())
     pd.testing.assert_frame_equal(ToolResult(True, matrix).df, pd.DataFrame(matrix))
@@ -68,11 +73,18 @@ def test_large_whole_numbers_beside_a_missing_one_are_not_rounded() -> None:
 def test_a_stream_is_read_once_and_a_query_is_run_once() -> None:
     """A reader of Arrow is used up by its first reading."""
     result = ToolResult(True, pa.table({"a": [1, 2]}).to_reader())
-    assert result.df["a"].tolist() == result.df["a"].tolist() == result.portable["a"].tolist() == [1, 2]
+    assert (
+        result.df["a"].tolist()
+        == result.df["a"].tolist()
+        == result.portable["a"].tolist()
+        == [1, 2]
+    )
 
     runs = []
     connection = duckdb.connect()
-    count = connection.create_function("counted", lambda value: runs.append(value) or value, ["BIGINT"], "BIGINT")
+    count = connection.create_function(
+        "counted", lambda value: runs.append(value) or value, ["BIGINT"], "BIGINT"
+    )
     query = ToolResult(True, count.sql("select counted(7) as a"))
     assert (query.df["a"].tolist(), query.portable["a"].tolist(), query.df["a"].tolist()) == (
         [7],
@@ -119,7 +131,9 @@ def test_a_table_that_cannot_be_read_says_so() -> None:
 
     result = ToolResult(True, Broken())
 
-    with pytest.raises(UsageProblem, match=r"This Broken could not be read as a table .*OSError: no connection"):
+    with pytest.raises(
+        UsageProblem, match=r"This Broken could not be read as a table .*OSError: no connection"
+    ):
         _ = result.df
     assert result.portable is result.data
 
@@ -131,7 +145,9 @@ def test_two_results_of_one_table_are_read_by_many_threads() -> None:
 
     def work(result: ToolResult) -> None:
         start.wait()
-        sums.append((int(result.df["id"].sum()), len(result.portable), result.to_dict()["data"][-1]["name"]))
+        sums.append(
+            (int(result.df["id"].sum()), len(result.portable), result.to_dict()["data"][-1]["name"])
+        )
 
     threads = [threading.Thread(target=work, args=(results[place % 2],)) for place in range(8)]
     for thread in threads:
@@ -163,4 +179,6 @@ def test_a_table_of_any_kind_is_compared_with_one_of_pandas(kind: str) -> None:
     row = {"row": range(30)} if kind == "xarray" else {}
     before = pd.DataFrame(ROWS).assign(**row)
     assert not len(compare(before, same, "id").rows)
-    assert compare(before, other, "id").changed[["id", "old", "new"]].to_numpy().tolist() == [[7, "n7", "other"]]
+    assert compare(before, other, "id").changed[["id", "old", "new"]].to_numpy().tolist() == [
+        [7, "n7", "other"]
+    ]

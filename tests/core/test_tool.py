@@ -31,7 +31,10 @@ def test_a_call_has_id_name_args_and_source() -> None:
 @pytest.mark.spec("004/Models/ToolResult has ok data error meta")
 def test_a_result_has_ok_data_error_and_meta() -> None:
     good = ToolResult(True, {"a": 1}, meta={"tool": "t.x"})
-    bad = ToolResult(False, error=Failure("invalid_args", "no", "t.x", reason="schema", details=[{"pointer": "/a"}]))
+    bad = ToolResult(
+        False,
+        error=Failure("invalid_args", "no", "t.x", reason="schema", details=[{"pointer": "/a"}]),
+    )
 
     assert good.to_dict() == {"ok": True, "data": {"a": 1}, "error": None, "meta": {"tool": "t.x"}}
     assert bad.to_dict() == {
@@ -51,7 +54,10 @@ def test_a_result_has_ok_data_error_and_meta() -> None:
 def test_the_shape_of_spec_002_has_exactly_two_keys() -> None:
     assert ToolResult(True, {1}, meta={"x": 1}).as_invoke() == {"ok": True, "value": [1]}
     failed = ToolResult(False, error=Failure("execution_error", "no", "t.x"))
-    assert failed.as_invoke() == {"ok": False, "error": {"code": "execution_error", "message": "no", "tool": "t.x"}}
+    assert failed.as_invoke() == {
+        "ok": False,
+        "error": {"code": "execution_error", "message": "no", "tool": "t.x"},
+    }
 
 
 def test_a_result_acts_like_its_data() -> None:
@@ -68,7 +74,9 @@ def test_a_result_acts_like_its_data() -> None:
     assert not ToolResult(False, error=Failure("execution_error", "no", "t.x"))
 
 
-@pytest.mark.parametrize("use", [lambda r: r["a"], len, list, lambda r: "a" in r, lambda r: r.unwrap()], ids=range(5))
+@pytest.mark.parametrize(
+    "use", [lambda r: r["a"], len, list, lambda r: "a" in r, lambda r: r.unwrap()], ids=range(5)
+)
 def test_using_a_failed_result_raises_what_went_wrong(use: Any) -> None:
     failure = Failure("execution_error", "the disk is full", "t.x", hint="Make room.")
     result = ToolResult(False, error=failure)
@@ -111,7 +119,8 @@ def test_odd_words_in_a_failure_still_make_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "name"), [(ToolResult(True, [1]), "meta"), (Failure("invalid_args", "x", "t"), "code")]
+    ("value", "name"),
+    [(ToolResult(True, [1]), "meta"), (Failure("invalid_args", "x", "t"), "code")],
 )
 def test_values_cannot_be_changed(value: Any, name: str) -> None:
     with pytest.raises(AttributeError):
@@ -134,7 +143,9 @@ def test_a_problem_reads_as_one_line() -> None:
 FAILURES = [
     kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, errors.CallFailure) and kind is not errors.CallFailure
+    if isinstance(kind, type)
+    and issubclass(kind, errors.CallFailure)
+    and kind is not errors.CallFailure
 ]
 
 
@@ -144,7 +155,12 @@ def test_each_kind_of_failure_has_one_of_three_codes(kind: type[errors.CallFailu
     failure = Failure.of(kind("no", hint="do", details=[1]), "t.x")
 
     assert failure.code in ("tool_not_found", "invalid_args", "execution_error")
-    assert (failure.message, failure.hint, failure.details, failure.status) == ("no", "do", [1], kind.status)
+    assert (failure.message, failure.hint, failure.details, failure.status) == (
+        "no",
+        "do",
+        [1],
+        kind.status,
+    )
     assert 400 <= kind.status < 600
 
 
@@ -159,7 +175,9 @@ def test_each_kind_of_failure_has_one_of_three_codes(kind: type[errors.CallFailu
         ("UsageProblem", errors.UsageProblem, errors.OneToolError),
     ],
 )
-def test_the_family_of_errors_is_on_the_face_of_the_package(name: str, kind: type, also: type) -> None:
+def test_the_family_of_errors_is_on_the_face_of_the_package(
+    name: str, kind: type, also: type
+) -> None:
     assert getattr(onetool_ipy, name) is kind
     assert issubclass(kind, (errors.OneToolError,))
     assert issubclass(kind, also)
@@ -189,12 +207,23 @@ def test_the_face_of_the_package_names_what_it_offers() -> None:
 
 
 def test_a_spec_has_few_fields_and_the_rest_is_derived() -> None:
-    """Groups that only one kind of tool has are values of their own; nothing that follows from a field is a field."""
-    spec = ToolSpec(name="shop.buy@1.2", description="x", parameters={"type": "object"}, run=len, origin="bundle")
+    """Groups that only one kind of tool has are values of their own; nothing that follows from a
+    field is a field."""
+    spec = ToolSpec(
+        name="shop.buy@1.2",
+        description="x",
+        parameters={"type": "object"},
+        run=len,
+        origin="bundle",
+    )
     hooks = HttpHooks(len, lambda _: [])
 
-    assert len(fields(ToolSpec)) <= 24
-    assert (spec.version, spec.limits_itself, spec.replace(http=hooks).limits_itself) == ("1.2", False, True)
+    assert len(fields(ToolSpec)) <= 25
+    assert (spec.version, spec.limits_itself, spec.replace(http=hooks).limits_itself) == (
+        "1.2",
+        False,
+        True,
+    )
     remote = spec.replace(origin="mcp", server_facts=ServerFacts(server="shop"))
     assert (remote.version, remote.server, remote.limits_itself) == ("", "shop", True)
     assert not remote.replace(is_listed=False).limits_itself

@@ -1,4 +1,5 @@
-"""A call is written as the `%tool` line that reads back to it; `faces/line/test_grammar_properties.py` tries any."""
+"""A call is written as the `%tool` line that reads back to it;
+`faces/line/test_grammar_properties.py` tries any."""
 
 from __future__ import annotations
 

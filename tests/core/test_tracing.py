@@ -1,4 +1,5 @@
-"""OpenTelemetry: the spans of every kind of call, their parents, and that nothing is in them that should not leave."""
+"""OpenTelemetry: the spans of every kind of call, their parents, and that nothing is in them that
+should not leave."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Return the spans of the worker process, by the value of the capture variable; each runs once."""
+    """Return the spans of the worker process, by the value of the capture variable; each runs
+    once."""
     reports: dict[str, dict[str, Any]] = {}
 
     def run(capture: str) -> dict[str, Any]:
@@ -33,7 +35,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
             worker = Path(__file__).with_name("tracing_worker.py")
             env = {**os.environ, "PYTHONPATH": str(ROOT), CAPTURE: capture}
             command = [sys.executable, str(worker), str(tmp_path_factory.mktemp("traced"))]
-            ended = subprocess.run(command, capture_output=True, text=True, env=env, timeout=280, check=False)
+            ended = subprocess.run(
+                command, capture_output=True, text=True, env=env, timeout=280, check=False
+            )
             assert ended.returncode == 0, ended.stderr[-3000:]
             reports[capture] = json.loads(ended.stdout)
         return reports[capture]
@@ -66,9 +70,13 @@ def _below(report: Report, top: str, capture: str = "") -> list[dict[str, Any]]:
     ],
 )
 def test_each_span_is_inside_that_of_its_caller(report: Report, top: str, paths: list[str]) -> None:
-    """The user's own span, the outer call, the inner one; in threads, on loops, in the background."""
+    """The user's own span, the outer call, the inner one; in threads, on loops, in the
+    background."""
     spans = [[*span["path"][1:], span["name"]] for span in _below(report, top)]
-    assert sorted(" > ".join(name.removeprefix("execute_tool ") for name in path) for path in spans) == paths
+    assert (
+        sorted(" > ".join(name.removeprefix("execute_tool ") for name in path) for path in spans)
+        == paths
+    )
 
 
 def test_a_span_says_what_the_conventions_want(report: Report) -> None:
@@ -115,14 +123,27 @@ def test_an_ask_has_its_requests_and_calls_inside(report: Report) -> None:
 
 
 def test_a_request_carries_the_id_of_its_client_span(report: Report) -> None:
-    """An HTTP tool's that of its own span, a model's that of its `chat` span; the user's own header stays."""
+    """An HTTP tool's that of its own span, a model's that of its `chat` span; the user's own header
+    stays."""
     spans = {span["id"]: span for span in report("")["spans"]}
     sent = [(row["path"], row["traceparent"].split("-")) for row in report("")["sent"]]
 
-    assert [path for path, _ in sent] == ["/things", "/things", "/own", *["/v1/chat/completions"] * 2]
-    assert [spans[parts[2]]["name"] for path, parts in sent if path != "/own"] == ["GET", "GET", "chat m-1", "chat m-1"]
+    assert [path for path, _ in sent] == [
+        "/things",
+        "/things",
+        "/own",
+        *["/v1/chat/completions"] * 2,
+    ]
+    assert [spans[parts[2]]["name"] for path, parts in sent if path != "/own"] == [
+        "GET",
+        "GET",
+        "chat m-1",
+        "chat m-1",
+    ]
     assert [parts for path, parts in sent if path == "/own"] == [["mine"]]
-    request = next(span for span in spans.values() if span["name"] == "GET" and span["path"][:1] == ["http"])
+    request = next(
+        span for span in spans.values() if span["name"] == "GET" and span["path"][:1] == ["http"]
+    )
     assert request["kind"] == "CLIENT"
     assert request["attributes"].pop("server.port") > 0
     assert request["attributes"] == {
@@ -142,8 +163,16 @@ def test_arguments_and_results_stay_here(report: Report) -> None:
 @pytest.mark.slow
 def test_the_capture_variable_lets_them_out_masked(report: Report) -> None:
     text = json.dumps(report("SPAN_ONLY"))
-    give = next(span for span in _below(report, "secret", "SPAN_ONLY") if span["name"] == "execute_tool nb.give")
-    inner = next(span for span in _below(report, "nested", "SPAN_ONLY") if span["name"] == "execute_tool nb.inner")
+    give = next(
+        span
+        for span in _below(report, "secret", "SPAN_ONLY")
+        if span["name"] == "execute_tool nb.give"
+    )
+    inner = next(
+        span
+        for span in _below(report, "nested", "SPAN_ONLY")
+        if span["name"] == "execute_tool nb.inner"
+    )
     assert SECRET not in text
     assert "bread" in give["attributes"]["gen_ai.tool.call.result"]
     assert json.loads(inner["attributes"]["gen_ai.tool.call.arguments"]) == {"a": 1}

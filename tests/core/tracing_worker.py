@@ -2,7 +2,8 @@
 
     python tracing_worker.py FOLDER
 
-prints one JSON object: the spans of the in-memory exporter, and those that a real OTLP receiver on this machine got.
+prints one JSON object: the spans of the in-memory exporter, and those that a real OTLP receiver on
+this machine got.
 """
 
 from __future__ import annotations
@@ -28,7 +29,15 @@ from tests.harness.stub import Asked, Stub
 
 SECRET = "hunter-22-hunter"
 ANSWERS = [
-    {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": "nb_inner", "arguments": '{"a": 1}'}}]},
+    {
+        "tool_calls": [
+            {
+                "id": "c1",
+                "type": "function",
+                "function": {"name": "nb_inner", "arguments": '{"a": 1}'},
+            }
+        ]
+    },
     {"content": "It is two."},
 ]
 
@@ -56,7 +65,9 @@ def boom(a: int) -> int:
 
 def parallel(a: int) -> str:
     """Call another tool in many threads."""
-    return batch_execute([a, a], lambda each: current_box().call("nb.inner", {"a": each}, source="tool").data)
+    return batch_execute(
+        [a, a], lambda each: current_box().call("nb.inner", {"a": each}, source="tool").data
+    )
 
 
 def current_box() -> Toolbox:
@@ -75,7 +86,10 @@ def answer(asked: Asked) -> tuple[int, Any]:
     message = {"role": "assistant", "content": None, **ANSWERS.pop(0)}
     reason = "tool_calls" if message.get("tool_calls") else "stop"
     usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-    return 200, {"choices": [{"index": 0, "message": message, "finish_reason": reason}], "usage": usage}
+    return 200, {
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        "usage": usage,
+    }
 
 
 def calls(box: Toolbox, stub: Stub) -> None:
@@ -108,7 +122,9 @@ def calls(box: Toolbox, stub: Stub) -> None:
         asyncio.run(box.acall("web.get"))
     with mine.start_as_current_span("own header"):
         own = {"method": "GET", "urlTemplate": stub.url("/own"), "headers": {"traceparent": "mine"}}
-        box.bundles.put_tool(bundle.bundle_id, "own", "1", {"type": "http", "http": {"request": own}})
+        box.bundles.put_tool(
+            bundle.bundle_id, "own", "1", {"type": "http", "http": {"request": own}}
+        )
         box.call("web.own")
     with mine.start_as_current_span("program"):
         Programs(box).run("import nb\nnb.inner(a=1)", {}, ProgramOptions(approve=["nb.inner"]))
@@ -132,11 +148,18 @@ def main(folder: str) -> None:
         home.mkdir(parents=True)
         model = {"provider": "openai", "base_url": stub.url(""), "model": "m-1", "key": "KEY"}
         http = {"allowed_hosts": ["127.0.0.1"], "allow_private": True}
-        settings = {"version": 1, "models": {"default": "m", "m": model}, "http": http, "ask": {"stream": False}}
+        settings = {
+            "version": 1,
+            "models": {"default": "m", "m": model},
+            "http": http,
+            "ask": {"stream": False},
+        }
         (home / "onetool.yaml").write_text(json.dumps(settings), encoding="utf-8")
         (home / "secrets.yaml").write_text(f"KEY: {SECRET}\n", encoding="utf-8")
         (home / "secrets.yaml").chmod(0o600)
-        with open_toolbox(folder, env={"ONETOOL_STATE": f"{folder}/state", "HOME": f"{folder}/home"}) as box:
+        with open_toolbox(
+            folder, env={"ONETOOL_STATE": f"{folder}/state", "HOME": f"{folder}/home"}
+        ) as box:
             calls(box, stub)
         provider.shutdown()
         received = [asked.body for asked in stub.asked if asked.path == "/v1/traces"]

@@ -136,7 +136,9 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="onetool-pictures-") as scratch:
         place = Path(scratch)
         surroundings.enter(place / "home")
-        lab = Lab(wheel.install(wheel.build_wheel(place / "dist"), place / "venv"), place / "lab", scale=2)
+        lab = Lab(
+            wheel.install(wheel.build_wheel(place / "dist"), place / "venv"), place / "lab", scale=2
+        )
         try:
             story.take(lab, folder / "first-minute.png")
             _notebook(lab, folder)
@@ -153,7 +155,9 @@ def main(folder: Path) -> None:
             surroundings.leave()
     # Screens have few colours: 256 look the same in a third of the bytes.
     for path in folder.glob("*.png"):
-        Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+        Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+            path, optimize=True
+        )
 
 
 def _notebook(lab: Lab, folder: Path) -> None:
@@ -201,7 +205,9 @@ def _screens(lab: Lab, folder: Path) -> None:
 
 def _questions(lab: Lab, folder: Path) -> None:
     """Calls to approve, and the form of a server."""
-    notebook = lab.open_notebook(["%load_ext onetool_ipy" + QUESTIONS, APPROVE, FORM], viewport=(900, 760))
+    notebook = lab.open_notebook(
+        ["%load_ext onetool_ipy" + QUESTIONS, APPROVE, FORM], viewport=(900, 760)
+    )
     notebook.run_cell(0)
     notebook.command("application:toggle-left-area")
     expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
@@ -217,7 +223,9 @@ def _questions(lab: Lab, folder: Path) -> None:
 
 def _program(lab: Lab, folder: Path) -> None:
     """The question of a program: its text, its writes, and what a yes is about."""
-    notebook = lab.open_notebook(["%load_ext onetool_ipy" + CUSTOMERS, REMIND], viewport=(1000, 900))
+    notebook = lab.open_notebook(
+        ["%load_ext onetool_ipy" + CUSTOMERS, REMIND], viewport=(1000, 900)
+    )
     notebook.run_cell(0)
     expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
     notebook.begin_cell(1)
@@ -231,7 +239,10 @@ def _program(lab: Lab, folder: Path) -> None:
 
 def _http_tool(lab: Lab, folder: Path) -> None:
     """The editor of an HTTP tool, with a response."""
-    rows = [{"id": n, "item": item, "price": n * 1.25} for n, item in enumerate(("pen", "ink", "paper", "ruler"), 1)]
+    rows = [
+        {"id": n, "item": item, "price": n * 1.25}
+        for n, item in enumerate(("pen", "ink", "paper", "ruler"), 1)
+    ]
     with Stub(lambda _: (200, {"user": "Ada", "orders": rows})) as api:
         notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1000, 740))
         notebook.run_cell(0)
@@ -239,7 +250,11 @@ def _http_tool(lab: Lab, folder: Path) -> None:
         notebook.command("application:toggle-left-area")
         notebook.command("onetool:new-http")
         editor = notebook.page.locator(".onetool-HttpTool")
-        fields = {"URL": api.url("/users/{id}/orders"), "Bundle": "shop", "Description of id": "Which user"}
+        fields = {
+            "URL": api.url("/users/{id}/orders"),
+            "Bundle": "shop",
+            "Description of id": "Which user",
+        }
         for label, text in (fields | {"Value of id to try": "7"}).items():
             editor.get_by_label(label, exact=True).fill(text)
         editor.get_by_label("Type of id").select_option("integer")
@@ -257,7 +272,9 @@ def _imports(lab: Lab, folder: Path) -> None:
     """The operations of a document, those that read chosen."""
     notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1200, 760))
     (notebook.path.parent / ".onetool").mkdir()
-    (notebook.path.parent / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (notebook.path.parent / ".onetool" / "onetool.yaml").write_text(
+        "version: 1\n", encoding="utf-8"
+    )
     notebook.run_cell(0)
     panel = notebook.show_panel()
     panel.get_by_role("tab", name="Bundles").click()
@@ -289,11 +306,14 @@ def _pages(lab: Lab, folder: Path) -> None:
 
 
 def _servers(lab: Lab, folder: Path) -> None:
-    """The servers in the panel: one that runs, one that could not start, and the field for the line of a README."""
+    """The servers in the panel: one that runs, one that could not start, and the field for the line
+    of a README."""
     notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1000, 900))
     (notebook.path.parent / "adder.py").write_text(ADDER, encoding="utf-8")
     notebook.run_cell(0)
-    notebook.execute("%tool server add adder python adder.py\n%tool server add maps no-such-command --stdio")
+    notebook.execute(
+        "%tool server add adder python adder.py\n%tool server add maps no-such-command --stdio"
+    )
     notebook.execute("adder.add(a=2, b=3)")
     panel = notebook.show_panel()
     panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Servers").click()
@@ -305,7 +325,8 @@ def _servers(lab: Lab, folder: Path) -> None:
 
 
 def _usage_and_health(lab: Lab, folder: Path) -> None:
-    """The two in the panel at its default width, health in the dark theme, with problems of three kinds."""
+    """The two in the panel at its default width, health in the dark theme, with problems of three
+    kinds."""
     notebook = lab.open_notebook(["%load_ext onetool_ipy" + SETUP, ORDERS], viewport=(1000, 690))
     onetool = notebook.path.parent / ".onetool"
     onetool.mkdir()
@@ -334,7 +355,9 @@ def _usage_and_health(lab: Lab, folder: Path) -> None:
 
 
 def _top(notebook: Notebook, cell: int) -> None:
-    notebook.page.locator(".jp-Notebook .jp-Cell").nth(cell).evaluate("node => node.scrollIntoView({block: 'start'})")
+    notebook.page.locator(".jp-Notebook .jp-Cell").nth(cell).evaluate(
+        "node => node.scrollIntoView({block: 'start'})"
+    )
 
 
 def _keep(what: Locator, path: Path) -> None:

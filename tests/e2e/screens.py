@@ -1,4 +1,5 @@
-"""A notebook with tools of every kind to look at, and what one does with a screen: only what a person can do.
+"""A notebook with tools of every kind to look at, and what one does with a screen: only what a
+person can do.
 
 Not a test. Everything goes through the page: clicks, keys, and what is to be read there.
 """
@@ -113,9 +114,16 @@ class Screens:
     """One notebook with SETUP run in it, and the screens that are opened there."""
 
     def __init__(
-        self, lab: Lab, *, setup: str = SETUP, load: str = LOAD, viewport: tuple[int, int] = (1280, 1000)
+        self,
+        lab: Lab,
+        *,
+        setup: str = SETUP,
+        load: str = LOAD,
+        viewport: tuple[int, int] = (1280, 1000),
     ) -> None:
-        self.notebook: Notebook = lab.open_notebook([load, setup], name="screens", viewport=viewport, is_page_new=True)
+        self.notebook: Notebook = lab.open_notebook(
+            [load, setup], name="screens", viewport=viewport, is_page_new=True
+        )
         self.page = self.notebook.page
         self.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         for cell in range(2):
@@ -147,7 +155,8 @@ class Screens:
     def cells(self) -> list[str]:
         """The sources of all cells, to see whether anything touched them."""
         found: list[str] = self.page.evaluate(
-            "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(cell => cell.getSource())"
+            "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(cell"
+            " => cell.getSource())"
         )
         return found
 
@@ -185,7 +194,9 @@ def choose(screen: Locator, name: str) -> None:
 def field(screen: Locator, name: str) -> Locator:
     """The input, choice or box of a form's field, by the name that stands above it."""
     own = screen.page.locator(".otx-name", has_text=re.compile(f"^{name}$"))
-    return screen.locator(".otx-field").filter(has=own).last.locator("input, select, textarea").first
+    return (
+        screen.locator(".otx-field").filter(has=own).last.locator("input, select, textarea").first
+    )
 
 
 def press_run(screen: Locator) -> None:

@@ -1,4 +1,5 @@
-"""A person at the page whose clicks and keys are counted, and what the same task takes in the tool people know.
+"""A person at the page whose clicks and keys are counted, and what the same task takes in the tool
+people know.
 
 Not a test. A paste is one step, as is a click; a typed text takes a step for each character.
 """
@@ -20,7 +21,8 @@ PAGE = ROOT / "docs" / "screens.md"
 
 @dataclass(frozen=True)
 class Anchor:
-    """The steps of a task in another program, as its documentation has them: clicks and pastes, and what is typed."""
+    """The steps of a task in another program, as its documentation has them: clicks and pastes, and
+    what is typed."""
 
     name: str
     clicks: tuple[str, ...]
@@ -33,18 +35,36 @@ class Anchor:
 
 ANCHORS = {
     "filter and export rows": Anchor(
-        "itables 2", ("run the cell", "search field", "CSV"), ('show(sales, buttons=["csvHtml5"])', "wien")
+        "itables 2",
+        ("run the cell", "search field", "CSV"),
+        ('show(sales, buttons=["csvHtml5"])', "wien"),
     ),
     "call an API with a token": Anchor(
         "Postman",
         (
-            *("new tab", "address field", "paste the address", "Authorization", "type", "Bearer Token"),
+            *(
+                "new tab",
+                "address field",
+                "paste the address",
+                "Authorization",
+                "type",
+                "Bearer Token",
+            ),
             *("token field", "paste the token", "Send"),
         ),
     ),
     "add and call an MCP server": Anchor(
         "MCP Inspector 2.12",
-        ("paste the README's command", "run it", "connect", "Tools", "the tool", "field a", "field b", "Execute Tool"),
+        (
+            "paste the README's command",
+            "run it",
+            "connect",
+            "Tools",
+            "the tool",
+            "field a",
+            "field b",
+            "Execute Tool",
+        ),
         ("npx @modelcontextprotocol/inspector ", "2", "3"),
     ),
     "approve one of three calls": Anchor("jupyter-ai 3", ("approve the first", "reject", "reject")),
@@ -62,7 +82,8 @@ CLICKS = {
 
 @dataclass
 class Steps:
-    """`person.click(button)`, `person.paste(field, text)`, `person.type(text)`; `count` is what it took."""
+    """`person.click(button)`, `person.paste(field, text)`, `person.type(text)`; `count` is what it
+    took."""
 
     page: Page
     clicks: int = 0

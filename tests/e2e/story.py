@@ -1,6 +1,8 @@
-"""The picture that opens the README: an API becomes a tool, a column goes through it, one row is fixed.
+"""The picture that opens the README: an API becomes a tool, a column goes through it, one row is
+fixed.
 
-Not a test. Three cells of a real notebook against a real server, one below the other with a line of text each.
+Not a test. Three cells of a real notebook against a real server, one below the other with a line of
+text each.
 """
 
 from __future__ import annotations
@@ -13,7 +15,12 @@ from typing import Any
 from tests.harness.lab import Lab, Notebook
 from tests.harness.stub import Asked, Stub
 
-TOWNS = {"Vienna": (48.21, 2_028_000), "Graz": (47.07, 303_000), "Linz": (48.31, 213_000), "Salzburg": (47.8, 157_000)}
+TOWNS = {
+    "Vienna": (48.21, 2_028_000),
+    "Graz": (47.07, 303_000),
+    "Linz": (48.31, 213_000),
+    "Salzburg": (47.8, 157_000),
+}
 SHOPS = "shop,town\nRing,Vienna\nMur,Graz\nDanube,Lintz\nCastle,Salzburg\n"
 SETUP = "%load_ext onetool_ipy\nimport pandas as pd"
 FRAMES = (
@@ -28,7 +35,10 @@ curl "{url}?name=Graz" -H "Authorization: Bearer sk-314159" """.rstrip(),
     ),
     (
         "Fix the row and run it again. Only that row is called.",
-        'shops = shops.replace("Lintz", "Linz")\nshops.join(ot.map("geo.town", shops, name="town")[["lat", "people"]])',
+        (
+            'shops = shops.replace("Lintz", "Linz")\nshops.join(ot.map("geo.town", shops,'
+            ' name="town")[["lat", "people"]])'
+        ),
     ),
 )
 _PAGE = """<!doctype html><meta charset="utf-8"><style>
@@ -56,10 +66,13 @@ def take(lab: Lab, path: Path) -> None:
         notebook.run_cell(0)  # so that none of the three looks chosen
         shots = [_cell(notebook, index) for index in range(1, len(cells))]
         notebook.close()
-    page = lab.browser.new_page(viewport={"width": 860, "height": 600}, device_scale_factor=lab.scale)
+    page = lab.browser.new_page(
+        viewport={"width": 860, "height": 600}, device_scale_factor=lab.scale
+    )
     frames = (
         f"<section><h2><b>{number}</b>{html.escape(text)}</h2>"
-        f'<img style="zoom: {1 / lab.scale}" src="data:image/png;base64,{base64.b64encode(shot).decode()}"></section>'
+        f'<img style="zoom: {1 / lab.scale}"'
+        f' src="data:image/png;base64,{base64.b64encode(shot).decode()}"></section>'
         for number, ((text, _), shot) in enumerate(zip(FRAMES, shots, strict=True), 1)
     )
     page.set_content(_PAGE + "".join(frames))
@@ -81,5 +94,10 @@ def _cell(notebook: Notebook, index: int) -> bytes:
     cell.scroll_into_view_if_needed()
     box = cell.bounding_box()
     assert box is not None
-    inner = {"x": box["x"] + 24, "y": box["y"] + 3, "width": box["width"] - 34, "height": box["height"] - 6}
+    inner = {
+        "x": box["x"] + 24,
+        "y": box["y"] + 3,
+        "width": box["width"] - 34,
+        "height": box["height"] - 6,
+    }
     return notebook.page.screenshot(clip=inner)  # type: ignore[arg-type]  # a FloatRect

@@ -1,4 +1,5 @@
-"""`%ask` in JupyterLab: the question where a person answers it, and hostile text where a browser would run it."""
+"""`%ask` in JupyterLab: the question where a person answers it, and hostile text where a browser
+would run it."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ m = ScriptedModel([turn, EVIL + " That is **all**."])
 
 @pytest.mark.browser
 def test_a_person_answers_in_the_notebook_and_nothing_hostile_runs(lab: Lab) -> None:
-    notebook = lab.open_notebook([SETUP.strip(), "a = %ask --model m Order a pen and ink"], name="ask")
+    notebook = lab.open_notebook(
+        [SETUP.strip(), "a = %ask --model m Order a pen and ink"], name="ask"
+    )
     notebook.run_cell(0)
     expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
 

@@ -31,7 +31,9 @@ def _browser(screens: Screens) -> Locator:
 
 
 @pytest.fixture
-def browser(_browser: Locator, screens: Screens, request: pytest.FixtureRequest) -> Iterator[Locator]:
+def browser(
+    _browser: Locator, screens: Screens, request: pytest.FixtureRequest
+) -> Iterator[Locator]:
     """The open browser, with nothing in its search."""
     find(_browser, "")
     yield _browser
@@ -81,7 +83,11 @@ def test_a_nested_form_with_a_union_is_filled_and_run(browser: Locator) -> None:
     browser.get_by_role("tab", name="JSON").click()
     typed = json.loads(browser.get_by_label("Arguments as JSON").input_value())
     assert typed == {
-        "drawing": {"title": "A plan", "shape": {"kind": "box", "width": 3, "height": 4}, "labels": ["first"]}
+        "drawing": {
+            "title": "A plan",
+            "shape": {"kind": "box", "width": 3, "height": 4},
+            "labels": ["first"],
+        }
     }
 
 
@@ -92,7 +98,9 @@ def test_wrong_arguments_are_said_at_their_field(browser: Locator) -> None:
 
     press_run(browser)
 
-    expect(form.locator(".otx-field", has_text="limit").locator(".otx-error")).to_contain_text("integer")
+    expect(form.locator(".otx-field", has_text="limit").locator(".otx-error")).to_contain_text(
+        "integer"
+    )
     expect(field(browser, "limit")).to_have_attribute("aria-invalid", "true")
     field(browser, "limit").fill("")
     field(browser, "address").fill("Ring 1, Wien")
@@ -108,7 +116,9 @@ def test_a_slow_tool_shows_progress_and_is_cancelled(browser: Locator, screens: 
 
     progress = browser.locator(".otx-progress")
     expect(progress).to_contain_text("3 of 3 · counting")
-    expect(browser.get_by_role("button", name="Run", exact=True)).to_have_attribute("aria-disabled", "true")
+    expect(browser.get_by_role("button", name="Run", exact=True)).to_have_attribute(
+        "aria-disabled", "true"
+    )
     browser.get_by_role("button", name="Cancel", exact=True).click()
 
     expect(browser.locator(".otx-summary .otx-chip")).to_have_text("cancelled")
@@ -117,7 +127,9 @@ def test_a_slow_tool_shows_progress_and_is_cancelled(browser: Locator, screens: 
     screens.notebook.execute(GO_ON)
 
 
-def test_several_calls_run_at_once_and_all_results_arrive(browser: Locator, screens: Screens) -> None:
+def test_several_calls_run_at_once_and_all_results_arrive(
+    browser: Locator, screens: Screens
+) -> None:
     screens.notebook.execute(HOLD)
     choose(browser, "nb.slow")
     for name in ("one", "two"):
@@ -143,7 +155,9 @@ def test_several_calls_run_at_once_and_all_results_arrive(browser: Locator, scre
     expect(browser).to_be_focused()  # the button that had it is gone; the notebook must not get it
 
 
-def test_copied_code_runs_in_a_cell_with_the_same_result(browser: Locator, screens: Screens) -> None:
+def test_copied_code_runs_in_a_cell_with_the_same_result(
+    browser: Locator, screens: Screens
+) -> None:
     screens.notebook.execute("town = 'Graz'")
     choose(browser, "nb.locate")
     field(browser, "address").fill("=town")
@@ -157,7 +171,9 @@ def test_copied_code_runs_in_a_cell_with_the_same_result(browser: Locator, scree
     given = []
     for kind in ("%tool", "Python"):
         browser.get_by_role("button", name=f"Copy as {kind}").click()
-        expect(browser.locator(".otx-snippet", has_text=kind).get_by_role("status")).to_have_text("copied")
+        expect(browser.locator(".otx-snippet", has_text=kind).get_by_role("status")).to_have_text(
+            "copied"
+        )
         copied = screens.clipboard()
         screens.notebook.execute(f"given = {copied}")
         given.append(screens.value("getattr(given, 'data', given)"))
@@ -218,7 +234,9 @@ def test_history_favourites_and_stored_results(browser: Locator, screens: Screen
     browser.get_by_role("navigation", name="Packs").get_by_role("button", name="All").click()
 
 
-def test_the_keyboard_is_enough_and_the_notebook_hears_nothing_of_it(browser: Locator, screens: Screens) -> None:
+def test_the_keyboard_is_enough_and_the_notebook_hears_nothing_of_it(
+    browser: Locator, screens: Screens
+) -> None:
     before = screens.cells()
     keys = screens.page.keyboard
     browser.locator(".otx-total").click()
@@ -258,11 +276,15 @@ def test_the_keyboard_is_enough_and_the_notebook_hears_nothing_of_it(browser: Lo
     keys.press("Escape")
     expect(search).to_have_value("")
     keys.press("Escape")
-    expect(screens.page.locator(".jp-Notebook.jp-mod-commandMode .jp-Cell:focus .otx-browser")).to_have_count(1)
+    expect(
+        screens.page.locator(".jp-Notebook.jp-mod-commandMode .jp-Cell:focus .otx-browser")
+    ).to_have_count(1)
     expect(screens.page.locator(".jp-Dialog")).to_have_count(0)
 
 
-def test_dark_and_light_are_followed_live_and_axe_finds_nothing_serious(browser: Locator, screens: Screens) -> None:
+def test_dark_and_light_are_followed_live_and_axe_finds_nothing_serious(
+    browser: Locator, screens: Screens
+) -> None:
     choose(browser, "nb.draw")
     press_run(browser)
     colours = []
@@ -277,7 +299,9 @@ def test_dark_and_light_are_followed_live_and_axe_finds_nothing_serious(browser:
 def test_360_pixels_are_enough(browser: Locator, screens: Screens) -> None:
     screens.page.set_viewport_size({"width": 480, "height": 900})
     screens.notebook.command("application:toggle-left-area")
-    screens.page.wait_for_function("() => document.querySelector('.otx-browser').clientWidth <= 400")
+    screens.page.wait_for_function(
+        "() => document.querySelector('.otx-browser').clientWidth <= 400"
+    )
     choose(browser, "nb.quick")
     field(browser, "text").fill("small")
     field(browser, "text").press("Control+Enter")
@@ -290,7 +314,9 @@ def test_360_pixels_are_enough(browser: Locator, screens: Screens) -> None:
     screens.notebook.command("application:toggle-left-area")
 
 
-def test_an_ask_in_the_history_has_no_buttons_to_call_it_again(browser: Locator, screens: Screens) -> None:
+def test_an_ask_in_the_history_has_no_buttons_to_call_it_again(
+    browser: Locator, screens: Screens
+) -> None:
     screens.notebook.execute(
         "from onetool_ipy.llm import ScriptedModel, Turn\n"
         "half = ScriptedModel([Turn('Half of the', stop='cut')])\n"
@@ -316,7 +342,9 @@ def test_a_busy_kernel_still_answers(browser: Locator, screens: Screens) -> None
     field(browser, "text").press("Control+Enter")
     expect(browser.locator(".otx-viewer")).to_contain_text("said past the cell")
     choose(browser, "nb.locate")
-    screens.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
+    screens.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()"
+    )
     screens.notebook.wait_for_cell()
     screens.notebook.execute(GO_ON)
 

@@ -1,4 +1,5 @@
-"""The committed panel and screens are what their sources give: rebuild them elsewhere and compare byte for byte."""
+"""The committed panel and screens are what their sources give: rebuild them elsewhere and compare
+byte for byte."""
 
 from __future__ import annotations
 
@@ -42,8 +43,12 @@ def test_committed_panel_and_screens_are_what_their_sources_build(tmp_path: Path
     )
 
     assert done.returncode == 0, done.stdout
-    assert _contents(tmp_path / "onetool_ipy" / "labextension") == _contents(BUILT), "make build-lab"
-    assert (tmp_path / "onetool_ipy" / "ui" / "screens.js").read_bytes() == (UI / "screens.js").read_bytes()
+    assert _contents(tmp_path / "onetool_ipy" / "labextension") == _contents(BUILT), (
+        "make build-lab"
+    )
+    assert (tmp_path / "onetool_ipy" / "ui" / "screens.js").read_bytes() == (
+        UI / "screens.js"
+    ).read_bytes()
 
 
 def _link_or_copy(source: str, target: str) -> None:

@@ -43,7 +43,8 @@ def screens(_screens: Screens, request: pytest.FixtureRequest) -> Iterator[Scree
 
 
 def test_dollar_signs_in_data_are_never_typeset(screens: Screens) -> None:
-    """Neither in tables, trees, frames, the history and a model's answer, nor in what is saved of a viewer."""
+    """Neither in tables, trees, frames, the history and a model's answer, nor in what is saved of a
+    viewer."""
     kinds = ("rows", "tree", "text", "frame", "many")
     codes = [f"%tool nb.price kind={kind}" for kind in kinds]
     codes += ["x = %tool tools.echo message='was $5, now $4'\not.history(limit=1)"]
@@ -53,7 +54,8 @@ def test_dollar_signs_in_data_are_never_typeset(screens: Screens) -> None:
     for code in codes:
         screens.notebook.execute(code)
     screens.notebook.execute(
-        "from IPython.display import HTML, display\ndisplay(HTML('<p>is $5, was $4</p>'), HTML('<p>x $5, was $4</p>'))"
+        "from IPython.display import HTML, display\ndisplay(HTML('<p>is $5, was $4</p>'),"
+        " HTML('<p>x $5, was $4</p>'))"
     )
     control = screens.notebook.output(first + len(codes))
     expect(control.locator("mjx-container")).to_have_count(2)  # MathJax is at work on this page
@@ -74,8 +76,12 @@ def test_dollar_signs_in_data_are_never_typeset(screens: Screens) -> None:
 
 def test_a_long_table_in_a_cell_scrolls_by_keyboard(screens: Screens) -> None:
     cell = len(screens.cells())
-    screens.notebook.execute("ot.history(limit=500); current.toolbox().call('nb.price', {'kind': 'many'}).df")
-    screens.notebook.execute("from onetool_ipy.render.views import Listing\nListing({'n': n} for n in range(400))")
+    screens.notebook.execute(
+        "ot.history(limit=500); current.toolbox().call('nb.price', {'kind': 'many'}).df"
+    )
+    screens.notebook.execute(
+        "from onetool_ipy.render.views import Listing\nListing({'n': n} for n in range(400))"
+    )
     box = screens.notebook.output(cell + 1).locator("div[tabindex]")
     box.focus()
     screens.page.keyboard.press("End")
@@ -94,7 +100,8 @@ _LEFT_EDGES = """output => {
 
 
 def test_what_a_cell_shows_has_one_left_edge_and_the_size_of_print(screens: Screens) -> None:
-    """A table of pandas, the line and the button below it, text of a tool, and what `print` writes."""
+    """A table of pandas, the line and the button below it, text of a tool, and what `print`
+    writes."""
     first = len(screens.cells())
     screens.notebook.execute("%tool tools.echo message={pd.DataFrame({'a': range(900)})}")
     screens.notebook.execute("%tool time.now")
@@ -106,5 +113,8 @@ def test_what_a_cell_shows_has_one_left_edge_and_the_size_of_print(screens: Scre
 
     assert len(edges) == 5
     assert len(set(edges)) == 1
-    sizes = [output.locator("pre").evaluate("pre => getComputedStyle(pre).fontSize") for output in outputs[1:]]
+    sizes = [
+        output.locator("pre").evaluate("pre => getComputedStyle(pre).fontSize")
+        for output in outputs[1:]
+    ]
     assert len(set(sizes)) == 1

@@ -1,4 +1,5 @@
-"""Environments of a bundle in the panel and in the HTTP editor, and *Run all* over a bundle, by clicks."""
+"""Environments of a bundle in the panel and in the HTTP editor, and *Run all* over a bundle, by
+clicks."""
 
 from __future__ import annotations
 
@@ -41,12 +42,15 @@ def other() -> Iterator[Stub]:
 
 @pytest.fixture
 def notebook(lab: Lab, api: Stub, other: Stub) -> Notebook:
-    """A trusted project with a bundle of three tools and three environments; only one host is allowed."""
+    """A trusted project with a bundle of three tools and three environments; only one host is
+    allowed."""
     notebook = lab.open_notebook([LOAD, "%tool shop.orders"], viewport=(1400, 900))
     onetool = notebook.path.parent / ".onetool"
     onetool.mkdir()
     http = {"allowed_hosts": [f"127.0.0.1:{api.port}"]}
-    (onetool / "onetool.yaml").write_text(json.dumps({"version": 1, "http": http}), encoding="utf-8")
+    (onetool / "onetool.yaml").write_text(
+        json.dumps({"version": 1, "http": http}), encoding="utf-8"
+    )
     (onetool / "secrets.yaml").write_text(f"SHOP_TOKEN: {TOKEN}\n", encoding="utf-8")
     (onetool / "secrets.yaml").chmod(0o600)
     environments = {
@@ -84,7 +88,9 @@ def called(notebook: Notebook) -> Locator:
 
 
 @pytest.mark.screen
-def test_the_panel_switches_asks_and_runs_all_tools(notebook: Notebook, api: Stub, other: Stub) -> None:
+def test_the_panel_switches_asks_and_runs_all_tools(
+    notebook: Notebook, api: Stub, other: Stub
+) -> None:
     panel = panel_of(notebook)
     switch = panel.get_by_label("Environment of shop")
     expect(switch).to_have_value("live")
@@ -109,7 +115,9 @@ def test_the_panel_switches_asks_and_runs_all_tools(notebook: Notebook, api: Stu
     panel.get_by_role("button", name="Run all tools of shop").click()
     report = panel.locator(".onetool-Bundle[data-slug=shop] .onetool-Bundle-report")
     expect(report).to_contain_text("1 ok, 1 failed, 1 skipped")
-    expect(report.get_by_role("listitem").filter(has_text="buy")).to_contain_text("It may change something.")
+    expect(report.get_by_role("listitem").filter(has_text="buy")).to_contain_text(
+        "It may change something."
+    )
     expect(report.get_by_role("listitem").filter(has_text="broken")).to_contain_text("500")
     report.get_by_role("button", name="Close the report").click()
     expect(report).to_be_empty()
@@ -123,7 +131,9 @@ def test_the_panel_switches_asks_and_runs_all_tools(notebook: Notebook, api: Stu
     assert notebook.page_errors == []
 
 
-def test_the_editor_shows_where_a_request_goes_and_switches(notebook: Notebook, api: Stub, other: Stub) -> None:
+def test_the_editor_shows_where_a_request_goes_and_switches(
+    notebook: Notebook, api: Stub, other: Stub
+) -> None:
     panel = panel_of(notebook)
     expect(panel.get_by_label("Environment of shop")).to_be_visible()
     panel.get_by_role("button", name="shop", exact=True).click()
@@ -132,7 +142,9 @@ def test_the_editor_shows_where_a_request_goes_and_switches(notebook: Notebook, 
     environment, target = editor.get_by_label("Environment"), editor.get_by_label("Resulting URL")
     expect(environment).to_have_value("live")
     expect(target).to_have_text(f"Sent to {api.url('/live/eu/orders')} (live)")
-    expect(editor.get_by_label("Value of region to try")).to_have_count(0)  # a variable is no argument
+    expect(editor.get_by_label("Value of region to try")).to_have_count(
+        0
+    )  # a variable is no argument
 
     environment.select_option("test")
     expect(status(editor)).to_have_text("shop uses test.")
@@ -157,14 +169,17 @@ def test_the_editor_shows_where_a_request_goes_and_switches(notebook: Notebook, 
     assert other.asked == []
     notebook.page.evaluate(FRONT, True)
     notebook.run_cell(1)
-    expect(notebook.output(1)).to_contain_text("neither a variable of the environment 'other' nor a secret")
+    expect(notebook.output(1)).to_contain_text(
+        "neither a variable of the environment 'other' nor a secret"
+    )
     assert notebook.page_errors == []
 
 
 def test_a_pasted_tool_follows_its_environment_and_never_leaves_it(
     lab: Lab, api: Stub, other: Stub, tmp_path: Path
 ) -> None:
-    """Paste, save, make staging by a line, call; then back in the panel. Production and staging are two servers."""
+    """Paste, save, make staging by a line, call; then back in the panel. Production and staging are
+    two servers."""
     notebook = lab.open_notebook(["", "%tool my-api.get-orders id=7"], viewport=(1400, 900))
     editor = open_editor(notebook)
     panel = notebook.show_panel()
@@ -181,13 +196,17 @@ def test_a_pasted_tool_follows_its_environment_and_never_leaves_it(
     editor.get_by_role("button", name="Save", exact=True).click()
     expect(status(editor)).to_contain_text("Saved.")
     expect(tick).to_be_checked()
-    stored = json.loads((notebook.path.parent / ".onetool/bundles/my-api/get-orders@1.json").read_text())
+    stored = json.loads(
+        (notebook.path.parent / ".onetool/bundles/my-api/get-orders@1.json").read_text()
+    )
     assert stored["http"]["request"]["urlTemplate"] == "/orders/${id}"
     notebook.page.screenshot(path=str(tmp_path / "saved.png"))
 
     notebook.page.evaluate(FRONT, True)
     secret = f"--allow-host --secret-host MY_API_TOKEN=127.0.0.1:{other.port}"
-    outputs = notebook.execute(f"%tool bundle env my-api staging --base-url {other.url('')} {secret}")
+    outputs = notebook.execute(
+        f"%tool bundle env my-api staging --base-url {other.url('')} {secret}"
+    )
     assert not [each for each in outputs if each["output_type"] == "error"], outputs
     switch = panel.get_by_label("Environment of my-api")
     expect(switch).to_have_value("staging")  # without a reload of the list
@@ -201,12 +220,19 @@ def test_a_pasted_tool_follows_its_environment_and_never_leaves_it(
     assert len(api.asked) == sent, "nothing goes to production"
 
     notebook.execute(f"%tool new http my-api.back --url {api.url('/back')}")
-    assert "belongs to the environment 'default'" in json.dumps(notebook.execute("%tool my-api.back"))
+    assert "belongs to the environment 'default'" in json.dumps(
+        notebook.execute("%tool my-api.back")
+    )
     switch.select_option("default")
     notice = panel.locator(".onetool-Bundles .otx-notice")
-    # $ONETOOL_TRUST names all folders here, so nothing is pinned, and the question says whose hosts these are.
-    expect(notice).to_contain_text(f"is used with '127.0.0.1:{other.port}' (the environment 'staging')")
-    expect(notice).to_contain_text(f"would send it to '127.0.0.1:{api.port}' (the environment 'default')")
+    # $ONETOOL_TRUST names all folders here, so nothing is pinned, and the question says whose hosts
+    # these are.
+    expect(notice).to_contain_text(
+        f"is used with '127.0.0.1:{other.port}' (the environment 'staging')"
+    )
+    expect(notice).to_contain_text(
+        f"would send it to '127.0.0.1:{api.port}' (the environment 'default')"
+    )
     notebook.page.screenshot(path=str(tmp_path / "question.png"))
     notice.get_by_role("button", name="Switch to default").click()
     expect(notice).to_be_hidden()

@@ -1,4 +1,5 @@
-"""The HTTP tool editor in a tab: an API tool with a token made from nothing, and what it says to wrong input."""
+"""The HTTP tool editor in a tab: an API tool with a token made from nothing, and what it says to
+wrong input."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ pytestmark = pytest.mark.browser
 
 TOKEN = "tok-1a2b3c4d5e"
 SERIOUS = (
-    "async () => (await axe.run('.otx-editor')).violations"
-    ".filter(v => ['serious', 'critical'].includes(v.impact)).map(v => `${v.id} ${v.nodes[0].html}`)"
+    "async () => (await axe.run('.otx-editor')).violations.filter(v => ['serious',"
+    " 'critical'].includes(v.impact)).map(v => `${v.id} ${v.nodes[0].html}`)"
 )
 
-# JupyterLab ignores Save while the last one is not at its end, which is some time after the notebook is clean: it still
-# makes the checkpoint.
+# JupyterLab ignores Save while the last one is not at its end, which is some time after the
+# notebook is clean: it still makes the checkpoint.
 NOTE_SAVES = """() => {
   window.saves = [];
   window.jupyterapp.commands.commandExecuted.connect((_, command) => {
@@ -87,7 +88,9 @@ def test_an_api_tool_with_a_token_is_made_from_nothing(lab: Lab, api: Stub, tmp_
     person.clicks += 2
     person.paste(editor.get_by_label("Value of the new secret"), TOKEN)
     person.click(editor.get_by_role("button", name="Send", exact=True))
-    expect(editor.get_by_role("alertdialog")).to_contain_text(f"Allow requests to 127.0.0.1:{api.port}?")
+    expect(editor.get_by_role("alertdialog")).to_contain_text(
+        f"Allow requests to 127.0.0.1:{api.port}?"
+    )
     assert api.asked == []
     person.click(editor.get_by_role("button", name="Allow and send"))
     expect(status(editor)).to_contain_text("200 OK")
@@ -133,7 +136,9 @@ def look_at_the_response(notebook: Notebook, editor: Locator, api: Stub) -> None
     editor.get_by_role("tab", name="Headers").click()
     expect(editor.get_by_role("tabpanel", name="Headers")).to_contain_text("application/json")
     editor.get_by_role("tab", name="Request").click()
-    expect(editor.get_by_role("tabpanel", name="Request")).to_contain_text("Authorization: Bearer ***")
+    expect(editor.get_by_role("tabpanel", name="Request")).to_contain_text(
+        "Authorization: Bearer ***"
+    )
     assert len(api.asked) == sent
     editor.get_by_role("button", name="Save", exact=True).click()  # replaces what this editor saved
     expect(status(editor)).to_contain_text("Saved.")
@@ -145,7 +150,8 @@ def use_the_second_curl(notebook: Notebook, editor: Locator, api: Stub) -> None:
     curl = f'curl -X POST {api.url("/users")} --json \'{{"name": "Ada"}}\''
     editor.get_by_label("URL", exact=True).evaluate(
         "(field, text) => { const data = new DataTransfer(); data.setData('text/plain', text);"
-        " field.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true})) }",
+        " field.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true,"
+        " cancelable: true})) }",
         curl,
     )
     expect(editor.get_by_label("Kind of body")).to_have_value("json")
@@ -223,7 +229,9 @@ def test_in_a_cell_focus_and_save_stay_with_the_notebook(lab: Lab) -> None:
     editor = page.locator(".jp-Cell .otx-editor")
     url = editor.get_by_label("URL", exact=True)
     expect(url).to_be_visible()
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
     assert not editor.evaluate("editor => editor.contains(document.activeElement)")
 
     page.evaluate(NOTE_SAVES)
@@ -231,7 +239,9 @@ def test_in_a_cell_focus_and_save_stay_with_the_notebook(lab: Lab) -> None:
     wait_until_saved(notebook, "execution_count", 3)
 
     url.fill("https://api.example.com/orders")
-    notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.setMetadata('turn', 'second')")
+    notebook.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.model.setMetadata('turn', 'second')"
+    )
     url.press("Control+s")
     wait_until_saved(notebook, "turn", "second")
     expect(editor.locator(".otx-error:visible")).to_have_count(0)
@@ -244,6 +254,8 @@ def wait_until_saved(notebook: Notebook, key: str, value: object) -> None:
     """Wait until JupyterLab's save command has ended, and see that the file has it."""
     notebook.page.wait_for_function("() => window.saves.length > 0")
     notebook.page.evaluate("async () => { await window.saves.shift(); }")
-    assert not notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.model.dirty")
+    assert not notebook.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.context.model.dirty"
+    )
     saved = json.loads(notebook.path.read_text(encoding="utf-8"))
     assert value in (saved["metadata"].get(key), saved["cells"][-1].get(key))

@@ -1,4 +1,5 @@
-"""The tab *Import tools*: a file, an address or a pasted document; what the server refuses is said at its field."""
+"""The tab *Import tools*: a file, an address or a pasted document; what the server refuses is said
+at its field."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ JSON = {
     "openapi": "3.0.3",
     "info": {"title": "Items", "version": "1"},
     "servers": [{"url": "https://items.example.com"}],
-    "paths": {"/items": {"get": {"operationId": "listItems", "responses": {"200": {"description": "ok"}}}}},
+    "paths": {
+        "/items": {"get": {"operationId": "listItems", "responses": {"200": {"description": "ok"}}}}
+    },
 }
 
 
@@ -45,12 +48,15 @@ def open_import(notebook: Notebook) -> Locator:
     panel = notebook.page.locator("#onetool-ipy-panel")
     panel.get_by_role("button", name="Import tools").click()
     form = notebook.page.get_by_role("form", name="Import tools")
-    expect(form.get_by_label("Document", exact=True).or_(form.get_by_label("Filter operations"))).to_be_visible()
+    expect(
+        form.get_by_label("Document", exact=True).or_(form.get_by_label("Filter operations"))
+    ).to_be_visible()
     return form
 
 
 def wrong(form: Locator, label: str) -> str:
-    """What is said at a field, to a reader of the screen too: it is invalid, and described by its message."""
+    """What is said at a field, to a reader of the screen too: it is invalid, and described by its
+    message."""
     control = form.get_by_label(label, exact=True)
     expect(control).to_have_attribute("aria-invalid", "true")
     expect(control).to_be_focused()
@@ -63,7 +69,9 @@ def wrong(form: Locator, label: str) -> str:
 def project(lab: Lab) -> Notebook:
     notebook = lab.open_notebook([""])
     (notebook.path.parent / ".onetool").mkdir()
-    (notebook.path.parent / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (notebook.path.parent / ".onetool" / "onetool.yaml").write_text(
+        "version: 1\n", encoding="utf-8"
+    )
     tab(load(notebook), "Bundles")
     return notebook
 
@@ -73,15 +81,22 @@ _TINT = "box => getComputedStyle(box).color"
 
 @pytest.mark.screen
 def test_operations_of_a_file_are_chosen_and_imported(project: Notebook) -> None:
-    """A file of 32 operations: what reads is chosen at first; some are chosen by tag and by a filter, and imported."""
-    page, panel, form = project.page, project.page.locator("#onetool-ipy-panel"), open_import(project)
+    """A file of 32 operations: what reads is chosen at first; some are chosen by tag and by a
+    filter, and imported."""
+    page, panel, form = (
+        project.page,
+        project.page.locator("#onetool-ipy-panel"),
+        open_import(project),
+    )
     take = form.get_by_role("button", name="Import")
     form.get_by_label("Choose a file").set_input_files(JUPYTER)
     assert "only a relative server URL" in wrong(form, "Server")
     form.get_by_label("Server", exact=True).fill("http://localhost:8888")
     form.get_by_role("button", name="Show operations").click()
 
-    expect(form).to_contain_text("api.yaml · Swagger 2.0 document · Jupyter Server API · 32 operations")
+    expect(form).to_contain_text(
+        "api.yaml · Swagger 2.0 document · Jupyter Server API · 32 operations"
+    )
     expect(form.get_by_label("Filter operations")).to_be_focused()
     expect(form.get_by_label("Document", exact=True)).to_be_hidden()
     expect(take).to_have_text("Import 15 tools")
@@ -89,7 +104,10 @@ def test_operations_of_a_file_are_chosen_and_imported(project: Notebook) -> None
     form.get_by_role("button", name="All", exact=True).click()
     expect(take).to_have_text("Import 32 tools")
     methods = form.locator(".onetool-Import-method")
-    tints = {name: methods.get_by_text(name, exact=True).first.evaluate(_TINT) for name in ("GET", "POST", "DELETE")}
+    tints = {
+        name: methods.get_by_text(name, exact=True).first.evaluate(_TINT)
+        for name in ("GET", "POST", "DELETE")
+    }
     assert len(set(tints.values())) == 3, "what deletes does not look like what writes"
     form.get_by_role("button", name="Only GET").click()
     expect(take).to_have_text("Import 15 tools")
@@ -100,9 +118,14 @@ def test_operations_of_a_file_are_chosen_and_imported(project: Notebook) -> None
     form.get_by_role("group", name="sessions").get_by_role("checkbox").check()
     form.get_by_label("Filter operations").fill("")
     expect(take).to_have_text("Import 7 tools")
-    expect(form.get_by_label("All of sessions", exact=True)).to_have_js_property("indeterminate", True)
+    expect(form.get_by_label("All of sessions", exact=True)).to_have_js_property(
+        "indeterminate", True
+    )
     page.add_script_tag(path=AXE)
-    assert page.evaluate("async () => (await axe.run('.onetool-Import')).violations.map(v => v.id)") == []
+    assert (
+        page.evaluate("async () => (await axe.run('.onetool-Import')).violations.map(v => v.id)")
+        == []
+    )
     form.get_by_label("Bundle", exact=True).fill("my kernels")
     take.click()
     assert "'my kernels' holds ' '" in wrong(form, "Bundle")
@@ -110,7 +133,9 @@ def test_operations_of_a_file_are_chosen_and_imported(project: Notebook) -> None
     take.click()
 
     expect(form).to_contain_text("7 tools imported into kernels.")
-    assert form.locator(".onetool-Import-done").evaluate(_TINT) != tints["POST"], "success in the colour of warnings"
+    assert form.locator(".onetool-Import-done").evaluate(_TINT) != tints["POST"], (
+        "success in the colour of warnings"
+    )
     expect(panel.locator(".onetool-Tool")).to_have_count(7)
     assert project.page_errors == []
 
@@ -169,10 +194,14 @@ def test_the_host_of_a_document_is_allowed_with_a_click(project: Notebook) -> No
 
 
 def test_pasted_documents_and_what_is_wrong_with_them(project: Notebook) -> None:
-    """YAML and JSON as a person pastes them; what is wrong is said at its field; the host is allowed by a button."""
+    """YAML and JSON as a person pastes them; what is wrong is said at its field; the host is
+    allowed by a button."""
     page, form = project.page, open_import(project)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    look, take = form.get_by_role("button", name="Show operations"), form.get_by_role("button", name="Import")
+    look, take = (
+        form.get_by_role("button", name="Show operations"),
+        form.get_by_role("button", name="Import"),
+    )
 
     def paste(document: str) -> None:
         pasted = form.get_by_label("Pasted document")
@@ -206,7 +235,9 @@ def test_pasted_documents_and_what_is_wrong_with_them(project: Notebook) -> None
     expect(form).to_contain_text("Put the secret ITEMS_KEY into secrets.yaml.")
     form.get_by_role("button", name="Allow items.example.com").click()
     expect(form).to_contain_text("items.example.com is allowed now.")
-    assert "items.example.com" in (project.path.parent / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
+    assert "items.example.com" in (project.path.parent / ".onetool" / "onetool.yaml").read_text(
+        encoding="utf-8"
+    )
     form.get_by_role("button", name="Import another document").click()
     paste(YAML + padding())
     form.get_by_label("Bundle", exact=True).fill("items")
@@ -220,5 +251,7 @@ def test_pasted_documents_and_what_is_wrong_with_them(project: Notebook) -> None
 
 def padding() -> str:
     """What makes a document as long as real ones are: some 200 kB."""
-    part: dict[str, Any] = {f"Part{n}": {"type": "object", "description": "x" * 80} for n in range(1500)}
+    part: dict[str, Any] = {
+        f"Part{n}": {"type": "object", "description": "x" * 80} for n in range(1500)
+    }
     return f"components: {json.dumps({'schemas': part})}\n"

@@ -1,4 +1,5 @@
-"""The official MCP Inspector in a real browser, against our server: tools that ask, images, prompts, resources."""
+"""The official MCP Inspector in a real browser, against our server: tools that ask, images,
+prompts, resources."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from tests.harness.surroundings import ROOT, private
 pytestmark = pytest.mark.browser
 
 PROJECT = ROOT / "tests" / "data" / "exam_project"
-INSPECTOR = ROOT / "tests" / "node" / "exam" / "node_modules" / "@modelcontextprotocol" / "inspector"
+INSPECTOR = (
+    ROOT / "tests" / "node" / "exam" / "node_modules" / "@modelcontextprotocol" / "inspector"
+)
 HANG_MS = HANG_S * 1000
 
 
@@ -33,11 +36,26 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     held = reserve()
     port = held.getsockname()[1]
     own = {"CLIENT_PORT": str(port), "HOST": "127.0.0.1", "MCP_AUTO_OPEN_ENABLED": "false"}
-    own |= {"MCP_SANDBOX_PORT": "0", "MCP_APP_ORIGIN_PORT": "0", "MCP_INSPECTOR_SECRET_STORE": "memory"}
+    own |= {
+        "MCP_SANDBOX_PORT": "0",
+        "MCP_APP_ORIGIN_PORT": "0",
+        "MCP_INSPECTOR_SECRET_STORE": "memory",
+    }
     with open_toolbox(tmp_path / "project", env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
         serving = serve_http(box, allow=["*"])
-        command = [exam.node(), str(INSPECTOR / "clients" / "launcher" / "build" / "index.js"), "--web"]
-        command += ["--transport", "http", "--server-url", serving.url, "--protocol-era", request.param]
+        command = [
+            exam.node(),
+            str(INSPECTOR / "clients" / "launcher" / "build" / "index.js"),
+            "--web",
+        ]
+        command += [
+            "--transport",
+            "http",
+            "--server-url",
+            serving.url,
+            "--protocol-era",
+            request.param,
+        ]
         command += ["--header", f"Authorization: Bearer {serving.token}"]
         program = subprocess.Popen(
             command,
@@ -68,7 +86,9 @@ def test_the_inspector_uses_tools_prompts_and_resources(page: Page, address: str
     page.set_default_timeout(HANG_MS)
     page.set_viewport_size({"width": 1400, "height": 900})
     page.goto(address)
-    page.get_by_role("switch").first.press("Space")  # its input is not drawn, so there is nothing to click
+    page.get_by_role("switch").first.press(
+        "Space"
+    )  # its input is not drawn, so there is nothing to click
     expect(page.get_by_text("Connected", exact=True)).to_be_visible(timeout=HANG_MS)
 
     page.get_by_text("Tools", exact=True).click()
@@ -80,9 +100,9 @@ def test_the_inspector_uses_tools_prompts_and_resources(page: Page, address: str
     form.get_by_role("textbox", name="username").fill("Ada")
     form.get_by_role("textbox", name="email").fill("ada@example.com")
     form.get_by_role("button", name="Submit").click()
-    expect(page.get_by_text("User response: {'username': 'Ada', 'email': 'ada@example.com'}").first).to_be_visible(
-        timeout=HANG_MS
-    )
+    expect(
+        page.get_by_text("User response: {'username': 'Ada', 'email': 'ada@example.com'}").first
+    ).to_be_visible(timeout=HANG_MS)
 
     page.get_by_text("test.image_content", exact=True).click()
     page.get_by_role("button", name="Execute Tool").click()
@@ -93,10 +113,14 @@ def test_the_inspector_uses_tools_prompts_and_resources(page: Page, address: str
     page.get_by_placeholder("Enter arg1...").fill("hello")
     page.get_by_placeholder("Enter arg2...").fill("world")
     page.get_by_role("button", name="Get Prompt").click()
-    expect(page.get_by_text("Prompt with arguments: arg1='hello', arg2='world'").first).to_be_visible(timeout=HANG_MS)
+    expect(
+        page.get_by_text("Prompt with arguments: arg1='hello', arg2='world'").first
+    ).to_be_visible(timeout=HANG_MS)
 
     page.get_by_text("Resources", exact=True).first.click()
     page.get_by_text("test.static_text", exact=True).click()
-    expect(page.get_by_text("This is the content of the static text resource.").first).to_be_visible(timeout=HANG_MS)
+    expect(
+        page.get_by_text("This is the content of the static text resource.").first
+    ).to_be_visible(timeout=HANG_MS)
     page.get_by_text("Docs of test", exact=True).click()
     expect(page.get_by_text("Give an image as bytes.").first).to_be_visible(timeout=HANG_MS)

@@ -1,4 +1,5 @@
-"""Every screen at two sizes, light and dark: axe finds nothing serious, nothing sticks out, all is reached by Tab."""
+"""Every screen at two sizes, light and dark: axe finds nothing serious, nothing sticks out, all is
+reached by Tab."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ AXE_RUN = """async screen => {
   return violations.filter(each => ['serious', 'critical'].includes(each.impact))
     .map(each => `${each.id} ${each.nodes.map(node => node.html.slice(0, 120)).join(' ')}`);
 }"""
-# What is in a part that scrolls may be outside of it; the screen itself may not be wider than its place.
+# What is in a part that scrolls may be outside of it; the screen itself may not be wider than its
+# place.
 STICKS_OUT = """screen => [screen, ...screen.querySelectorAll('*')].filter(each => {
   if (!each.checkVisibility() || !each.getClientRects().length || each.closest('svg')) return false;
   for (let box = each.parentElement; box && box !== screen.parentElement; box = box.parentElement) {
@@ -33,7 +35,8 @@ STICKS_OUT = """screen => [screen, ...screen.querySelectorAll('*')].filter(each 
   }
   return each.getBoundingClientRect().right > screen.getBoundingClientRect().right + 1;
 }).map(each => `${each.tagName}.${each.className}`)"""
-# Controls that the Tab key has to reach: one radio button stands for its group, and a tab for its list.
+# Controls that the Tab key has to reach: one radio button stands for its group, and a tab for its
+# list.
 TABBABLE = """screen => [
   ...screen.querySelectorAll('button, input, select, textarea, summary, a[href], [tabindex]')
 ].filter(each => each.tabIndex >= 0 && !each.disabled && each.checkVisibility({ visibilityProperty: true })
@@ -63,7 +66,10 @@ def notebook(lab: Lab, api: Stub) -> Notebook:
     onetool = notebook.path.parent / ".onetool"
     onetool.mkdir()
     config: dict[str, Any] = {"version": 1, "aliases": {"lost": "nowhere.tool"}}
-    config |= {"servers": {"maps": {"command": "maps-server"}}, "http": {"allowed_hosts": [f"127.0.0.1:{api.port}"]}}
+    config |= {
+        "servers": {"maps": {"command": "maps-server"}},
+        "http": {"allowed_hosts": [f"127.0.0.1:{api.port}"]},
+    }
     (onetool / "onetool.yaml").write_text(json.dumps(config), encoding="utf-8")
     (notebook.path.parent / "adder.py").write_text(SERVER, encoding="utf-8")
     notebook.run_cell(0)
@@ -84,7 +90,8 @@ def notebook(lab: Lab, api: Stub) -> Notebook:
 
 
 def look(notebook: Notebook, screen: Locator) -> list[str]:
-    """What is wrong with a screen in either look, beginning with the colours it has: to change them takes a second."""
+    """What is wrong with a screen in either look, beginning with the colours it has: to change them
+    takes a second."""
     page = notebook.page
     if not page.evaluate("() => 'axe' in window"):
         page.add_script_tag(path=AXE)
@@ -94,7 +101,9 @@ def look(notebook: Notebook, screen: Locator) -> list[str]:
         page.set_viewport_size({"width": width, "height": height})
         notebook.command("apputils:change-theme", theme=theme)
         page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=theme)
-        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
         expect(screen).to_be_visible()
         handle = screen.element_handle()
         faults += [f"{theme}: {fault}" for fault in page.evaluate(AXE_RUN, handle)]
@@ -158,8 +167,14 @@ def test_the_tabs_of_the_main_area(notebook: Notebook) -> None:
     notebook.command("application:close")
     panel.get_by_role("button", name="Import tools").click()
     form = page.locator(".onetool-Import")
-    document = {"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "servers": [{"url": "https://a.test"}]}
-    document["paths"] = {f"/orders/{n}": {"get": {"operationId": f"order{n}", "responses": {}}} for n in range(12)}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop", "version": "1"},
+        "servers": [{"url": "https://a.test"}],
+    }
+    document["paths"] = {
+        f"/orders/{n}": {"get": {"operationId": f"order{n}", "responses": {}}} for n in range(12)
+    }
     file = Path(notebook.path.parent) / "shop.json"
     file.write_text(json.dumps(document), encoding="utf-8")
     faults["import"] = look(notebook, form)

@@ -60,7 +60,11 @@ def address(tmp_path: Path) -> Iterator[str]:
     env = {**os.environ, **surroundings.private(tmp_path / "home")}
     log = (tmp_path / "marimo.log").open("wb")
     server = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", str(port)], cwd=tmp_path, env=env, stdout=log, stderr=log
+        [*command, "--host", "127.0.0.1", "--port", str(port)],
+        cwd=tmp_path,
+        env=env,
+        stdout=log,
+        stderr=log,
     )
     try:
         _wait_for(f"http://127.0.0.1:{port}/health", server, tmp_path / "marimo.log")

@@ -1,4 +1,5 @@
-"""Pages in a real JupyterLab: names open tools in the panel, lines go into cells, nothing of them is cut."""
+"""Pages in a real JupyterLab: names open tools in the panel, lines go into cells, nothing of them
+is cut."""
 
 from __future__ import annotations
 
@@ -82,7 +83,9 @@ def test_pages_can_be_clicked_and_nothing_of_them_is_cut(screens: Screens) -> No
 
     wide = notebook.output(3 + len(PAGES)).locator(".otx-scroll")
     assert wide.evaluate("box => box.scrollWidth > box.clientWidth")
-    assert "gradient" in wide.evaluate("box => getComputedStyle(box).backgroundImage"), "a hint that it scrolls"
+    assert "gradient" in wide.evaluate("box => getComputedStyle(box).backgroundImage"), (
+        "a hint that it scrolls"
+    )
     assert serious(screens, ".jp-OutputArea .mathjax_ignore") == []
 
     screens.page.set_viewport_size({"width": 1280, "height": 900})
@@ -94,10 +97,16 @@ def test_pages_can_be_clicked_and_nothing_of_them_is_cut(screens: Screens) -> No
     expect(tools(panel).first).to_contain_text("geo.")
 
     notebook.output(3).get_by_role("button", name="Put into a cell: %tool info NAME").press("Enter")
-    expect(screens.page.locator(".jp-Notebook .jp-mod-active .cm-content")).to_have_text("%tool info ")
+    expect(screens.page.locator(".jp-Notebook .jp-mod-active .cm-content")).to_have_text(
+        "%tool info "
+    )
     assert screens.cells().count("%tool info ") == 1
-    notebook.command("onetool:insert", tool="geo.locate", run=True)  # as a link in a stranger's output may ask
-    expect(screens.page.locator(".jp-Notebook .jp-mod-active .cm-content")).to_contain_text("%tool geo.locate")
+    notebook.command(
+        "onetool:insert", tool="geo.locate", run=True
+    )  # as a link in a stranger's output may ask
+    expect(screens.page.locator(".jp-Notebook .jp-mod-active .cm-content")).to_contain_text(
+        "%tool geo.locate"
+    )
     expect(screens.page.locator(".jp-Notebook .jp-mod-active .jp-InputPrompt")).to_have_text("[ ]:")
 
 

@@ -1,6 +1,7 @@
 """The side panel in a real JupyterLab from the installed wheel: the tools of the notebook in front.
 
-What a person does is done through the page: clicks, keys, drops. Cells are run by JupyterLab's own command.
+What a person does is done through the page: clicks, keys, drops. Cells are run by JupyterLab's own
+command.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ print(found)
 def tab(panel: Locator, name: str) -> None:
     """Open a view of the panel; Health and Usage are in the tab Status."""
     is_status = name in ("Health", "Usage")
-    panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Status" if is_status else name).click()
+    panel.get_by_role("tablist", name="Views").get_by_role(
+        "tab", name="Status" if is_status else name
+    ).click()
     if is_status:
         panel.get_by_role("tablist", name="Status").get_by_role("tab", name=name).click()
 
@@ -60,7 +63,8 @@ def load(notebook: Notebook) -> Locator:
 def sources(notebook: Notebook) -> list[str]:
     """What stands in the cells."""
     cells: list[str] = notebook.page.evaluate(
-        "() => window.jupyterapp.shell.currentWidget.content.widgets.map(c => c.model.sharedModel.getSource())"
+        "() => window.jupyterapp.shell.currentWidget.content.widgets.map(c =>"
+        " c.model.sharedModel.getSource())"
     )
     return cells
 
@@ -74,9 +78,13 @@ def wait_for_cells(notebook: Notebook, expected: list[str]) -> None:
 
 
 @pytest.mark.screen
-def test_wheel_gives_a_working_call_and_the_panel_lists_the_tools(lab: Lab, installed_wheel: Installed) -> None:
+def test_wheel_gives_a_working_call_and_the_panel_lists_the_tools(
+    lab: Lab, installed_wheel: Installed
+) -> None:
     """From "not loaded" to a called tool, without a request to any other server."""
-    notebook = lab.open_notebook(["import onetool_ipy; print(onetool_ipy.__file__)", "%tool time.now", ""])
+    notebook = lab.open_notebook(
+        ["import onetool_ipy; print(onetool_ipy.__file__)", "%tool time.now", ""]
+    )
     asked: list[str] = []
     notebook.listen("request", lambda request: asked.append(request.url))
     panel = notebook.show_panel()
@@ -101,12 +109,15 @@ def test_wheel_gives_a_working_call_and_the_panel_lists_the_tools(lab: Lab, inst
     expect(panel.locator(".onetool-Bundles-list > *").nth(0)).to_contain_text("No bundles yet")
     expect(panel.locator(".onetool-Bundles-list > *").nth(1)).to_have_text("Built-in packs")
     own = urlsplit(lab.address).netloc
-    assert {urlsplit(url).netloc for url in asked if not url.startswith(("data:", "blob:"))} == {own}
+    assert {urlsplit(url).netloc for url in asked if not url.startswith(("data:", "blob:"))} == {
+        own
+    }
     assert notebook.page_errors == []
 
 
 def test_click_is_not_lost_when_the_kernel_reports_a_change(lab: Lab) -> None:
-    """The list is loaded again while the mouse button is down on a row, and the status bar counts the new tool."""
+    """The list is loaded again while the mouse button is down on a row, and the status bar counts
+    the new tool."""
     notebook = lab.open_notebook([""])
     panel = load(notebook)
     notebook.execute(NEW_TOOL)
@@ -125,12 +136,15 @@ def test_click_is_not_lost_when_the_kernel_reports_a_change(lab: Lab) -> None:
 
 
 def test_call_is_inserted_run_and_dragged(lab: Lab) -> None:
-    """Into the empty current cell, else one new cell below; run in the panel; run in a cell; dropped on a cell."""
+    """Into the empty current cell, else one new cell below; run in the panel; run in a cell;
+    dropped on a cell."""
     notebook = lab.open_notebook([""])
     panel = load(notebook)
     panel.get_by_label("Search tools").fill("echo")
     panel.get_by_label("Search tools").press("Enter")
-    message = panel.locator(".otx-tool-page .otx-form textarea, .otx-tool-page .otx-form input").first
+    message = panel.locator(
+        ".otx-tool-page .otx-form textarea, .otx-tool-page .otx-form input"
+    ).first
     expect(message).to_be_focused()
     message.fill("hello there")
 
@@ -154,7 +168,9 @@ def test_call_is_inserted_run_and_dragged(lab: Lab) -> None:
 
 
 def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
-    notebook = lab.open_notebook([LOAD, NEW_TOOL, "input('free?')", "%unload_ext onetool_ipy", SUBSHELLS])
+    notebook = lab.open_notebook(
+        [LOAD, NEW_TOOL, "input('free?')", "%unload_ext onetool_ipy", SUBSHELLS]
+    )
     panel = notebook.show_panel()
     page = notebook.page
     notebook.run_cell(0)
@@ -230,7 +246,8 @@ def test_an_extension_that_is_loaded_while_the_panel_connects_is_found(lab: Lab)
 
 
 def test_a_command_waits_for_a_panel_that_connects(lab: Lab) -> None:
-    """A tool is asked for before the panel knows what the kernel has: the extension is loaded, then it is shown."""
+    """A tool is asked for before the panel knows what the kernel has: the extension is loaded, then
+    it is shown."""
     notebook = lab.open_notebook([""])
     page, panel = notebook.page, notebook.show_panel()
     expect(panel).to_contain_text(NOT_LOADED)
@@ -238,7 +255,9 @@ def test_a_command_waits_for_a_panel_that_connects(lab: Lab) -> None:
     notebook.restart_kernel()
     page.wait_for_function("() => window.answers === 1")
 
-    page.evaluate("() => void window.jupyterapp.commands.execute('onetool:show', { name: 'time.now' })")
+    page.evaluate(
+        "() => void window.jupyterapp.commands.execute('onetool:show', { name: 'time.now' })"
+    )
     page.evaluate("() => window.letGo()")
 
     expect(panel.locator(".otx-title h3")).to_have_text("time.now")
@@ -272,7 +291,9 @@ def test_load_it_loads_the_notebook_in_front(lab: Lab) -> None:
         "() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')"
     )
     expect(panel).to_contain_text(NOT_LOADED)
-    notebook.page.locator("#jp-main-dock-panel .lm-TabBar-tab").filter(has_text="first.ipynb").click()
+    notebook.page.locator("#jp-main-dock-panel .lm-TabBar-tab").filter(
+        has_text="first.ipynb"
+    ).click()
 
     load(notebook)
 
@@ -293,7 +314,9 @@ def test_a_call_is_inserted_at_once_and_its_arguments_when_the_kernel_answers(la
         wait_for_cells(notebook, [first, "%tool fs.read_file", ""])
         notebook.page.evaluate(insert, [2, "fs.list_dir"])
         wait_for_cells(notebook, [first, "%tool fs.read_file", "%tool fs.list_dir"])
-        expect(notebook.page.locator(".jp-Notebook .jp-Cell").nth(2).locator(".cm-content")).to_be_focused()
+        expect(
+            notebook.page.locator(".jp-Notebook .jp-Cell").nth(2).locator(".cm-content")
+        ).to_be_focused()
         notebook.page.keyboard.type(" path=here")
         wait_for_cells(notebook, [first, "%tool fs.read_file", "%tool fs.list_dir path=here"])
     finally:
@@ -303,9 +326,13 @@ def test_a_call_is_inserted_at_once_and_its_arguments_when_the_kernel_answers(la
 
 
 def test_two_notebooks_have_their_own_kernels_and_projects(lab: Lab) -> None:
-    """Each shows its own tools and bundles; switching to and fro leaves one line to each kernel, closing none."""
+    """Each shows its own tools and bundles; switching to and fro leaves one line to each kernel,
+    closing none."""
     notebook = lab.open_notebook(
-        [f"{LOAD}\nfrom onetool_ipy import tool\n@tool\ndef only_here() -> str:\n    return 'a'", SUBSHELLS],
+        [
+            f"{LOAD}\nfrom onetool_ipy import tool\n@tool\ndef only_here() -> str:\n    return 'a'",
+            SUBSHELLS,
+        ],
         name="first",
     )
     panel = notebook.show_panel()
@@ -316,7 +343,9 @@ def test_two_notebooks_have_their_own_kernels_and_projects(lab: Lab) -> None:
     (other / "second.ipynb").write_text(notebook.path.read_text(encoding="utf-8"), encoding="utf-8")
     page = notebook.page
     notebook.command("docmanager:open", path=f"{other.name}/second.ipynb")
-    page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')")
+    page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')"
+    )
     expect(panel).to_contain_text(NOT_LOADED)
 
     load(notebook)
@@ -329,7 +358,9 @@ def test_two_notebooks_have_their_own_kernels_and_projects(lab: Lab) -> None:
         tabs.filter(has_text="first.ipynb").click()
         tabs.filter(has_text="second.ipynb").click()
     tabs.filter(has_text="first.ipynb").click()
-    expect(panel.locator(".onetool-Bundles-project")).to_have_text(f"Project: {notebook.path.parent.name}")
+    expect(panel.locator(".onetool-Bundles-project")).to_have_text(
+        f"Project: {notebook.path.parent.name}"
+    )
     tab(panel, "Tools")
     expect(panel.locator(".otx-tool-name", has_text="nb.only_here")).to_be_visible()
     assert notebook.run_cell(1)[0]["text"] == "1\n"
@@ -338,7 +369,9 @@ def test_two_notebooks_have_their_own_kernels_and_projects(lab: Lab) -> None:
     notebook.command("application:close-all")
     expect(panel).to_contain_text("Open a notebook to see its tools.")
     expect(page.locator(".onetool-Status")).to_be_hidden()
-    notebook.command("docmanager:open", path=notebook.path.relative_to(lab.root).as_posix())  # its kernel lives on
+    notebook.command(
+        "docmanager:open", path=notebook.path.relative_to(lab.root).as_posix()
+    )  # its kernel lives on
     expect(panel.locator(".otx-tool-name", has_text="nb.only_here")).to_be_visible()
     page.evaluate("() => window.jupyterapp.shell.currentWidget.context.ready")
     assert notebook.run_cell(1)[0]["text"] == "1\n"

@@ -1,4 +1,5 @@
-"""Bundles and HTTP tools in the side panel, over the REST API: from an empty form to a call in a cell, and back."""
+"""Bundles and HTTP tools in the side panel, over the REST API: from an empty form to a call in a
+cell, and back."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ def answer(asked: Asked) -> tuple[int, Any]:
             "responses": {"200": {"description": "ok"}},
         }
         origin = f"http://{asked.headers['host']}"
-        described = {"openapi": "3.1.0", "info": {"title": "Items", "version": "1"}, "servers": [{"url": origin}]}
+        described = {
+            "openapi": "3.1.0",
+            "info": {"title": "Items", "version": "1"},
+            "servers": [{"url": origin}],
+        }
         return 200, {**described, "paths": {"/items": {"get": operation}}}
     return 200, {"path": asked.path, "seen": asked.headers.get("authorization", "")}
 
@@ -45,12 +50,16 @@ def make_project(folder: Path, api: Stub) -> None:
     onetool = folder / ".onetool"
     onetool.mkdir()
     http = {"allowed_hosts": [f"127.0.0.1:{api.port}"], "allow_private": True}
-    (onetool / "onetool.yaml").write_text(json.dumps({"version": 1, "http": http}), encoding="utf-8")
+    (onetool / "onetool.yaml").write_text(
+        json.dumps({"version": 1, "http": http}), encoding="utf-8"
+    )
     (onetool / "secrets.yaml").write_text(f"API_KEY: {SECRET}\n", encoding="utf-8")
     (onetool / "secrets.yaml").chmod(0o600)
 
 
-def save_in(editor: Locator, *, url: str, bundle: str = "", tool: str = "", secret: str = "") -> None:
+def save_in(
+    editor: Locator, *, url: str, bundle: str = "", tool: str = "", secret: str = ""
+) -> None:
     """Fill in an HTTP tool editor, and save."""
     for label, text in {"URL": url, "Bundle": bundle, "Tool": tool}.items():
         if text:
@@ -73,10 +82,13 @@ def switch(panel: Locator, name: str) -> Locator:
 
 
 def flip(notebook: Notebook, panel: Locator, name: str) -> None:
-    """Press a switch, and wait until the server has heard of it: it shows at once what was wished."""
+    """Press a switch, and wait until the server has heard of it: it shows at once what was
+    wished."""
     with notebook.page.expect_response(lambda answer: answer.request.method == "PATCH"):
         switch(panel, name).press("Space")
-    expect(switch(panel, name)).to_be_focused()  # the list was drawn anew, and one is still where one was
+    expect(
+        switch(panel, name)
+    ).to_be_focused()  # the list was drawn anew, and one is still where one was
 
 
 def error_of(notebook: Notebook, index: int) -> str:
@@ -98,7 +110,8 @@ def _import_items(notebook: Notebook, panel: Locator, api: Stub) -> None:
 
 @pytest.mark.screen
 def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, api: Stub) -> None:
-    """Create it against a loopback API, call it with %tool at once, switch it off and see the call refused."""
+    """Create it against a loopback API, call it with %tool at once, switch it off and see the call
+    refused."""
     notebook = lab.open_notebook(["%tool shop.get-item id=7", ""])
     make_project(notebook.path.parent, api)
     panel = load(notebook)
@@ -127,7 +140,9 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
     expect(editor.get_by_label("Version")).to_have_value("2")
     editor.get_by_label("Version").fill("1")
     editor.get_by_role("button", name="Save", exact=True).click()
-    expect(editor.locator(".otx-error:visible")).to_contain_text("'1'")  # a version that is there is never changed
+    expect(editor.locator(".otx-error:visible")).to_contain_text(
+        "'1'"
+    )  # a version that is there is never changed
     editor.get_by_label("Version").fill("2")
     save_in(editor, url=api.url("/second/{id}"))
     close_editor(notebook)
@@ -153,8 +168,11 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
     assert notebook.page_errors == []
 
 
-def test_an_imported_bundle_stays_open_when_the_kernel_reports_its_project(lab: Lab, api: Stub) -> None:
-    """The import needs no kernel; one that loads the extension later changes nothing in the list."""
+def test_an_imported_bundle_stays_open_when_the_kernel_reports_its_project(
+    lab: Lab, api: Stub
+) -> None:
+    """The import needs no kernel; one that loads the extension later changes nothing in the
+    list."""
     notebook = lab.open_notebook(["%load_ext onetool_ipy"])
     make_project(notebook.path.parent, api)
     panel = notebook.show_panel()
@@ -210,7 +228,9 @@ def test_an_older_list_of_bundles_does_not_replace_a_newer_one(lab: Lab, api: St
     notebook = lab.open_notebook([""])
     panel = _show_bundles(notebook, api)
     held: list[tuple[Route, APIResponse]] = []
-    notebook.page.route("**/onetool/tools/bundles?*", lambda route: held.append((route, route.fetch())), times=1)
+    notebook.page.route(
+        "**/onetool/tools/bundles?*", lambda route: held.append((route, route.fetch())), times=1
+    )
     notebook.page.evaluate(_BEGIN_LOAD, PANEL_ID)
     _import_items(notebook, panel, api)
     expect(panel.locator(".onetool-Tool")).to_have_count(1)
@@ -222,7 +242,9 @@ def test_an_older_list_of_bundles_does_not_replace_a_newer_one(lab: Lab, api: St
     expect(panel.locator(".onetool-Tool")).to_have_count(1)
 
 
-_IS_WHOLE = "box => box.scrollWidth <= box.clientWidth && getComputedStyle(box).whiteSpace !== 'nowrap'"
+_IS_WHOLE = (
+    "box => box.scrollWidth <= box.clientWidth && getComputedStyle(box).whiteSpace !== 'nowrap'"
+)
 
 
 def test_long_names_and_their_versions_are_whole_in_a_narrow_panel(lab: Lab, api: Stub) -> None:

@@ -1,4 +1,5 @@
-"""Where else the tools are (palette, launcher, menus, status bar), what the panel says of trouble, and how it looks."""
+"""Where else the tools are (palette, launcher, menus, status bar), what the panel says of trouble,
+and how it looks."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> No
     palette.fill("time.now")
     expect(page.locator(".lm-CommandPalette-itemLabel").first).to_have_text("Insert time.now")
     palette.press("Enter")
-    wait_for_cells(notebook, ["%tool time.now", "1 + 1", FUNCTION, "$two", '%tool voice.shout text="hey"'])
+    wait_for_cells(
+        notebook, ["%tool time.now", "1 + 1", FUNCTION, "$two", '%tool voice.shout text="hey"']
+    )
 
     choose_in_menu(page, 1, "Save cell as snippet")
     say_in_dialog(page, "two")
@@ -95,8 +98,13 @@ def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> No
 @pytest.mark.screen
 def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     """A click on the button below a cut table; a second click finds the same tab."""
-    made = "@tool\ndef many() -> list[dict]:\n    'Rows.'\n    return [{'id': i, 'price': i / 4} for i in range(5000)]"
-    notebook = lab.open_notebook(["%load_ext onetool_ipy\nfrom onetool_ipy import tool\n" + made, "%tool nb.many"])
+    made = (
+        "@tool\ndef many() -> list[dict]:\n    'Rows.'\n    return [{'id': i, 'price': i / 4} for i"
+        " in range(5000)]"
+    )
+    notebook = lab.open_notebook(
+        ["%load_ext onetool_ipy\nfrom onetool_ipy import tool\n" + made, "%tool nb.many"]
+    )
     notebook.run_cell(0)
     notebook.run_cell(1)
     page = notebook.page
@@ -130,8 +138,11 @@ def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
 
 
 def test_result_opens_again_after_a_restart_of_its_kernel(lab: Lab) -> None:
-    """The tab of the kernel before stays as it was; the result, which is stored, opens in one of the new kernel."""
-    made = "@tool\ndef many() -> list[dict]:\n    'Rows.'\n    return [{'id': i} for i in range(5000)]"
+    """The tab of the kernel before stays as it was; the result, which is stored, opens in one of
+    the new kernel."""
+    made = (
+        "@tool\ndef many() -> list[dict]:\n    'Rows.'\n    return [{'id': i} for i in range(5000)]"
+    )
     notebook = lab.open_notebook([f"{LOAD}\nfrom onetool_ipy import tool\n{made}", "%tool nb.many"])
     notebook.run_cell(0)
     notebook.run_cell(1)
@@ -199,17 +210,21 @@ def test_tool_browser_is_opened_from_the_palette_also_where_nothing_is_loaded(la
     wait_for_cells(notebook, ["1 + 1", "ot.browser()"])
     browser = page.locator(".jp-Cell .otx-browser")
     expect(browser.locator(".otx-tool").first).to_be_visible()
-    expect(panel.locator(".otx-tool").first).to_be_visible()  # the kernel has it now, and the panel sees that
+    expect(
+        panel.locator(".otx-tool").first
+    ).to_be_visible()  # the kernel has it now, and the panel sees that
     assert notebook.page_errors == []
 
 
 def test_kernel_that_has_started_is_not_called_busy(lab: Lab) -> None:
-    """Plain notebooks, one after the other: each kernel answers the page's first questions, then it is idle."""
+    """Plain notebooks, one after the other: each kernel answers the page's first questions, then it
+    is idle."""
     for _ in range(3):
         notebook = lab.open_notebook(["1 + 1"])
         panel = notebook.show_panel()
         expect(panel).to_contain_text(NOT_LOADED)
-        # The panel waits 300 ms until it calls a kernel busy; nothing in the page tells the end of that.
+        # The panel waits 300 ms until it calls a kernel busy; nothing in the page tells the end of
+        # that.
         notebook.page.evaluate("() => new Promise(done => setTimeout(done, 1000))")
         expect(panel.locator(".onetool-Panel-status p")).to_have_text([NOT_LOADED])
         assert notebook.page_errors == []
@@ -238,8 +253,11 @@ def test_load_says_that_the_kernel_is_busy_and_why_it_failed(lab: Lab) -> None:
 
 
 def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> None:
-    """Problems and versions; hostile words everywhere; what axe finds and what is cut at the default width."""
-    other = "import onetool_ipy._version as v; v.__version__ = '9.9.9'"  # as a kernel of another environment has it
+    """Problems and versions; hostile words everywhere; what axe finds and what is cut at the
+    default width."""
+    other = (  # as a kernel of another environment has it
+        "import onetool_ipy._version as v; v.__version__ = '9.9.9'"
+    )
     notebook = lab.open_notebook([f"{other}\n{LOAD}", EVIL_TOOL], viewport=(1200, 900))
     onetool = notebook.path.parent / ".onetool"
     onetool.mkdir()
@@ -253,7 +271,9 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     page = notebook.page
     panel = notebook.show_panel()
     notebook.run_cell(0)
-    expect(panel).to_contain_text(f"The kernel has onetool_ipy 9.9.9, this panel has {onetool_ipy.__version__}")
+    expect(panel).to_contain_text(
+        f"The kernel has onetool_ipy 9.9.9, this panel has {onetool_ipy.__version__}"
+    )
     notebook.run_cell(1)
     found: list[Any] = []
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
@@ -275,9 +295,18 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
 @pytest.mark.screen
 def test_each_notebook_has_its_own_health(lab: Lab) -> None:
     """What a check finds in one notebook is not said of another."""
-    needy = "@tool\n@requires_cli('no-such-program')\ndef needy() -> str:\n    'It lacks something.'\n    return ''"
+    needy = (
+        "@tool\n@requires_cli('no-such-program')\ndef needy() -> str:\n    'It lacks something.'\n "
+        "   return ''"
+    )
     notebook = lab.open_notebook(
-        [f"{LOAD}\nfrom onetool_ipy import tool\nfrom onetool_ipy.sdk import requires_cli\n{needy}"], name="first"
+        [
+            (
+                f"{LOAD}\nfrom onetool_ipy import tool\nfrom onetool_ipy.sdk import"
+                f" requires_cli\n{needy}"
+            )
+        ],
+        name="first",
     )
     page = notebook.page
     panel = notebook.show_panel()
@@ -286,7 +315,9 @@ def test_each_notebook_has_its_own_health(lab: Lab) -> None:
     second = notebook.path.with_name("second.ipynb")
     second.write_text(notebook.path.read_text(encoding="utf-8"), encoding="utf-8")
     notebook.command("docmanager:open", path=second.relative_to(lab.root).as_posix())
-    page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')")
+    page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')"
+    )
     load(notebook)
     tab(panel, "Health")
     tabs = page.locator("#jp-main-dock-panel .lm-TabBar-tab")
@@ -325,7 +356,13 @@ def _health(panel: Locator) -> list[Any]:
 def _badly_placed(panel: Locator) -> list[Any]:
     """Gives what is cut or overlaps on each page of the panel."""
     found: list[Any] = []
-    shown = {"Usage": "No calls yet", "Servers": "broken", "Bundles": "fs", "Health": "problems", "Tools": "nb.evil"}
+    shown = {
+        "Usage": "No calls yet",
+        "Servers": "broken",
+        "Bundles": "fs",
+        "Health": "problems",
+        "Tools": "nb.evil",
+    }
     for place in shown:
         tab(panel, place)
         expect(panel.locator(f".onetool-Panel-{place.lower()}")).to_contain_text(shown[place])
@@ -360,10 +397,13 @@ def _hostile_words(panel: Locator) -> list[Any]:
     return found
 
 
-def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: Installed, tmp_path: Path) -> None:
+def test_panel_works_under_a_base_url_with_a_token(
+    lab: Lab, installed_wheel: Installed, tmp_path: Path
+) -> None:
     """As behind a JupyterHub, in a server that is older than the kernel.
 
-    The settings are a user's own: open at start, no status-bar item, no tools in the palette; then they are changed.
+    The settings are a user's own: open at start, no status-bar item, no tools in the palette; then
+    they are changed.
     """
     place = tmp_path / "hub"
     settings = place / "home" / "lab" / "settings" / "onetool-ipy"
@@ -388,15 +428,21 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
             "Restart the one that was updated."
         )
         look_in_palette(notebook.page, "Tools panel")
-        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Tools panel")).to_be_visible()
+        expect(
+            notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Tools panel")
+        ).to_be_visible()
         look_in_palette(notebook.page, "time.now")
-        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="+time.now")).to_have_count(0)
+        expect(
+            notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="+time.now")
+        ).to_have_count(0)
         notebook.page.keyboard.press("Escape")
         tab(panel, "Bundles")
         panel.get_by_role("switch", name="Pack time").click()
         expect(panel.get_by_role("switch", name="Pack time")).not_to_be_checked()
         notebook.command("settingeditor:open", query="onetool_ipy")
-        expect(notebook.page.locator('.jp-PluginList-entry [data-icon="onetool-ipy:tools"]')).to_be_visible()
+        expect(
+            notebook.page.locator('.jp-PluginList-entry [data-icon="onetool-ipy:tools"]')
+        ).to_be_visible()
         for title in ("Status bar item", "Tools in the command palette"):
             notebook.page.get_by_label(title).check()
         expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
@@ -414,7 +460,9 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
 def look_in_palette(page: Page, text: str) -> None:
     """Open the command palette, and type."""
     if not page.locator(".lm-CommandPalette-input").is_visible():
-        page.evaluate("() => window.jupyterapp.commands.execute('apputils:activate-command-palette')")
+        page.evaluate(
+            "() => window.jupyterapp.commands.execute('apputils:activate-command-palette')"
+        )
     page.locator(".lm-CommandPalette-input").fill(text)
 
 
@@ -426,7 +474,8 @@ def serious(page: Page) -> list[Any]:
     return found
 
 
-# JupyterLab closes the palette whenever a command runs or the focus moves, as after a save of settings.
+# JupyterLab closes the palette whenever a command runs or the focus moves, as after a save of
+# settings.
 _OFFERED = """async ([text, label]) => {
   const input = document.querySelector('.lm-CommandPalette-input');
   if (!input?.checkVisibility()) {
@@ -493,12 +542,16 @@ _UNUSED = """result => {
 
 
 def test_nothing_jumps_is_glued_together_or_left_empty(lab: Lab) -> None:
-    """The views of the panel, a short table, a second viewer, a project without bundles, a tool without arguments."""
+    """The views of the panel, a short table, a second viewer, a project without bundles, a tool
+    without arguments."""
     rows = (
-        "def rows(n: int = 5000) -> list[dict]:\n    'Rows.'\n    return [{'id': i, 'price': i / 4} for i in range(n)]"
+        "def rows(n: int = 5000) -> list[dict]:\n    'Rows.'\n    return [{'id': i, 'price': i / 4}"
+        " for i in range(n)]"
     )
     first = f"%load_ext onetool_ipy\nfrom onetool_ipy import tool\n@tool\n{rows}"
-    notebook = lab.open_notebook([first, "%tool nb.rows", "%tool nb.rows n=4000", "ot.view(rows(3))"])
+    notebook = lab.open_notebook(
+        [first, "%tool nb.rows", "%tool nb.rows n=4000", "ot.view(rows(3))"]
+    )
     page = notebook.page
     for index in range(4):
         notebook.run_cell(index)
@@ -507,7 +560,9 @@ def test_nothing_jumps_is_glued_together_or_left_empty(lab: Lab) -> None:
     tops = set()
     for view in ("History", "Results", "All"):
         panel.get_by_role("tab", name=view, exact=True).click()
-        expect(panel.get_by_role("tab", name=view, exact=True)).to_have_attribute("aria-selected", "true")
+        expect(panel.get_by_role("tab", name=view, exact=True)).to_have_attribute(
+            "aria-selected", "true"
+        )
         tops.add(panel.get_by_role("tab", name="All", exact=True).evaluate(_TOP))
     assert len(tops) == 1
     short = notebook.output(3).locator(".otx-virtual-list")
@@ -525,7 +580,12 @@ def test_nothing_jumps_is_glued_together_or_left_empty(lab: Lab) -> None:
     expect(none).to_contain_text("No bundles yet: write an HTTP tool, or import tools.")
     assert none.evaluate(_GAP) >= 8
     notebook.command("onetool:new-http")
-    words = page.locator(".onetool-HttpTool").get_by_text("None yet. Write {name} in the URL, a value or the body.")
+    words = page.locator(".onetool-HttpTool").get_by_text(
+        "None yet. Write {name} in the URL, a value or the body."
+    )
     expect(words).to_be_visible()
-    boxes = "line => [...line.parentElement.children].filter(box => box !== line && box.offsetHeight > 2).length"
+    boxes = (
+        "line => [...line.parentElement.children].filter(box => box !== line && box.offsetHeight >"
+        " 2).length"
+    )
     assert words.evaluate(boxes) <= 1, "only the heading"

@@ -62,7 +62,8 @@ _AXE_RUN = """async selector => {
 
 
 def _open(lab: Lab, code: str = ASK, later: str = "1 + 1") -> tuple[Notebook, Locator]:
-    """Open a notebook, run its setup, and begin the cell that asks; gives the question in the cell."""
+    """Open a notebook, run its setup, and begin the cell that asks; gives the question in the
+    cell."""
     notebook = lab.open_notebook([SETUP.strip(), code, later], name="questions")
     notebook.run_cell(0)
     expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
@@ -99,7 +100,9 @@ def test_one_of_three_calls_is_approved_with_two_clicks(lab: Lab) -> None:
     check("approve one of three calls", person)
     check_clicks("one of three calls approved", person)
     expect(question).to_have_count(0)
-    expect(notebook.output(1)).to_contain_text("You allowed 1 call of shop.order and skipped 2 calls of shop.order, ")
+    expect(notebook.output(1)).to_contain_text(
+        "You allowed 1 call of shop.order and skipped 2 calls of shop.order, "
+    )
     assert notebook.page.evaluate("() => window.hacked === undefined")
     assert notebook.page_errors == []
     notebook.command("docmanager:save")
@@ -118,7 +121,9 @@ def test_skip_runs_nothing_and_always_asks_no_more(lab: Lab) -> None:
     notebook.begin_cell(1)
     expect(question.get_by_role("button")).to_have_text(["Run", "Always run shop.order", "Skip"])
     question.get_by_role("button", name="Always run shop.order").press("Enter")
-    expect(notebook.output(1)).to_contain_text("You allowed every call of shop.order in this session, ")
+    expect(notebook.output(1)).to_contain_text(
+        "You allowed every call of shop.order in this session, "
+    )
     notebook.run_cell(1)
     expect(notebook.output(1)).to_contain_text("Both.")
     assert len(_ordered(notebook)) == 3
@@ -151,7 +156,9 @@ def test_a_form_shows_its_errors_beside_the_fields_and_keeps_what_was_typed(lab:
 
 
 def test_an_address_is_shown_whole_and_not_opened(lab: Lab) -> None:
-    notebook, question = _open(lab, 'r = ask(text="Sign in.", url="https://shop.example/a?b=c#d"); r.action')
+    notebook, question = _open(
+        lab, 'r = ask(text="Sign in.", url="https://shop.example/a?b=c#d"); r.action'
+    )
     opened: list[object] = []
 
     def note(page: object) -> None:  # Playwright takes no method of a list
@@ -169,7 +176,9 @@ def test_an_address_is_shown_whole_and_not_opened(lab: Lab) -> None:
 
 
 def test_a_server_asks_in_the_cell_and_a_password_is_not_asked_for(lab: Lab) -> None:
-    notebook = lab.open_notebook(["%load_ext onetool_ipy", "%tool shop.order", "%tool shop.login"], name="asking")
+    notebook = lab.open_notebook(
+        ["%load_ext onetool_ipy", "%tool shop.order", "%tool shop.login"], name="asking"
+    )
     notebook.run_cell(0)
     server = ROOT / "tests" / "mcp" / "asking_server.py"
     add = f"f'server add shop {{sys.executable}} {server}'"
@@ -187,7 +196,9 @@ def test_a_server_asks_in_the_cell_and_a_password_is_not_asked_for(lab: Lab) -> 
     expect(notebook.output(1)).to_contain_text("2 x large")
     expect(notebook.output(1)).to_contain_text("Server 'shop' asked you. You answered, ")
     notebook.begin_cell(2)
-    expect(notebook.output(2)).to_contain_text("asks for a secret ('password'), which a form must not")
+    expect(notebook.output(2)).to_contain_text(
+        "asks for a secret ('password'), which a form must not"
+    )
     assert notebook.output(2).locator(".otx-question").count() == 0
 
 
@@ -205,7 +216,12 @@ CARD = {
             "registryType": "pypi",
             "identifier": "mcp-server-time",
             "environmentVariables": [
-                {"name": "CLOCK_KEY", "isRequired": True, "isSecret": True, "description": "<b>A</b> key"}
+                {
+                    "name": "CLOCK_KEY",
+                    "isRequired": True,
+                    "isSecret": True,
+                    "description": "<b>A</b> key",
+                }
             ],
         }
     ],
@@ -213,7 +229,8 @@ CARD = {
 
 
 def test_a_command_asks_with_buttons_and_a_secret_stays_unseen(lab: Lab) -> None:
-    """No, Stop, and a yes in a narrow panel, by keyboard; then a server's card: its secret, and a yes."""
+    """No, Stop, and a yes in a narrow panel, by keyboard; then a server's card: its secret, and a
+    yes."""
     notebook, question = _open(lab, RERUN.strip(), "%tool server add --save card.json")
     page = notebook.page
     page.add_script_tag(path=str(AXE))
@@ -235,7 +252,9 @@ def test_a_command_asks_with_buttons_and_a_secret_stays_unseen(lab: Lab) -> None
     notebook.command("notebook:interrupt-kernel")
     expect(notebook.output(1)).to_contain_text("Call it again? Stopped, ")
     expect(question).to_have_count(0)
-    expect(page.locator(".jp-Notebook .jp-InputPrompt").nth(1)).not_to_have_text("[*]:")  # what comes before is dropped
+    expect(page.locator(".jp-Notebook .jp-InputPrompt").nth(1)).not_to_have_text(
+        "[*]:"
+    )  # what comes before is dropped
     assert len(_ordered(notebook)) == 1
 
     panel = notebook.show_panel()
@@ -387,15 +406,21 @@ def test_rule_5_the_writes_of_a_program_are_chosen_in_a_table(lab: Lab) -> None:
 
 
 def test_rule_5_the_plan_can_be_read_in_a_narrow_panel(lab: Lab) -> None:
-    """At its default width, on a small screen: no line of program or write is hidden, and none is a letter wide."""
+    """At its default width, on a small screen: no line of program or write is hidden, and none is a
+    letter wide."""
     notebook, _ = _open(lab, PROGRAM.replace('"ink"', '"a long text that goes on and on " * 3'))
     notebook.page.set_viewport_size({"width": 933, "height": 600})
     panel = notebook.show_panel()
     question = panel.locator(".otx-question")
     expect(question.locator("tr")).to_have_count(3)
     widths = "nodes => nodes.map(node => [node.clientWidth, node.scrollWidth - node.clientWidth])"
-    assert all(width > 20 and hidden <= 1 for width, hidden in question.locator("dd").evaluate_all(widths))
-    assert all(hidden <= 1 for _, hidden in question.locator("pre, .otx-question-writes").evaluate_all(widths))
+    assert all(
+        width > 20 and hidden <= 1 for width, hidden in question.locator("dd").evaluate_all(widths)
+    )
+    assert all(
+        hidden <= 1
+        for _, hidden in question.locator("pre, .otx-question-writes").evaluate_all(widths)
+    )
     (width, _), *_ = question.locator("tr:nth-child(2) dd").evaluate_all(widths)
     assert width > 80
     question.get_by_role("button", name="No").click()
@@ -407,3 +432,31 @@ def test_rule_5_a_no_makes_no_write(lab: Lab) -> None:
     question.get_by_role("button", name="No").click()
     expect(notebook.output(1)).to_contain_text("were not made")
     assert _ordered(notebook) == []
+
+
+LEAVING = """
+from onetool_ipy.core.tool import HttpHooks, ToolSpec
+Path("salaries.csv").write_text("name,salary\\nMia Brandt,84210\\n")
+TEXT = {"type": "object", "properties": {"q": {"type": "string"}}}
+current.require().registry.register(ToolSpec(
+    name="web.search", description="Search the web.", parameters=TEXT, run=lambda args: args["q"],
+    read_only=True,
+    http=HttpHooks(len, lambda _: [], frozenset(), ("https://search.example.com:443",), False),
+))
+calls = [("fs.read_file", {"path": "salaries.csv"}), ("web.search", {"q": "Mia Brandt 84210"})]
+m = ScriptedModel([*calls, "Done."])
+%ask --model m --approve fs.read_file Sum up salaries.csv
+"""
+
+
+def test_data_that_would_leave_is_shown_with_its_place_and_refused_by_no(lab: Lab) -> None:
+    notebook, question = _open(lab, LEAVING.strip())
+
+    expect(question).to_contain_text("The model wants to send your data to search.example.com")
+    expect(question).to_contain_text("2 values out of fs.read_file('salaries.csv'), in `q`")
+    expect(question.get_by_role("button")).to_have_text(
+        ["Send", "Send to search.example.com for the rest of this ask", "No"]
+    )
+    question.get_by_role("button", name="No", exact=True).click()
+
+    expect(notebook.output(1)).to_contain_text("skipped 1 call of web.search")

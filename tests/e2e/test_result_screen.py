@@ -1,4 +1,5 @@
-"""The result viewer and the usage view in a real JupyterLab: large texts and tables, trees, pictures, figures."""
+"""The result viewer and the usage view in a real JupyterLab: large texts and tables, trees,
+pictures, figures."""
 
 from __future__ import annotations
 
@@ -82,7 +83,9 @@ def test_a_million_lines_are_paged_and_searched(screens: Screens) -> None:
 def test_a_stored_result_is_viewed_by_its_handle(screens: Screens) -> None:
     screens.notebook.execute("stored = %tool nb.lines n=30000")
     expect(screens.open("stored.view()")).to_contain_text("30,000 lines")
-    handle = screens.value("[row['handle'] for row in ot.results() if row['tool'] == 'nb.lines'][0]").strip("'")
+    handle = screens.value(
+        "[row['handle'] for row in ot.results() if row['tool'] == 'nb.lines'][0]"
+    ).strip("'")
 
     viewer = screens.open(f"ot.result(handle={handle!r}).view()")
 
@@ -101,7 +104,9 @@ def test_a_hundred_thousand_rows_are_sorted_and_filtered(screens: Screens) -> No
 
     viewer.get_by_role("button", name="turned", exact=True).click()
     viewer.get_by_role("button", name="turned ▲", exact=True).click()
-    expect(viewer.get_by_role("columnheader", name="turned")).to_have_attribute("aria-sort", "descending")
+    expect(viewer.get_by_role("columnheader", name="turned")).to_have_attribute(
+        "aria-sort", "descending"
+    )
     expect(rows.nth(0)).to_contain_text("99999")
     expect(rows.nth(1)).to_contain_text("99998")
     viewer.get_by_label("Filter rows").fill("name 4242")
@@ -132,7 +137,8 @@ def sales(_screens: Screens) -> Locator:
 
 
 def test_columns_have_types(screens: Screens, sales: Locator) -> None:
-    """Numbers stand right with like decimals, dates are short, the row's number is that of the data."""
+    """Numbers stand right with like decimals, dates are short, the row's number is that of the
+    data."""
     row = sales.locator(".otx-table-row").first
     expect(row.get_by_role("gridcell").first).to_have_text("2024-01-01 00:00:00")
     price = row.get_by_role("gridcell").nth(3)
@@ -142,7 +148,9 @@ def test_columns_have_types(screens: Screens, sales: Locator) -> None:
     pieces = sales.get_by_role("button", name="pieces", exact=True)
     pieces.click()
     sales.get_by_role("button", name="pieces ▲", exact=True).click()
-    expect(sales.get_by_role("columnheader", name="pieces")).to_have_attribute("aria-sort", "descending")
+    expect(sales.get_by_role("columnheader", name="pieces")).to_have_attribute(
+        "aria-sort", "descending"
+    )
     expect(sales.get_by_role("rowheader").first).to_have_text("96")
     sales.get_by_role("button", name="pieces ▼", exact=True).click()
     expect(sales.get_by_role("rowheader").first).to_have_text("0")
@@ -158,10 +166,13 @@ def test_columns_are_filtered_hidden_and_resized(screens: Screens, sales: Locato
     sales.get_by_role("button", name="Filter town", exact=True).click()
     box.get_by_label("Wien").check()
     expected = screens.value(
-        "((sales['at'].dt.strftime('%Y-%m') == '2024-02') & (sales.price > 100) & (sales.town == 'Wien')).sum()"
+        "((sales['at'].dt.strftime('%Y-%m') == '2024-02') & (sales.price > 100) & (sales.town =="
+        " 'Wien')).sum()"
     )
     count = expected.removeprefix("np.int64(").removesuffix(")")
-    expect(sales.get_by_role("status").filter(has_text="of 5,000 rows")).to_contain_text(f"{count} of")
+    expect(sales.get_by_role("status").filter(has_text="of 5,000 rows")).to_contain_text(
+        f"{count} of"
+    )
     assert serious(screens, ".otx") == []
     sales.get_by_role("button", name="Filter price", exact=True).click()
     box.get_by_label("Condition for price").fill("> much")
@@ -186,8 +197,11 @@ def test_columns_are_filtered_hidden_and_resized(screens: Screens, sales: Locato
     assert int(str(sales.get_by_label("Width of note").get_attribute("aria-valuenow"))) > before + 5
 
 
-def test_rows_are_copied_downloaded_and_saved(screens: Screens, sales: Locator, tmp_path: Path) -> None:
-    """What is taken is what is shown: the filter for Wien of the test before, without the hidden column."""
+def test_rows_are_copied_downloaded_and_saved(
+    screens: Screens, sales: Locator, tmp_path: Path
+) -> None:
+    """What is taken is what is shown: the filter for Wien of the test before, without the hidden
+    column."""
     sales.locator(".otx-table-row").first.get_by_role("gridcell").nth(4).click()
     screens.page.keyboard.press("Control+c")
     expect(sales).to_contain_text("Copied the cell.")
@@ -242,7 +256,9 @@ def test_each_column_has_a_summary_and_its_bars_filter(screens: Screens, sales: 
 
 
 def test_a_tree_opens_by_steps_and_gives_paths(screens: Screens) -> None:
-    viewer = screens.open("nested = %tool nb.draw drawing={'title': 'deep', 'labels': ['a', 'b']}\nnested.view()")
+    viewer = screens.open(
+        "nested = %tool nb.draw drawing={'title': 'deep', 'labels': ['a', 'b']}\nnested.view()"
+    )
     tree = viewer.get_by_role("tree")
     expect(tree.get_by_role("treeitem")).to_have_count(2)
     tree.get_by_role("button", name="drawing: {").click()
@@ -308,7 +324,8 @@ def compare_with(viewer: Locator, text: str) -> None:
 
 @pytest.mark.screen
 def test_a_result_is_compared_with_another_one(screens: Screens) -> None:
-    """The earlier call of the same tool is the first choice; only what changed is shown, changed cells marked."""
+    """The earlier call of the same tool is the first choice; only what changed is shown, changed
+    cells marked."""
     viewer = screens.open(PRICES)
     viewer.get_by_role("button", name="Compare", exact=True).click()
     choices = viewer.get_by_role("group", name="Results to compare with").get_by_role("button")
@@ -317,7 +334,9 @@ def test_a_result_is_compared_with_another_one(screens: Screens) -> None:
     screens.page.keyboard.press("Enter")
 
     sentence = viewer.locator(".otx-compare-text")
-    expect(sentence).to_contain_text("1 row new, 1 row gone, 3 prices, 1 left changed: A-003 price 2.8 → 3.05")
+    expect(sentence).to_contain_text(
+        "1 row new, 1 row gone, 3 prices, 1 left changed: A-003 price 2.8 → 3.05"
+    )
     expect(viewer).to_contain_text("From nb.prices shop=Wien")
     expect(viewer.get_by_role("tab", name="Changes")).to_have_attribute("aria-selected", "true")
     rows = viewer.locator(".otx-table-row")
@@ -347,7 +366,8 @@ def test_a_result_is_compared_with_another_one(screens: Screens) -> None:
 
 
 def test_what_cannot_be_compared_is_said_in_a_sentence(screens: Screens) -> None:
-    """Another kind of result, a key that is not unique, and a result that is gone since the menu was opened."""
+    """Another kind of result, a key that is not unique, and a result that is gone since the menu
+    was opened."""
     screens.notebook.execute("stock[1]['price'] = stock[0]['price']")
     viewer = screens.open("third = %tool nb.prices shop=Graz\nthird.view()")
     sentence = viewer.locator(".otx-compare-text")
@@ -369,10 +389,14 @@ def test_what_cannot_be_compared_is_said_in_a_sentence(screens: Screens) -> None
 
     viewer.get_by_role("button", name="Compare", exact=True).click()
     choice = (
-        viewer.get_by_role("group", name="Results to compare with").get_by_role("button").filter(has_text="nb.story")
+        viewer.get_by_role("group", name="Results to compare with")
+        .get_by_role("button")
+        .filter(has_text="nb.story")
     )
     expect(choice).to_be_visible()
-    screens.notebook.execute("from onetool_ipy.core import current; current.require().lineage.clear()")
+    screens.notebook.execute(
+        "from onetool_ipy.core import current; current.require().lineage.clear()"
+    )
     choice.click()
     expect(sentence).to_contain_text("The result of that call of 'nb.story' was not stored.")
 
@@ -387,7 +411,8 @@ def test_texts_are_compared_by_their_lines(screens: Screens) -> None:
 
 def test_a_failure_is_shown_with_its_reason(screens: Screens) -> None:
     viewer = screens.open(
-        "bad = %tool nb.quick text=x --soft\nbad = %tool fs.read_file path=nowhere.txt --soft\nbad.view()"
+        "bad = %tool nb.quick text=x --soft\nbad = %tool fs.read_file path=nowhere.txt"
+        " --soft\nbad.view()"
     )
 
     expect(viewer.get_by_role("alert").filter(has_text="nowhere.txt")).to_be_visible()
@@ -395,7 +420,10 @@ def test_a_failure_is_shown_with_its_reason(screens: Screens) -> None:
 
 @pytest.mark.screen
 def test_the_usage_view_counts_by_period_and_tool(screens: Screens) -> None:
-    usage = screens.open("bad = %tool fs.read_file path=nowhere.txt --soft\ncount = nb.size(rows=[1])\not.usage('day')")
+    usage = screens.open(
+        "bad = %tool fs.read_file path=nowhere.txt --soft\ncount ="
+        " nb.size(rows=[1])\not.usage('day')"
+    )
     expect(usage.get_by_role("img", name="Calls")).to_be_visible()
     table = usage.get_by_role("group", name="Per tool").get_by_role("table")
     expect(table).to_contain_text("nb.size")

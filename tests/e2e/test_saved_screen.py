@@ -1,4 +1,5 @@
-"""What is left of a screen without its kernel, and what never gets into it: secrets, and the markup of tools."""
+"""What is left of a screen without its kernel, and what never gets into it: secrets, and the markup
+of tools."""
 
 from __future__ import annotations
 
@@ -97,7 +98,9 @@ _PAYLOADS = (
     "__proto__",
     "constructor",
 )
-HOSTILE = tuple(text.replace("HIT", f"window.hit={number}") for number, text in enumerate(_PAYLOADS, 1))
+HOSTILE = tuple(
+    text.replace("HIT", f"window.hit={number}") for number, text in enumerate(_PAYLOADS, 1)
+)
 SETUP = f"""
 from onetool_ipy import tool
 hostile = {list(HOSTILE)!r}
@@ -129,12 +132,10 @@ def _refuse(dialog: Dialog) -> None:
 
 def hits(screens: Screens) -> Any:
     """What a script of a tool left behind, and every element that none of our screens makes."""
-    return screens.page.evaluate(
-        """() => [window.hit ?? null, [...document.querySelectorAll(
+    return screens.page.evaluate("""() => [window.hit ?? null, [...document.querySelectorAll(
           '.otx :is(script, iframe, object, embed, base, link, meta, style, form[action], a[href], marquee, video),'
           + '.otx :is(audio, img), .otx-picture :is(script, img, iframe)'
-        )].map(each => each.outerHTML.slice(0, 100))]"""
-    )
+        )].map(each => each.outerHTML.slice(0, 100))]""")
 
 
 def test_sixty_hostile_names_and_descriptions_are_text(hostile: tuple[Screens, Locator]) -> None:
@@ -161,7 +162,9 @@ def test_hostile_results_columns_and_errors_are_text(hostile: tuple[Screens, Loc
     viewer = browser.locator(".otx-viewer")
     for tab in ("Table", "Tree", "Raw"):
         viewer.get_by_role("tab", name=tab).click()
-        expect(viewer).to_contain_text(HOSTILE[0] if tab == "Table" else "onerror" if tab == "Raw" else "0: {60}")
+        expect(viewer).to_contain_text(
+            HOSTILE[0] if tab == "Table" else "onerror" if tab == "Raw" else "0: {60}"
+        )
         if tab == "Tree":
             viewer.get_by_role("button", name="0: {60}").click()
             expect(viewer).to_contain_text(HOSTILE[20])
@@ -179,7 +182,8 @@ def test_hostile_results_columns_and_errors_are_text(hostile: tuple[Screens, Loc
 
 @pytest.fixture(scope="module")
 def saved(shared_lab: Lab) -> Path:
-    """A notebook that was used, and saved with the state of its widgets; beside it, the same without that state."""
+    """A notebook that was used, and saved with the state of its widgets; beside it, the same
+    without that state."""
     screens = Screens(shared_lab, setup=PROJECT, viewport=(1280, 1000), load="1 + 1")
     browser = screens.open("ot.browser('nb.tell', args={'text': value})")
     expect(field(browser, "text")).to_have_value("***")
@@ -201,8 +205,17 @@ def saved(shared_lab: Lab) -> Path:
 def test_a_saved_notebook_holds_pictures_and_no_secret(saved: Path) -> None:
     text = saved.read_text(encoding="utf-8")
     notebook = json.loads(text)
-    outputs = [output["data"] for cell in notebook["cells"] for output in cell["outputs"] if "data" in output]
-    pictures = ["".join(data["text/html"]) for data in outputs if "otx-picture" in "".join(data.get("text/html", ""))]
+    outputs = [
+        output["data"]
+        for cell in notebook["cells"]
+        for output in cell["outputs"]
+        if "data" in output
+    ]
+    pictures = [
+        "".join(data["text/html"])
+        for data in outputs
+        if "otx-picture" in "".join(data.get("text/html", ""))
+    ]
 
     assert len(pictures) == 3
     assert "nb.tell" in pictures[0]
@@ -212,7 +225,10 @@ def test_a_saved_notebook_holds_pictures_and_no_secret(saved: Path) -> None:
     state = notebook["metadata"]["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
     own = [each["state"] for each in state.values() if each["model_module"] == "anywidget"]
     assert own
-    assert all({key for key in each if not key.startswith("_")} <= {"layout", "tabbable", "tooltip"} for each in own)
+    assert all(
+        {key for key in each if not key.startswith("_")} <= {"layout", "tabbable", "tooltip"}
+        for each in own
+    )
 
 
 @pytest.mark.parametrize("name", ["screens.ipynb", "stateless.ipynb"])
@@ -241,9 +257,13 @@ def test_a_notebook_that_is_not_trusted_shows_the_pictures(saved: Path, shared_l
     opened.close()
 
 
-def test_nbconvert_shows_the_pictures(saved: Path, shared_lab: Lab, installed_wheel: Installed, tmp_path: Path) -> None:
+def test_nbconvert_shows_the_pictures(
+    saved: Path, shared_lab: Lab, installed_wheel: Installed, tmp_path: Path
+) -> None:
     """The reader of the page is not told to install anything."""
-    installed_wheel.run("-m", "nbconvert", "--to", "html", "--output-dir", str(tmp_path), str(saved), cwd=tmp_path)
+    installed_wheel.run(
+        "-m", "nbconvert", "--to", "html", "--output-dir", str(tmp_path), str(saved), cwd=tmp_path
+    )
 
     page = (tmp_path / f"{saved.stem}.html").read_text(encoding="utf-8")
     assert page.count('class="otx-picture ') == 3

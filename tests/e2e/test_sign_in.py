@@ -1,4 +1,5 @@
-"""Signing in to an MCP server in a browser: from a README's line to the first result, by way of Jupyter Server."""
+"""Signing in to an MCP server in a browser: from a README's line to the first result, by way of
+Jupyter Server."""
 
 from __future__ import annotations
 
@@ -20,9 +21,15 @@ def server() -> Iterator[OAuthServer]:
 
 
 def test_from_the_line_of_a_readme_to_the_first_result(lab: Lab, server: OAuthServer) -> None:
-    """The cell shows the link with its whole address; the person says yes; the browser comes back to Jupyter Server."""
+    """The cell shows the link with its whole address; the person says yes; the browser comes back
+    to Jupyter Server."""
     notebook = lab.open_notebook(
-        ["%load_ext onetool_ipy", f"%tool server add crm {server.url}", "%tool crm.whoami", "%tool server login crm"]
+        [
+            "%load_ext onetool_ipy",
+            f"%tool server add crm {server.url}",
+            "%tool crm.whoami",
+            "%tool server login crm",
+        ]
     )
     notebook.run_cell(0)
     notebook.run_cell(1)
@@ -39,7 +46,9 @@ def test_from_the_line_of_a_readme_to_the_first_result(lab: Lab, server: OAuthSe
         link.click()
     page = opened.value
     page.get_by_role("link", name="Allow").click()
-    expect(page.locator("body")).to_contain_text("You may close this page and go back to your notebook.")
+    expect(page.locator("body")).to_contain_text(
+        "You may close this page and go back to your notebook."
+    )
     assert page.url.startswith(f"{lab.address}onetool/callback?")
     ended = page.url
     page.goto(ended)

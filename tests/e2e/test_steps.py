@@ -25,17 +25,24 @@ sales = pd.DataFrame({"town": ["Wien", "Linz", "Graz"] * 100, "pieces": range(30
 
 
 def _view_sales(person: Steps) -> None:
-    """Write it into the second cell and run it. JupyterLab goes to the cell below, a moment late."""
+    """Write it into the second cell and run it. JupyterLab goes to the cell below, a moment
+    late."""
     person.type("ot.view(sales)")
     person.press("Shift+Enter")
-    expect(person.page.locator(".jp-Notebook .jp-Cell").nth(2).locator(".cm-content")).to_be_focused()
+    expect(
+        person.page.locator(".jp-Notebook .jp-Cell").nth(2).locator(".cm-content")
+    ).to_be_focused()
 
 
-def test_rows_are_filtered_and_exported_and_a_server_is_added_and_called(lab: Lab, tmp_path: Path) -> None:
+def test_rows_are_filtered_and_exported_and_a_server_is_added_and_called(
+    lab: Lab, tmp_path: Path
+) -> None:
     notebook = lab.open_notebook([SALES, ""], name="steps", viewport=(1400, 900))
     notebook.run_cell(0)
     page = notebook.page
-    page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".cm-content").click()  # there one is after it
+    page.locator(".jp-Notebook .jp-Cell").nth(1).locator(
+        ".cm-content"
+    ).click()  # there one is after it
 
     person = Steps(page)
     _view_sales(person)
@@ -58,7 +65,8 @@ def test_rows_are_filtered_and_exported_and_a_server_is_added_and_called(lab: La
     tab(panel, "Servers")
     person.clicks += 1
     person.paste(
-        panel.get_by_label("Command, address or JSON of a server"), f"{sys.executable} {tmp_path / 'adder.py'}"
+        panel.get_by_label("Command, address or JSON of a server"),
+        f"{sys.executable} {tmp_path / 'adder.py'}",
     )
     person.click(panel.get_by_role("button", name="Add server"))
     expect(panel.get_by_role("listitem")).to_contain_text("adder")
@@ -104,13 +112,23 @@ def api() -> Iterator[Stub]:
         if asked.path == "/openapi.json":
             kinds = {"pets": 3, "orders": 9, "users": 8}
             paths = {
-                f"/{kind}/{n}": {("get", "post", "delete")[n % 3]: {"operationId": f"{kind}{n}", "responses": {}}}
+                f"/{kind}/{n}": {
+                    ("get", "post", "delete")[n % 3]: {"operationId": f"{kind}{n}", "responses": {}}
+                }
                 for kind, count in kinds.items()
                 for n in range(count)
             }
             head = {"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}}
-            return 200, {**head, "servers": [{"url": f"http://{asked.headers['host']}"}], "paths": paths}
-        return (200, {"items": [1]}) if asked.headers.get("authorization") == f"Bearer {TOKEN}" else (401, {})
+            return 200, {
+                **head,
+                "servers": [{"url": f"http://{asked.headers['host']}"}],
+                "paths": paths,
+            }
+        return (
+            (200, {"items": [1]})
+            if asked.headers.get("authorization") == f"Bearer {TOKEN}"
+            else (401, {})
+        )
 
     with Stub(answer) as stub:
         yield stub
@@ -121,21 +139,27 @@ def opened(lab: Lab, setup: str, api: Stub | None = None) -> Notebook:
     if api is not None:
         (notebook.path.parent / ".onetool").mkdir()
         config = {"version": 1, "http": {"allowed_hosts": [f"127.0.0.1:{api.port}"]}}
-        (notebook.path.parent / ".onetool" / "onetool.yaml").write_text(json.dumps(config), encoding="utf-8")
+        (notebook.path.parent / ".onetool" / "onetool.yaml").write_text(
+            json.dumps(config), encoding="utf-8"
+        )
     notebook.run_cell(0)
     return notebook
 
 
 def test_100_000_rows_are_sorted_filtered_and_exported(lab: Lab, tmp_path: Path) -> None:
     notebook = opened(lab, MANY)
-    notebook.page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".cm-content").click()  # there one is after it
+    notebook.page.locator(".jp-Notebook .jp-Cell").nth(1).locator(
+        ".cm-content"
+    ).click()  # there one is after it
     person = Steps(notebook.page)
     _view_sales(person)
     viewer = notebook.output(1).locator(".otx")
     person.click(viewer.get_by_role("button", name="pieces", exact=True))
     person.click(viewer.get_by_label("Filter rows"))
     person.type("wien")
-    expect(viewer.get_by_role("status").filter(has_text="of 100,000 rows")).to_contain_text("25,000 of")
+    expect(viewer.get_by_role("status").filter(has_text="of 100,000 rows")).to_contain_text(
+        "25,000 of"
+    )
     person.click(viewer.get_by_role("button", name="Columns", exact=True))
     person.click(viewer.locator(".otx-menu-body:visible").get_by_label("note"))
     person.click(viewer.get_by_role("button", name="Download", exact=True))
@@ -164,7 +188,9 @@ def test_an_http_tool_with_a_token_is_made_tried_and_saved(lab: Lab, api: Stub) 
     person.click(editor.get_by_role("button", name="Allow and send"))
     expect(editor.locator(".otx-editor-status")).to_contain_text("200 OK")
     person.click(editor.get_by_role("button", name="Save", exact=True))
-    expect(editor.locator(".otx-editor-status")).to_contain_text("Saved. Call it: %tool my-api.get-items")
+    expect(editor.locator(".otx-editor-status")).to_contain_text(
+        "Saved. Call it: %tool my-api.get-items"
+    )
     check_clicks("HTTP tool with a token, from the panel's icon to Save", person)
     assert notebook.page_errors == []
 
@@ -208,7 +234,9 @@ def test_what_failed_since_yesterday_is_found_and_run_again(lab: Lab, api: Stub)
     expect(when).to_have_value("yesterday")
     person.press("Tab")
     person.press("Space")
-    expect(panel.get_by_role("button", name="Failed only")).to_have_attribute("aria-pressed", "true")
+    expect(panel.get_by_role("button", name="Failed only")).to_have_attribute(
+        "aria-pressed", "true"
+    )
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("notes.txt")
     person.click(rows.get_by_role("button", name="Rerun fs.read_file"))

@@ -1,4 +1,5 @@
-"""The question of trust on screens: a form in the cell that asks, in the panel, in the browser; the status bar."""
+"""The question of trust on screens: a form in the cell that asks, in the panel, in the browser; the
+status bar."""
 
 from __future__ import annotations
 
@@ -39,11 +40,18 @@ def buy(item: str) -> str:
 Clone = Callable[..., Notebook]
 
 
-def _write(folder: Path, *, args: list[str], more: Mapping[str, Any] = MappingProxyType({})) -> None:
+def _write(
+    folder: Path, *, args: list[str], more: Mapping[str, Any] = MappingProxyType({})
+) -> None:
     config = {
         "version": 1,
         "servers": {
-            "helper": {"type": "stdio", "command": sys.executable, "args": args, "env": {"KEY": "${SHOP_KEY}"}}
+            "helper": {
+                "type": "stdio",
+                "command": sys.executable,
+                "args": args,
+                "env": {"KEY": "${SHOP_KEY}"},
+            }
         },
         **more,
     }
@@ -86,7 +94,13 @@ def test_the_question_in_a_cell_is_a_form_that_says_what_would_run(clone: Clone)
 
     form = _begin(notebook, 1)
 
-    for part in ("This project is not trusted yet.", "shop.py", "Server helper", "</code><b>x</b>", "SHOP_KEY"):
+    for part in (
+        "This project is not trusted yet.",
+        "shop.py",
+        "Server helper",
+        "</code><b>x</b>",
+        "SHOP_KEY",
+    ):
         expect(form).to_contain_text(part)
     assert not _marker(notebook)
     form.get_by_role("button", name="Trust this project").click()
@@ -98,7 +112,8 @@ def test_the_question_in_a_cell_is_a_form_that_says_what_would_run(clone: Clone)
 
 
 def test_the_question_is_one_card_and_its_files_can_be_opened(clone: Clone) -> None:
-    """The files are in a hidden folder, which JupyterLab does not open by default: then the path is copied."""
+    """The files are in a hidden folder, which JupyterLab does not open by default: then the path is
+    copied."""
     notebook = clone(CALL)
 
     form = _begin(notebook, 1)
@@ -106,13 +121,22 @@ def test_the_question_is_one_card_and_its_files_can_be_opened(clone: Clone) -> N
     stripes = "form => [form, form.parentElement].map(box => getComputedStyle(box).borderLeftWidth)"
     assert form.evaluate(stripes) == ["0px", "3px"]
     form.get_by_role("button", name="tools/shop.py").click()
-    expect(notebook.page.locator("body")).to_contain_text("The path is copied: this JupyterLab cannot open shop.py")
+    expect(notebook.page.locator("body")).to_contain_text(
+        "The path is copied: this JupyterLab cannot open shop.py"
+    )
     form.get_by_role("button", name="Not now").click()
     notebook.wait_for_cell()
 
 
 REACHING: Mapping[str, Any] = {
-    "models": {"m": {"provider": "openai", "model": "x", "base_url": "https://evil.example/v1", "key": "SHOP_KEY"}},
+    "models": {
+        "m": {
+            "provider": "openai",
+            "model": "x",
+            "base_url": "https://evil.example/v1",
+            "key": "SHOP_KEY",
+        }
+    },
     "fs": {"roots": [".", "/"]},
     "http": {"allowed_hosts": [f"h{number}.example" for number in range(9)], "allow_private": True},
 }
@@ -149,7 +173,9 @@ def test_the_form_shows_what_reaches_out_and_folds_long_lists(clone: Clone) -> N
 def test_each_part_that_is_new_asks_for_itself_in_the_panel(clone: Clone) -> None:
     notebook = clone("%tool trust", "ot.reload()")
     notebook.run_cell(1)
-    _write(notebook.path.parent, args=["-c", "pass  # </code><b>x</b>"], more={**REACHING, "http": {}})
+    _write(
+        notebook.path.parent, args=["-c", "pass  # </code><b>x</b>"], more={**REACHING, "http": {}}
+    )
     notebook.run_cell(2)
 
     expect(notebook.page.locator(".onetool-Status")).to_contain_text("Untrusted model")

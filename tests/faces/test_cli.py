@@ -33,7 +33,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tools = tmp_path / ".onetool" / "tools"
     tools.mkdir(parents=True)
     (tools / "shop.py").write_text(
-        'def price(item: str, count: int = 1) -> int:\n    """Tell a price."""\n    return 2 * count\n',
+        'def price(item: str, count: int = 1) -> int:\n    """Tell a price."""\n    return 2 *'
+        " count\n",
         encoding="utf-8",
     )
     (tmp_path / ".onetool" / "onetool.yaml").write_text(
@@ -43,7 +44,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "     implementation: {type: mock, mock_response: {sun: true}}}\n",
         encoding="utf-8",
     )
-    (tmp_path / "n.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    (tmp_path / "n.ipynb").write_text(
+        '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ONETOOL_STATE", str(tmp_path / "state"))
     return tmp_path
@@ -96,7 +99,7 @@ def test_info_prints_schema_and_state_as_json(run: Any) -> None:
     assert ran.code == 0
     assert list(ran.json) == [
         "name", "description", "inputSchema", "signature", "source", "pack", "enabled",
-        "timeoutS", "wireName", "callCount", "lastCalledAt", "deps",
+        "timeoutS", "wireName", "callCount", "lastCalledAt", "deps", "reads", "sends",
     ]  # fmt: skip
     assert ran.json["signature"] == "shop.price(item: str, count: int = 1)"
     assert ran.json["wireName"] == "shop_price"
@@ -106,13 +109,19 @@ def test_info_prints_schema_and_state_as_json(run: Any) -> None:
 
 def test_a_large_result_goes_as_a_handle_that_meta_names_too(run: Any, project: Path) -> None:
     """`max_inline_bytes` counts bytes: a text of 60 two-byte characters is over 100 of them."""
-    (project / ".onetool" / "onetool.yaml").write_text("output: {max_inline_bytes: 100}\n", encoding="utf-8")
+    (project / ".onetool" / "onetool.yaml").write_text(
+        "output: {max_inline_bytes: 100}\n", encoding="utf-8"
+    )
     (project / "wide.txt").write_text("é" * 60, encoding="utf-8")
     (project / "fits.txt").write_text("é" * 50, encoding="utf-8")
 
     sent = run("tools", "invoke", "fs.read_file", "--args", '{"path": "wide.txt"}').json
 
-    assert sent["data"] == {"handle": sent["meta"]["handle"], "total_lines": 1, "preview": ["é" * 60]}
+    assert sent["data"] == {
+        "handle": sent["meta"]["handle"],
+        "total_lines": 1,
+        "preview": ["é" * 60],
+    }
     small = run("tools", "invoke", "fs.read_file", "--args", '{"path": "fits.txt"}').json
     assert (small["data"], "handle" in small["meta"]) == ("é" * 50, False)
 
@@ -121,7 +130,10 @@ def test_invoke_takes_arguments_by_name(run: Any) -> None:
     """Each word is read by what the tool takes, as in `%tool`."""
     ran = run("tools", "invoke", "shop.price", "item=tea", "count=3")
     assert (
-        ran.json["data"] == run("tools", "invoke", "shop.price", "--args", '{"item": "tea", "count": 3}').json["data"]
+        ran.json["data"]
+        == run("tools", "invoke", "shop.price", "--args", '{"item": "tea", "count": 3}').json[
+            "data"
+        ]
     )
     mixed = run("tools", "invoke", "shop.price", "item=007", "--args", '{"count": 3}').json
     assert mixed["ok"] is True, "text stays text"
@@ -155,14 +167,26 @@ def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
         (["tools", "invoke", "shop.price", "tea"], 2, "'tea' is not KEY=VALUE"),
         (["tools", "invoke", "shop.price", "=x"], 2, "'=x' is not KEY=VALUE"),
         (["tools", "invoke", "shop.price", "item=a", "item=b"], 2, "'item' is given twice"),
-        (["tools", "invoke", "shop.price", "item=a", "--args", '{"item": "b"}'], 2, "'item' is given twice"),
+        (
+            ["tools", "invoke", "shop.price", "item=a", "--args", '{"item": "b"}'],
+            2,
+            "'item' is given twice",
+        ),
         (["tools", "invoke", "shop.price", "item=a", "--args", "[]"], 2, "--args is of type list"),
         (["tools", "invoke", "shop.price", "item=a", "count=few"], 1, "count"),
-        (["tools", "invoke", "time.now", "--timeout", "-1"], 2, "needs a number of seconds above 0, not '-1'"),
+        (
+            ["tools", "invoke", "time.now", "--timeout", "-1"],
+            2,
+            "needs a number of seconds above 0, not '-1'",
+        ),
         (["tools", "info", "shop.prise"], 1, "See all with: onetool-ipy tools list"),
         (["tools", "invoke", "shop.price"], 1, "Usage: shop.price(item: str"),
         (["ask", "hello"], 1, "onetool.yaml, for example:"),
-        (["export", "-o", "missing/x.py", "n.ipynb"], 1, "No such file or directory: 'missing/x.py'"),
+        (
+            ["export", "-o", "missing/x.py", "n.ipynb"],
+            1,
+            "No such file or directory: 'missing/x.py'",
+        ),
         (["tools", "list", "--config", "missing.yaml"], 1, "missing.yaml: there is no such file"),
         (["tools"], 2, "usage"),
         ([], 2, "usage"),
@@ -170,7 +194,9 @@ def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_is_wrong_is_said_on_stderr_with_the_right_code(run: Any, words: list[str], code: int, said: str) -> None:
+def test_what_is_wrong_is_said_on_stderr_with_the_right_code(
+    run: Any, words: list[str], code: int, said: str
+) -> None:
     """Contract 12: 0 ok, 1 failed call, 2 usage."""
     ran = run(*words)
     assert ran.code == code
@@ -182,7 +208,9 @@ def test_what_is_wrong_is_said_on_stderr_with_the_right_code(run: Any, words: li
 
 def test_a_call_from_the_command_line_has_the_local_limit(run: Any, project: Path) -> None:
     config = project / ".onetool" / "onetool.yaml"
-    config.write_text(config.read_text(encoding="utf-8") + "timeouts: {local_s: 0.2}\n", encoding="utf-8")
+    config.write_text(
+        config.read_text(encoding="utf-8") + "timeouts: {local_s: 0.2}\n", encoding="utf-8"
+    )
     (project / ".onetool" / "tools" / "slow.py").write_text(
         'def spin() -> None:\n    """Spin."""\n    while True:\n        pass\n', encoding="utf-8"
     )
@@ -231,11 +259,14 @@ def test_the_installed_command_runs_and_a_closed_pipe_is_no_error(project: Path)
 def test_init_pack_writes_a_pack_its_test_and_its_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The new pack is found at once, and nothing is written over. tests/config/test_template_pack.py runs its test."""
+    """The new pack is found at once, and nothing is written over.
+    tests/config/test_template_pack.py runs its test."""
     monkeypatch.chdir(tmp_path)
     assert main(["init", "--pack", "greet"]) == 0
     assert "Next: onetool-ipy tools list, or in a notebook: %tool greet" in capsys.readouterr().err
-    written = {place: (tmp_path / place).read_text(encoding="utf-8") for place in pack_template("greet")}
+    written = {
+        place: (tmp_path / place).read_text(encoding="utf-8") for place in pack_template("greet")
+    }
     assert written == pack_template("greet")
     assert main(["tools", "list"]) == 0
     assert "greet." in capsys.readouterr().out
@@ -270,11 +301,18 @@ def talk() -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["tools", "invoke", "talk.talk"], ["tools", "list", "--json"], ["health"]])
-def test_what_a_tool_prints_goes_to_stderr_and_stdout_is_json(project: Path, words: list[str]) -> None:
-    """Contract 12: results are JSON on stdout, whatever pack files, tools and their children print."""
+@pytest.mark.parametrize(
+    "words", [["tools", "invoke", "talk.talk"], ["tools", "list", "--json"], ["health"]]
+)
+def test_what_a_tool_prints_goes_to_stderr_and_stdout_is_json(
+    project: Path, words: list[str]
+) -> None:
+    """Contract 12: results are JSON on stdout, whatever pack files, tools and their children
+    print."""
     (project / ".onetool" / "tools" / "talk.py").write_text(_TALKS, encoding="utf-8")
-    ran = subprocess.run([sys.executable, "-m", "onetool_ipy", *words], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-m", "onetool_ipy", *words], capture_output=True, text=True, check=True
+    )
     assert json.loads(ran.stdout)
     if "invoke" in words:
         assert [line for line in ran.stderr.splitlines() if line] == [
@@ -286,9 +324,12 @@ def test_what_a_tool_prints_goes_to_stderr_and_stdout_is_json(project: Path, wor
 def test_health_names_servers_as_servers(project: Path) -> None:
     """`proxy` is a word of `ot.health()` alone."""
     (project / ".onetool" / "onetool.yaml").write_text(
-        "version: 1\nservers: {gone: {type: stdio, command: no-such-command-here}}\n", encoding="utf-8"
+        "version: 1\nservers: {gone: {type: stdio, command: no-such-command-here}}\n",
+        encoding="utf-8",
     )
-    ran = subprocess.run([sys.executable, "-m", "onetool_ipy", "health"], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-m", "onetool_ipy", "health"], capture_output=True, text=True, check=False
+    )
 
     health = json.loads(ran.stdout)
     assert "proxy" not in ran.stdout
@@ -300,11 +341,14 @@ def test_health_names_servers_as_servers(project: Path) -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_an_output_in_another_encoding_is_json_all_the_same(project: Path, encoding: str) -> None:
     (project / ".onetool" / "tools" / "w\u00f6rter.py").write_text(
-        'def tell() -> str:\n    """Tell \u65e5\u672c."""\n    return "caf\u00e9 \u65e5\u672c"\n', encoding="utf-8"
+        'def tell() -> str:\n    """Tell \u65e5\u672c."""\n    return "caf\u00e9 \u65e5\u672c"\n',
+        encoding="utf-8",
     )
     env = {**os.environ, "PYTHONIOENCODING": encoding}
     ran, listed = (
-        subprocess.run([sys.executable, "-m", "onetool_ipy", *words], capture_output=True, env=env, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "onetool_ipy", *words], capture_output=True, env=env, check=True
+        )
         for words in (["tools", "invoke", "w\u00f6rter.tell"], ["tools", "list"])
     )
     assert json.loads(ran.stdout.decode(encoding))["data"] == "caf\u00e9 \u65e5\u672c"
@@ -315,8 +359,13 @@ def test_an_output_in_another_encoding_is_json_all_the_same(project: Path, encod
 def test_an_output_that_takes_no_more_is_said_in_one_line(project: Path) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
         command = [sys.executable, "-m", "onetool_ipy", "tools", "list"]
-        env = {**os.environ, "PYTHONUNBUFFERED": ""}  # what is left in the buffer fails only when it is written
-        ran = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        env = {
+            **os.environ,
+            "PYTHONUNBUFFERED": "",
+        }  # what is left in the buffer fails only when it is written
+        ran = subprocess.run(
+            command, env=env, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
     assert (ran.returncode, ran.stderr) == (1, "No space left on device.\n")
 
 
@@ -331,7 +380,13 @@ def test_config_stands_before_or_behind_the_command(run: Any, project: Path) -> 
 
 
 def test_python_m_runs_the_command_and_loads_nothing_heavy(project: Path) -> None:
-    script = "import sys, runpy; sys.argv = ['x', '--version']\ntry:\n    runpy.run_module('onetool_ipy')\n"
-    script += "except SystemExit as exc:\n    print(exc.code, {'IPython', 'pandas', 'httpx', 'mcp'} & set(sys.modules))"
+    script = (
+        "import sys, runpy; sys.argv = ['x', '--version']\ntry:\n   "
+        " runpy.run_module('onetool_ipy')\n"
+    )
+    script += (
+        "except SystemExit as exc:\n    print(exc.code, {'IPython', 'pandas', 'httpx', 'mcp'} &"
+        " set(sys.modules))"
+    )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[1:] == ["0 set()"]

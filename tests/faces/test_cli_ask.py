@@ -1,10 +1,10 @@
-"""`onetool-ipy ask` as a user runs it: JSON on stdout, words on stderr, exit codes; a model over real HTTP."""
+"""`onetool-ipy ask` as a user runs it: JSON on stdout, words on stderr, exit codes; a model over
+real HTTP."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
 import select
 import subprocess
 import sys
@@ -18,7 +18,15 @@ from onetool_ipy.faces.cli import main
 from tests.harness.models import ModelDouble
 from tests.harness.patience import HANG_S
 
-KEYS = {"text", "toolCalls", "toolResults", "toolError", "sessionContextUpdated", "stopReason", "usage"}
+KEYS = {
+    "text",
+    "toolCalls",
+    "toolResults",
+    "toolError",
+    "sessionContextUpdated",
+    "stopReason",
+    "usage",
+}
 ORDER = """
 from pathlib import Path
 
@@ -42,7 +50,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, double: ModelDouble
     (folder / "tools").mkdir(parents=True)
     (folder / "tools" / "shop.py").write_text(ORDER, encoding="utf-8")
     model = {"provider": "ollama", "base_url": double.url, "model": "m"}
-    (folder / "onetool.yaml").write_text(f"version: 1\nmodels: {json.dumps({'local': model})}\n", encoding="utf-8")
+    (folder / "onetool.yaml").write_text(
+        f"version: 1\nmodels: {json.dumps({'local': model})}\n", encoding="utf-8"
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ONETOOL_STATE", str(tmp_path / "state"))
     return tmp_path
@@ -58,12 +68,20 @@ def run(project: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     return command
 
 
-def say(double: ModelDouble, prompt: str, calls: list[tuple[str, dict[str, Any]]], text: str) -> None:
+def say(
+    double: ModelDouble, prompt: str, calls: list[tuple[str, dict[str, Any]]], text: str
+) -> None:
     made = [{"name": name, "arguments": json.dumps(args)} for name, args in calls]
     double.say(
         [
-            {"match": {"userMessage": prompt, "hasToolResult": False}, "response": {"toolCalls": made}},
-            {"match": {"userMessage": prompt, "hasToolResult": True}, "response": {"content": text}},
+            {
+                "match": {"userMessage": prompt, "hasToolResult": False},
+                "response": {"toolCalls": made},
+            },
+            {
+                "match": {"userMessage": prompt, "hasToolResult": True},
+                "response": {"content": text},
+            },
         ]
     )
 
@@ -93,7 +111,9 @@ def test_it_prints_the_answer_as_json(run: Run, double: ModelDouble) -> None:
         (["--with-tools", "false"], False),
     ],
 )
-def test_tools_are_on_unless_said_otherwise(run: Run, double: ModelDouble, flags: list[str], offered: bool) -> None:
+def test_tools_are_on_unless_said_otherwise(
+    run: Run, double: ModelDouble, flags: list[str], offered: bool
+) -> None:
     double.say([{"match": {"userMessage": "hello"}, "response": {"content": "hi"}}])
 
     code, answer, _ = run("hello", *flags)
@@ -117,7 +137,9 @@ def test_tool_allow_names_what_is_visible(run: Run, double: ModelDouble) -> None
 
 
 @pytest.mark.slow
-def test_nobody_is_asked_where_there_is_no_terminal(run: Run, double: ModelDouble, project: Path) -> None:
+def test_nobody_is_asked_where_there_is_no_terminal(
+    run: Run, double: ModelDouble, project: Path
+) -> None:
     say(double, "order", [("shop_order", {"item": "pen"})], "ok")
 
     _, refused, _ = run("order")
@@ -129,8 +151,11 @@ def test_nobody_is_asked_where_there_is_no_terminal(run: Run, double: ModelDoubl
     assert (project / "ordered.txt").read_text() == "pen"
 
 
+@pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
-def test_in_a_terminal_the_question_is_on_stderr_and_the_answer_stays_json(project: Path, double: ModelDouble) -> None:
+def test_in_a_terminal_the_question_is_on_stderr_and_the_answer_stays_json(
+    project: Path, double: ModelDouble
+) -> None:
     say(double, "order", [("shop_order", {"item": "ink"})], "ok")
     code, answer, seen = _at_terminal(project, ["order"], "always", "all")
 
@@ -149,7 +174,9 @@ def test_a_tool_without_a_model(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_tool_without_a_model_runs_where_it_only_reads_or_is_approved(run: Run, project: Path) -> None:
+def test_a_tool_without_a_model_runs_where_it_only_reads_or_is_approved(
+    run: Run, project: Path
+) -> None:
     refused, answer, _ = run('tool:shop.order {"item": "pen"}')
     was_ordered = (project / "ordered.txt").exists()
     allowed, _, _ = run('tool:shop.order {"item": "pen"}', "--approve", "shop.order")
@@ -163,9 +190,12 @@ def test_a_tool_without_a_model_runs_where_it_only_reads_or_is_approved(run: Run
 
 def test_a_tool_without_a_model_has_the_limit_of_the_command_line(run: Run, project: Path) -> None:
     config = project / ".onetool" / "onetool.yaml"
-    config.write_text(config.read_text(encoding="utf-8") + "timeouts: {local_s: 0.2}\n", encoding="utf-8")
+    config.write_text(
+        config.read_text(encoding="utf-8") + "timeouts: {local_s: 0.2}\n", encoding="utf-8"
+    )
     (project / ".onetool" / "tools" / "slow.py").write_text(
-        'import time\n\ndef nap() -> None:\n    """Sleep."""\n    time.sleep(30)\n', encoding="utf-8"
+        'import time\n\ndef nap() -> None:\n    """Sleep."""\n    time.sleep(30)\n',
+        encoding="utf-8",
     )
 
     code, answer, _ = run("tool:slow.nap", "--approve", "slow.nap")
@@ -203,7 +233,8 @@ def test_what_is_wrong_is_said_on_stderr(run: Run, words: list[str], code: int, 
 def test_rule_15_a_reply_that_is_cut_or_refused_is_a_failure(
     run: Run, double: ModelDouble, project: Path, finish: str, end: str
 ) -> None:
-    """The JSON has what came, stderr says what happened, and a script sees it by the exit status."""
+    """The JSON has what came, stderr says what happened, and a script sees it by the exit
+    status."""
     model = {"provider": "openai", "base_url": double.url, "model": "m"}
     settings = f"version: 1\nmodels: {json.dumps({'local': model})}\n"
     (project / ".onetool" / "onetool.yaml").write_text(settings, encoding="utf-8")
@@ -213,7 +244,9 @@ def test_rule_15_a_reply_that_is_cut_or_refused_is_a_failure(
     code, answer, words = run("tell me")
 
     assert (code, answer["stopReason"], answer["text"]) == (1, end, "Half of the")
-    assert ("was cut at the token limit" if end == "cut" else "refused to answer (content_filter)") in words
+    assert (
+        "was cut at the token limit" if end == "cut" else "refused to answer (content_filter)"
+    ) in words
 
 
 PROGRAM = """\
@@ -224,14 +257,17 @@ for item in ["pen", "ink"]:
 """
 
 
+@pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("typed", "ordered", "value"), [("all", "ink", "ordered"), ("1", "pen", "ordered"), ("y\ny", "", None)]
+    ("typed", "ordered", "value"),
+    [("all", "ink", "ordered"), ("1", "pen", "ordered"), ("y\ny", "", None)],
 )
 def test_rule_5_a_terminal_shows_the_program_and_its_writes_and_runs_what_is_chosen(
     project: Path, double: ModelDouble, typed: str, ordered: str, value: str | None
 ) -> None:
-    """The question is on stderr; the answer on stdout stays JSON. A reply that is not offered runs nothing."""
+    """The question is on stderr; the answer on stdout stays JSON. A reply that is not offered runs
+    nothing."""
     say(double, "order both", [("program", {"code": PROGRAM})], "Done.")
 
     code, answer, seen = _at_terminal(project, ["--code", "order both"], "Run?", typed)
@@ -256,7 +292,8 @@ def test_rule_5_a_terminal_shows_the_program_and_its_writes_and_runs_what_is_cho
 def test_rule_6_without_a_terminal_a_program_waits_and_goes_on_in_another_command(
     run: Run, double: ModelDouble, project: Path
 ) -> None:
-    """Nothing is written, the exit status says so, and the message has the line that goes on in this shell."""
+    """Nothing is written, the exit status says so, and the message has the line that goes on in
+    this shell."""
     say(double, "order both", [("program", {"code": PROGRAM})], "Done.")
 
     code, answer, words = run("--code", "order both")
@@ -289,7 +326,9 @@ def test_a_plan_is_kept_and_can_be_dropped(run: Run, double: ModelDouble, projec
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [[], ["--code"]], ids=["plain", "code"])
-def test_show_prints_what_would_be_sent_and_sends_nothing(run: Run, double: ModelDouble, flags: list[str]) -> None:
+def test_show_prints_what_would_be_sent_and_sends_nothing(
+    run: Run, double: ModelDouble, flags: list[str]
+) -> None:
     """With --code it has the guide, and the stubs of the tools that a program may call."""
     double.say([])
 
@@ -299,12 +338,20 @@ def test_show_prints_what_would_be_sent_and_sends_nothing(run: Run, double: Mode
     assert (code, words, double.journal()) == (0, "Nothing was sent.\n", [])
     assert texts["prompt"] == "order both"
     guide = texts.get("how to write a program, and its modules", "")
-    assert ("def order(item: str)" in guide, "one Python program" in guide) == (bool(flags), bool(flags))
+    assert ("def order(item: str)" in guide, "one Python program" in guide) == (
+        bool(flags),
+        bool(flags),
+    )
     assert page["tokens"] == sum(row["tokens"] for row in page["parts"])
 
 
-def _at_terminal(project: Path, words: list[str], question: str, typed: str) -> tuple[int, Any, str]:
-    """Run `ask` at a terminal and answer its question. Returns the exit code, the JSON, and what was on stderr."""
+def _at_terminal(
+    project: Path, words: list[str], question: str, typed: str
+) -> tuple[int, Any, str]:
+    """Run `ask` at a terminal and answer its question. Returns the exit code, the JSON, and what
+    was on stderr."""
+    import pty
+
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "onetool_ipy.faces.cli", "ask", *words],

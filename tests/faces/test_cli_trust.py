@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -52,7 +51,12 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 def _env(folder: Path) -> dict[str, str]:
     home = folder.parent
-    return {**os.environ, "HOME": str(home), "ONETOOL_STATE": str(home / "state"), "ONETOOL_TRUST": ""}
+    return {
+        **os.environ,
+        "HOME": str(home),
+        "ONETOOL_STATE": str(home / "state"),
+        "ONETOOL_TRUST": "",
+    }
 
 
 def test_a_call_is_refused_until_the_folder_is_trusted(folder: Path, run: Run) -> None:
@@ -85,6 +89,7 @@ def test_without_a_terminal_nothing_is_trusted_but_the_list_and_the_line_to_type
     assert "is trusted already" in run(folder, "trust", path).stderr
 
 
+@pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "is_trusted"), [("y", True), ("YES", True), ("n", False), ("", False), ("yep", False)]
@@ -92,15 +97,25 @@ def test_without_a_terminal_nothing_is_trusted_but_the_list_and_the_line_to_type
 def test_at_a_terminal_the_list_is_shown_before_the_question(
     folder: Path, typed: str, is_trusted: bool, run: Run
 ) -> None:
+    import pty
+
     (folder / ".onetool" / "onetool.yaml").write_text(
-        "models: {m: {provider: ollama, model: x, base_url: 'http://127.0.0.1:1', key: TOKEN}}\n", encoding="utf-8"
+        "models: {m: {provider: ollama, model: x, base_url: 'http://127.0.0.1:1', key: TOKEN}}\n",
+        encoding="utf-8",
     )
     ours, theirs = pty.openpty()
     os.write(ours, f"{typed}\n".encode())
 
     command = [sys.executable, "-m", "onetool_ipy", "trust"]
     shown = subprocess.run(
-        command, cwd=folder, env=_env(folder), stdin=theirs, capture_output=True, text=True, timeout=100, check=False
+        command,
+        cwd=folder,
+        env=_env(folder),
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
 
     os.close(ours)
@@ -132,7 +147,10 @@ def test_a_folder_is_trusted_by_its_path(folder: Path, run: Run) -> None:
 
 def test_config_names_a_project_outright(folder: Path, run: Run) -> None:
     (folder / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
-    assert run(folder, "--config", ".onetool/onetool.yaml", "tools", "invoke", "mine.go").returncode == 0
+    assert (
+        run(folder, "--config", ".onetool/onetool.yaml", "tools", "invoke", "mine.go").returncode
+        == 0
+    )
 
 
 def test_a_folder_without_a_project_or_no_folder_is_said(folder: Path, run: Run) -> None:
@@ -163,10 +181,14 @@ def test_the_token_of_our_mcp_server_comes_from_no_project_that_is_not_trusted(
     if is_trusted:
         run(folder, "trust", "--yes")
     command = [sys.executable, "-m", "onetool_ipy", "mcp", "--http"]
-    with subprocess.Popen(command, cwd=folder, env=_env(folder), stderr=subprocess.PIPE, text=True) as serving:
+    with subprocess.Popen(
+        command, cwd=folder, env=_env(folder), stderr=subprocess.PIPE, text=True
+    ) as serving:
         assert serving.stderr is not None
         said = next(line for line in serving.stderr if line.startswith("Serving on"))
-        answer = httpx.post(said.split()[-1], headers={"Authorization": "Bearer known-to-who-wrote-it"}, json={})
+        answer = httpx.post(
+            said.split()[-1], headers={"Authorization": "Bearer known-to-who-wrote-it"}, json={}
+        )
         serving.terminate()
     assert (answer.status_code != 401) is is_trusted
 

@@ -1,4 +1,5 @@
-"""The files of other clients: read into our terms, and ours as JSON that a client reads as the same server."""
+"""The files of other clients: read into our terms, and ours as JSON that a client reads as the same
+server."""
 
 from __future__ import annotations
 
@@ -32,7 +33,12 @@ STDIO = FoundServer(
         "type": "stdio",
         "command": "npx",
         "args": ["-y", "some-mcp", "--mode", "x"],
-        "env": {"GITHUB_TOKEN": "${GITHUB_TOKEN}", "OTHER": "${RENAMED}", "PLAIN": "1", "API_KEY": TOKEN},
+        "env": {
+            "GITHUB_TOKEN": "${GITHUB_TOKEN}",
+            "OTHER": "${RENAMED}",
+            "PLAIN": "1",
+            "API_KEY": TOKEN,
+        },
     },
 )
 HTTP = FoundServer(
@@ -46,7 +52,9 @@ HTTP = FoundServer(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_snippet_reads_back_as_the_same_servers_without_their_secrets(family: str, tmp_path: Path) -> None:
+def test_a_snippet_reads_back_as_the_same_servers_without_their_secrets(
+    family: str, tmp_path: Path
+) -> None:
     text, notes = snippet(family, [STDIO, HTTP])
     file = tmp_path / "mcp.json"
     file.write_text(text, encoding="utf-8")
@@ -61,7 +69,11 @@ def test_vs_code_asks_for_what_is_secret_and_others_are_told_to_set_it() -> None
     document = json.loads(snippet("vscode", [STDIO])[0])
 
     assert document["servers"]["git-hub"]["env"]["GITHUB_TOKEN"] == "${input:GITHUB_TOKEN}"
-    assert [one["id"] for one in document["inputs"]] == ["GITHUB_TOKEN", "GIT_HUB_API_KEY", "RENAMED"]
+    assert [one["id"] for one in document["inputs"]] == [
+        "GITHUB_TOKEN",
+        "GIT_HUB_API_KEY",
+        "RENAMED",
+    ]
     assert document["inputs"][2] == {
         "type": "promptString", "id": "RENAMED", "description": "RENAMED", "password": True,
     }  # fmt: skip
@@ -81,9 +93,10 @@ def test_a_folder_is_left_out_for_clients_that_know_none() -> None:
 def test_codex_files_are_read(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(
-        '[mcp_servers.git-hub]\ncommand = "npx"\nenv = { PLAIN = "1" }\nenv_vars = ["GITHUB_TOKEN"]\n'
-        '[mcp_servers.docs]\nurl = "https://docs.example.com/mcp"\nbearer_token_env_var = "DOCS_TOKEN"\n'
-        'env_http_headers = { X-Api-Key = "DOCS_X_API_KEY" }\nhttp_headers = { X-Mode = "fast" }\n',
+        '[mcp_servers.git-hub]\ncommand = "npx"\nenv = { PLAIN = "1" }\nenv_vars ='
+        ' ["GITHUB_TOKEN"]\n[mcp_servers.docs]\nurl ='
+        ' "https://docs.example.com/mcp"\nbearer_token_env_var = "DOCS_TOKEN"\nenv_http_headers = {'
+        ' X-Api-Key = "DOCS_X_API_KEY" }\nhttp_headers = { X-Mode = "fast" }\n',
         encoding="utf-8",
     )
 
@@ -99,10 +112,17 @@ def test_codex_files_are_read(tmp_path: Path) -> None:
 
 def test_files_of_jupyter_ai_have_lists(tmp_path: Path) -> None:
     file = tmp_path / "mcp_settings.json"
-    entry = {"name": "git-hub", "command": "npx", "args": [], "env": [{"name": "PLAIN", "value": "1"}]}
+    entry = {
+        "name": "git-hub",
+        "command": "npx",
+        "args": [],
+        "env": [{"name": "PLAIN", "value": "1"}],
+    }
     file.write_text(json.dumps({"mcp_servers": [entry]}), encoding="utf-8")
 
-    assert {one.name: one.data for one in read_client_file(file)}["git-hub"]["env"] == {"PLAIN": "1"}
+    assert {one.name: one.data for one in read_client_file(file)}["git-hub"]["env"] == {
+        "PLAIN": "1"
+    }
 
 
 @pytest.mark.parametrize(
@@ -121,20 +141,35 @@ def test_secrets_among_arguments_are_told_apart(args: list[Any], kept: list[Any]
 
 
 def test_hostile_entries_are_only_data() -> None:
-    for data in (None, 7, [], {"env": [7, {"name": 1}]}, {"url": {"a": 1}}, {"env_vars": [1]}, {"headers": "x"}):
+    for data in (
+        None,
+        7,
+        [],
+        {"env": [7, {"name": 1}]},
+        {"url": {"a": 1}},
+        {"env_vars": [1]},
+        {"headers": "x"},
+    ):
         assert as_ours("a", data).name == "a"
 
 
 # --- one entry more in a client's file
 
-OWN = FoundServer("onetool-work", {"command": "/é/python", "args": ["-m", "onetool_ipy"], "env": {"A": "b"}})
+OWN = FoundServer(
+    "onetool-work", {"command": "/é/python", "args": ["-m", "onetool_ipy"], "env": {"A": "b"}}
+)
 LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text('a\\"/{}[],:é*', max_size=4)
 ITEMS = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('ab"/', max_size=2), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text('ab"/', max_size=2), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-NOISE = st.sampled_from(["", "", " ", "\t", "\n  ", "\r\n\t", '// note } ] "\n', "/* { , */", "\n\n    "])
+NOISE = st.sampled_from(
+    ["", "", " ", "\t", "\n  ", "\r\n\t", '// note } ] "\n', "/* { , */", "\n\n    "]
+)
 
 
 def _written(draw: st.DrawFn, value: object) -> str:
@@ -154,9 +189,13 @@ def _written(draw: st.DrawFn, value: object) -> str:
 @st.composite
 def client_documents(draw: st.DrawFn, client: str) -> tuple[str, dict[str, object]]:
     document = dict(draw(st.dictionaries(st.text("ab", max_size=2), ITEMS, max_size=3)))
-    entries = {name: {"command": name} for name in draw(st.lists(st.sampled_from("xyz"), unique=True))}
+    entries = {
+        name: {"command": name} for name in draw(st.lists(st.sampled_from("xyz"), unique=True))
+    }
     is_list = client == "jupyter-ai"
-    servers: object = [{"name": name, **entry} for name, entry in entries.items()] if is_list else entries
+    servers: object = (
+        [{"name": name, **entry} for name, entry in entries.items()] if is_list else entries
+    )
     if draw(st.booleans()):
         document[CLIENTS[client].key] = servers
     order = draw(st.permutations(list(document)))
@@ -166,11 +205,17 @@ def client_documents(draw: st.DrawFn, client: str) -> tuple[str, dict[str, objec
 
 @pytest.mark.slow
 @given(data=st.data(), client=st.sampled_from([name for name in CLIENTS if name != "codex"]))
-def test_an_entry_is_put_in_at_one_place_and_every_other_character_stays(data: st.DataObject, client: str) -> None:
-    """The naive twin adds to the parsed document; of the text, a beginning and an end are the old text."""
+def test_an_entry_is_put_in_at_one_place_and_every_other_character_stays(
+    data: st.DataObject, client: str
+) -> None:
+    """The naive twin adds to the parsed document; of the text, a beginning and an end are the old
+    text."""
     text, document = data.draw(client_documents(client))
     after = with_entry(client, Path("file.json"), text, OWN)
-    start = next((at for at, (old, new) in enumerate(zip(text, after, strict=False)) if old != new), len(text))
+    start = next(
+        (at for at, (old, new) in enumerate(zip(text, after, strict=False)) if old != new),
+        len(text),
+    )
     assert after.endswith(text[start:]) or any(
         text.startswith(after[:at]) and after.endswith(text[at:]) for at in range(start + 1)
     )
@@ -187,7 +232,9 @@ def test_an_entry_is_put_in_at_one_place_and_every_other_character_stays(data: s
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_a_toml_file_keeps_every_byte_before_the_entry(newline: str, mark: str) -> None:
-    text = mark + newline.join(["# mine", "model = 'é'", "[mcp_servers.a]", "command = 'x'  # c", ""])
+    text = mark + newline.join(
+        ["# mine", "model = 'é'", "[mcp_servers.a]", "command = 'x'  # c", ""]
+    )
     after = with_entry("codex", Path("config.toml"), text, OWN)
     assert after.startswith(text)
     assert ("\r\n" in after) == (newline == "\r\n")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from onetool_ipy.faces.cli import main
+from tests.harness.stub import Stub
 
 DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",
     "info": {"title": "Pet Shop", "version": "1"},
     "servers": [{"url": "https://pets.example.com/v1"}],
-    "paths": {"/pets": {"get": {"operationId": "listPets", "responses": {"200": {"description": "ok"}}}}},
+    "paths": {
+        "/pets": {"get": {"operationId": "listPets", "responses": {"200": {"description": "ok"}}}}
+    },
 }
 
 
@@ -30,22 +31,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *args: object) -> None:
-            pass
-
-        def do_GET(self) -> None:
-            body = json.dumps({key: value for key, value in DOCUMENT.items() if key != "servers"}).encode()
-            self.send_response(200 if self.path == "/openapi.json" else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    """A server whose document names no address of its own."""
+    document = {key: value for key, value in DOCUMENT.items() if key != "servers"}
+    with Stub(lambda asked: (200 if asked.path == "/openapi.json" else 404, document)) as stub:
+        yield stub.url("")
 
 
 def test_a_file_becomes_a_bundle(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,17 +50,30 @@ def test_a_file_becomes_a_bundle(project: Path, capsys: pytest.CaptureFixture[st
     assert main(["tools", "info", "pets.listPets"]) == 0
 
 
-def test_operations_are_looked_at_and_chosen(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_operations_are_looked_at_and_chosen(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     listed = {
         "get": {"operationId": "listOrders", "tags": ["orders"]},
         "post": {"operationId": "addOrder", "tags": ["orders"]},
     }
-    document = {**DOCUMENT, "paths": {**DOCUMENT["paths"], "/orders": listed}, "servers": [{"url": "/v1"}]}
+    document = {
+        **DOCUMENT,
+        "paths": {**DOCUMENT["paths"], "/orders": listed},
+        "servers": [{"url": "/v1"}],
+    }
     (project / "shop.json").write_text(json.dumps(document), encoding="utf-8")
 
     assert main(["import", "shop.json"]) == 1
     assert "--server https://api.example.com" in capsys.readouterr().err
-    common = ["import", "shop.json", "--server", "https://shop.example.com", "--auth", "bearer:SHOP_TOKEN"]
+    common = [
+        "import",
+        "shop.json",
+        "--server",
+        "https://shop.example.com",
+        "--auth",
+        "bearer:SHOP_TOKEN",
+    ]
     assert main([*common, "--dry"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["name"], row["method"]) for row in rows] == [
@@ -93,7 +95,9 @@ def test_allow_host_is_the_yes(project: Path, capsys: pytest.CaptureFixture[str]
     assert "Allowed: pets.example.com" in capsys.readouterr().err
 
 
-def test_an_address_is_fetched_with_a_yes_only(project: Path, address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_is_fetched_with_a_yes_only(
+    project: Path, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = project / ".onetool" / "onetool.yaml"
     config.parent.mkdir()
     config.write_text("http: {allow_private: true}\n", encoding="utf-8")
@@ -143,7 +147,10 @@ def test_what_breaks_the_schema_of_a_document_is_said_on_stderr(
     content = {"application/json": {"schema": {"type": "array"}}}
     document["paths"] = {
         "/openapi.json": {
-            "get": {"operationId": "get", "responses": {"200": {"description": "ok", "content": content}}}
+            "get": {
+                "operationId": "get",
+                "responses": {"200": {"description": "ok", "content": content}},
+            }
         }
     }
     (project / "pets.json").write_text(json.dumps(document), encoding="utf-8")
@@ -162,11 +169,17 @@ def test_one_operation_that_cannot_be_a_tool_costs_only_itself(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / ".onetool").mkdir()
-    (project / ".onetool" / "secrets.yaml").write_text("API_KEY: value-of-the-key\n", encoding="utf-8")
+    (project / ".onetool" / "secrets.yaml").write_text(
+        "API_KEY: value-of-the-key\n", encoding="utf-8"
+    )
     (project / ".onetool" / "secrets.yaml").chmod(0o600)
     document = json.loads(json.dumps(DOCUMENT))
     named = {"name": "API_KEY", "in": "query", "schema": {"type": "string"}}
-    huge = {"name": "x", "in": "query", "schema": {"enum": ["x" * 1000 + str(number) for number in range(1100)]}}
+    huge = {
+        "name": "x",
+        "in": "query",
+        "schema": {"enum": ["x" * 1000 + str(number) for number in range(1100)]},
+    }
     document["paths"]["/named"] = {"get": {"operationId": "named", "parameters": [named]}}
     document["paths"]["/huge"] = {"get": {"operationId": "huge", "parameters": [huge]}}
     (project / "pets.json").write_text(json.dumps(document), encoding="utf-8")

@@ -21,7 +21,10 @@ CELLS = [
     "%%tool -o d tools.echo\nlong text",
     "%%snippet add x y=1\ntotal = {{ x }} + {{ y }}\ntotal",
     "g = %tool nb.double n='ab' --unchecked",
-    "e = $add x={a.data - 3}\nf = %tool nope.nope --soft\n%tool list\n%matplotlib_like_magic inline",
+    (
+        "e = $add x={a.data - 3}\nf = %tool nope.nope --soft\n%tool list\n%matplotlib_like_magic"
+        " inline"
+    ),
     "values = [a.data, b.data, c.data, d.data, e, total, f.ok, nb.double(1), g.data]",
     "open('values.json', 'w').write(json.dumps(values))",
 ]
@@ -29,15 +32,27 @@ CELLS = [
 
 def write_notebook(file: Path, cells: list[str]) -> None:
     body = [
-        {"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None} for cell in cells
+        {
+            "cell_type": "code",
+            "source": cell,
+            "metadata": {},
+            "outputs": [],
+            "execution_count": None,
+        }
+        for cell in cells
     ]
-    file.write_text(json.dumps({"cells": body, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
+    file.write_text(
+        json.dumps({"cells": body, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}),
+        encoding="utf-8",
+    )
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".onetool").mkdir()
-    (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\naliases: {say: tools.echo}\n", encoding="utf-8")
+    (tmp_path / ".onetool" / "onetool.yaml").write_text(
+        "version: 1\naliases: {say: tools.echo}\n", encoding="utf-8"
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -47,7 +62,9 @@ def test_the_script_gives_what_the_notebook_gives(project: Path, kernel: Kernel)
     """Every form of ours: line, call, cell, alias, snippet, soft, unchecked, proxies."""
     write_notebook(project / "nb.ipynb", CELLS)
     assert main(["export", "nb.ipynb"]) == 0
-    ran = subprocess.run([sys.executable, "nb.py"], capture_output=True, text=True, check=False, cwd=project)
+    ran = subprocess.run(
+        [sys.executable, "nb.py"], capture_output=True, text=True, check=False, cwd=project
+    )
     assert ran.returncode == 0, ran.stderr
     from_script = json.loads((project / "values.json").read_text(encoding="utf-8"))
     kernel.execute(f"import os; os.chdir({str(project)!r})")
@@ -59,21 +76,34 @@ def test_the_script_gives_what_the_notebook_gives(project: Path, kernel: Kernel)
 
 
 @pytest.mark.slow
-def test_jobs_dry_runs_pages_and_await_do_in_a_script_what_they_do_in_a_notebook(project: Path, kernel: Kernel) -> None:
+def test_jobs_dry_runs_pages_and_await_do_in_a_script_what_they_do_in_a_notebook(
+    project: Path, kernel: Kernel
+) -> None:
     cells = [
         "%load_ext onetool_ipy",
         "import asyncio, json\nfrom onetool_ipy import tool\nseen = []",
-        '@tool\ndef note(text: str) -> str:\n    """Note."""\n    seen.append(text)\n    return text',
+        (
+            '@tool\ndef note(text: str) -> str:\n    """Note."""\n    seen.append(text)\n    return'
+            " text"
+        ),
         "job = %tool --bg nb.note text=job\njob.result(30)",
-        "%tool --dry nb.note text=dry\n%tool time\n%tool jobs\n%tool bundle off nothing-of-this-name --help",
+        (
+            "%tool --dry nb.note text=dry\n%tool time\n%tool jobs\n%tool bundle off"
+            " nothing-of-this-name --help"
+        ),
         "event = asyncio.Event()\nasync def later():\n    seen.append('later')\n    event.set()",
-        "task = asyncio.ensure_future(later())\nawait event.wait()\nlast = await asyncio.sleep(0, '\\'\\'\\'é\\n')",
+        (
+            "task = asyncio.ensure_future(later())\nawait event.wait()\nlast = await"
+            " asyncio.sleep(0, '\\'\\'\\'é\\n')"
+        ),
         "await task\nseen.append('end')",
         "open('values.json', 'w').write(json.dumps([*seen, last, job.status]))",
     ]
     write_notebook(project / "nb.ipynb", cells)
     assert main(["export", "nb.ipynb"]) == 0
-    ran = subprocess.run([sys.executable, "nb.py"], capture_output=True, text=True, check=False, cwd=project)
+    ran = subprocess.run(
+        [sys.executable, "nb.py"], capture_output=True, text=True, check=False, cwd=project
+    )
     assert ran.returncode == 0, ran.stderr
     from_script = json.loads((project / "values.json").read_text(encoding="utf-8"))
     kernel.execute(f"import os; os.chdir({str(project)!r})")
@@ -123,6 +153,8 @@ def test_resources_and_prompts_of_servers_are_read_by_the_script(
 
     assert main(["export", "nb.ipynb"]) == 0
 
-    ran = subprocess.run([sys.executable, "nb.py"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "nb.py"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-1] == "x:page/7 Greet Rome. True"

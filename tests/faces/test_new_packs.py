@@ -1,4 +1,5 @@
-"""Names for new servers, bundles and packs: none takes the name of a pack, a Python keyword or a variable."""
+"""Names for new servers, bundles and packs: none takes the name of a pack, a Python keyword or a
+variable."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy import Toolbox, UsageProblem, open_toolbox
+from onetool_ipy import Toolbox, UsageProblem
 from onetool_ipy.faces.creation import name_bundle, store_draft
 from onetool_ipy.faces.new_packs import proposed_name, require_free_name, save_new_pack
 from onetool_ipy.faces.widgets.requests import ServerRequests
 from tests.harness.kernel import Kernel
+from tests.harness.project import Project
 from tests.harness.servers import hostile
 
 DOCUMENT = {
@@ -28,12 +30,8 @@ DOCUMENT = {
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Toolbox]:
-    folder = tmp_path / ".onetool"
-    (folder / "tools").mkdir(parents=True)
-    (folder / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
-    (folder / "tools" / "weather.py").write_text('def rain() -> int:\n    "Rain."\n    return 1\n', encoding="utf-8")
-    with open_toolbox(tmp_path) as opened:
-        yield opened
+    with Project(tmp_path) as project:
+        yield project.open(packs={"weather": 'def rain() -> int:\n    "Rain."\n    return 1\n'})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +47,10 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
 def test_a_taken_name_is_changed_if_we_propose_it_and_refused_if_a_person_typed_it(
     box: Toolbox, name: str, owner: str
 ) -> None:
-    assert proposed_name(box, name, "_server") == (f"{name}_server", f"It is named {name}_server: '{name}' is {owner}.")
+    assert proposed_name(box, name, "_server") == (
+        f"{name}_server",
+        f"It is named {name}_server: '{name}' is {owner}.",
+    )
     with pytest.raises(UsageProblem) as refused:
         require_free_name(box, name, "_server")
     assert (refused.value.message, refused.value.hint) == (
@@ -116,14 +117,24 @@ def test_init_makes_no_pack_of_a_built_in_name(tmp_path: Path) -> None:
     done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path)
 
     assert done.returncode == 1
-    assert "'time' is the name of a built-in pack. Choose another name: time_tools" in " ".join(done.stderr.split())
+    assert "'time' is the name of a built-in pack. Choose another name: time_tools" in " ".join(
+        done.stderr.split()
+    )
     assert not (tmp_path / ".onetool").exists()
 
 
 @pytest.mark.slow
 def test_import_on_the_command_line_says_the_name(box: Toolbox, tmp_path: Path) -> None:
     (tmp_path / "api.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
-    line = [sys.executable, "-m", "onetool_ipy", "--config", str(tmp_path), "import", str(tmp_path / "api.json")]
+    line = [
+        sys.executable,
+        "-m",
+        "onetool_ipy",
+        "--config",
+        str(tmp_path),
+        "import",
+        str(tmp_path / "api.json"),
+    ]
 
     done = subprocess.run(line, capture_output=True, text=True, check=True)
 
@@ -133,7 +144,9 @@ def test_import_on_the_command_line_says_the_name(box: Toolbox, tmp_path: Path) 
 
 def test_a_name_in_the_notebook_stays_what_it_is(kernel: Kernel) -> None:
     """Typed, it is refused with a proposal; from another client's file it is changed, and said."""
-    (kernel.cwd / "mcp.json").write_text(json.dumps({"mcpServers": {"prices": hostile()}}), encoding="utf-8")
+    (kernel.cwd / "mcp.json").write_text(
+        json.dumps({"mcpServers": {"prices": hostile()}}), encoding="utf-8"
+    )
     kernel.execute("%load_ext onetool_ipy\nprices = [1, 2]")
 
     for line in (

@@ -1,4 +1,5 @@
-"""Sealed notebooks: they run without a network in an empty home and say what differs; hostile archives do nothing."""
+"""Sealed notebooks: they run without a network in an empty home and say what differs; hostile
+archives do nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (work / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     (work / ".onetool" / "tools" / "shop.py").write_text(PACK, encoding="utf-8")
     node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS])
-    client = NotebookClient(node, timeout=HANG_S, kernel_name="python3", resources={"metadata": {"path": str(work)}})
+    client = NotebookClient(
+        node, timeout=HANG_S, kernel_name="python3", resources={"metadata": {"path": str(work)}}
+    )
     client.execute(env={**os.environ, "ONETOOL_STATE": str(root / "state"), "CI": ""})
     nbformat.write(node, work / "report.ipynb")
     return work
@@ -75,7 +78,9 @@ def _open_alone(archive: Path) -> subprocess.CompletedProcess[str]:
     env = {"PATH": os.environ["PATH"], "HOME": str(archive.parent / "home")}
     command = [sys.executable, "-m", "onetool_ipy", "open", "--yes", archive.name]
     alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up 2>/dev/null; exec "$@"', "sh"]
-    has_namespaces = subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
+    has_namespaces = (
+        subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
+    )
     return subprocess.run(
         [*(alone if has_namespaces else []), *command],
         cwd=archive.parent, env=env, capture_output=True, text=True, check=False, timeout=2 * HANG_S,
@@ -83,9 +88,13 @@ def _open_alone(archive: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_sealed_notebook_runs_without_a_network_in_an_empty_home(sealed: Path, tmp_path: Path) -> None:
+def test_a_sealed_notebook_runs_without_a_network_in_an_empty_home(
+    sealed: Path, tmp_path: Path
+) -> None:
     with zipfile.ZipFile(sealed) as archive:
-        assert {"sealed.json", "report.ipynb", "calls.jsonl", "onetool.lock"} == {*archive.namelist()}
+        assert {"sealed.json", "report.ipynb", "calls.jsonl", "onetool.lock"} == {
+            *archive.namelist()
+        }
     place = tmp_path / "elsewhere"
     (place / "home").mkdir(parents=True)
     shutil.move(sealed, place / sealed.name)
@@ -93,23 +102,37 @@ def test_a_sealed_notebook_runs_without_a_network_in_an_empty_home(sealed: Path,
     run = _open_alone(place / sealed.name)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "gives what it gave when it was sealed" in run.stdout
-    assert [each.name for each in place.iterdir() if each.is_file()] == [sealed.name], "nothing is left beside it"
+    assert [each.name for each in place.iterdir() if each.is_file()] == [sealed.name], (
+        "nothing is left beside it"
+    )
 
 
 @pytest.mark.slow
-def test_stored_results_that_a_notebook_shows_are_sealed_and_paged_offline(sealed: Path, tmp_path: Path) -> None:
-    """A large result is shown by its handle; a later cell pages it, where neither its tool nor its store is."""
+def test_stored_results_that_a_notebook_shows_are_sealed_and_paged_offline(
+    sealed: Path, tmp_path: Path
+) -> None:
+    """A large result is shown by its handle; a later cell pages it, where neither its tool nor its
+    store is."""
     work = sealed.parent
-    cells = ["%load_ext onetool_ipy\n%tool replay calls.jsonl", "big = %tool shop.prices page=4000\nbig"]
+    cells = [
+        "%load_ext onetool_ipy\n%tool replay calls.jsonl",
+        "big = %tool shop.prices page=4000\nbig",
+    ]
     node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
-    client = NotebookClient(node, timeout=HANG_S, kernel_name="python3", resources={"metadata": {"path": str(work)}})
+    client = NotebookClient(
+        node, timeout=HANG_S, kernel_name="python3", resources={"metadata": {"path": str(work)}}
+    )
     with client.setup_kernel(env=dict(os.environ)):
         for place, cell in enumerate(node.cells):
             client.execute_cell(cell, place)
         (handle,) = {
-            word for word in re.findall(r"\b[a-z][0-9a-z]{11}\b", json.dumps(node.cells[1])) if is_handle(word)
+            word
+            for word in re.findall(r"\b[a-z][0-9a-z]{11}\b", json.dumps(node.cells[1]))
+            if is_handle(word)
         }
-        node.cells.append(nbformat.v4.new_code_cell(f"ot.result(handle='{handle}', offset=3999, limit=2)"))
+        node.cells.append(
+            nbformat.v4.new_code_cell(f"ot.result(handle='{handle}', offset=3999, limit=2)")
+        )
         client.execute_cell(node.cells[2], 2)
     assert "2 of 4,000 lines" in json.dumps(node.cells[2].outputs)
     nbformat.write(node, work / "large.ipynb")
@@ -132,16 +155,25 @@ def test_a_person_is_asked_before_the_code_of_a_notebook_runs(sealed: Path) -> N
     code, text = at_terminal("open", sealed.name, typed="n\n")
 
     assert code == 1
-    assert "This runs the code of 'report.sealed.zip' on this machine, with your rights. Run it? [y/N]" in text
+    assert (
+        "This runs the code of 'report.sealed.zip' on this machine, with your rights. Run it? [y/N]"
+        in text
+    )
     assert text.rstrip().endswith("Nothing was run.")
 
 
 @pytest.mark.slow
 def test_where_nobody_can_be_asked_nothing_runs(sealed: Path) -> None:
-    """A script, CI or an agent that runs `open` without a terminal has said nothing; `--yes` says it."""
+    """A script, CI or an agent that runs `open` without a terminal has said nothing; `--yes` says
+    it."""
     command = [sys.executable, "-m", "onetool_ipy", "open", sealed.name]
     run = subprocess.run(
-        command, cwd=sealed.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command,
+        cwd=sealed.parent,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 1
     assert "The code of 'report.sealed.zip' would run here, and nobody can be asked." in run.stderr
@@ -163,7 +195,9 @@ def _with_cell(sealed: Path, number: int, source: str) -> Path:
 
 
 @pytest.mark.slow
-def test_a_kernel_that_dies_is_said_with_its_cell(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kernel_that_dies_is_said_with_its_cell(
+    sealed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = _with_cell(sealed, 2, "import os; os._exit(3)")
     capsys.readouterr()
     assert main(["open", other.name, "--yes"]) == 1
@@ -173,7 +207,9 @@ def test_a_kernel_that_dies_is_said_with_its_cell(sealed: Path, capsys: pytest.C
 
 
 @pytest.mark.slow
-def test_what_differs_is_said_and_the_exit_code_is_1(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_differs_is_said_and_the_exit_code_is_1(
+    sealed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = _with_cell(sealed, 3, "len(r.data) + 41")
     capsys.readouterr()
     assert main(["open", other.name, "--yes"]) == 1
@@ -191,8 +227,12 @@ def test_the_same_notebook_gives_the_same_bytes(sealed: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_notebook_that_cannot_be_sealed_says_why(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (sealed.parent / ".onetool" / "secrets.yaml").write_text('KEY: "sk-seal-0123456789"\n', encoding="utf-8")
+def test_a_notebook_that_cannot_be_sealed_says_why(
+    sealed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (sealed.parent / ".onetool" / "secrets.yaml").write_text(
+        'KEY: "sk-seal-0123456789"\n', encoding="utf-8"
+    )
     (sealed.parent / ".onetool" / "secrets.yaml").chmod(0o600)
     text = (sealed.parent / "report.ipynb").read_text(encoding="utf-8")
     for changed, message in (
@@ -209,7 +249,9 @@ def test_a_notebook_that_cannot_be_sealed_says_why(sealed: Path, capsys: pytest.
 
 
 @pytest.mark.slow
-def test_a_stored_result_with_a_later_secret_is_not_sealed(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stored_result_with_a_later_secret_is_not_sealed(
+    sealed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     work = sealed.parent
     with open_toolbox(work / ".onetool" / "onetool.yaml", env=dict(os.environ)) as box:
         handle = box.results.put("token sk-seal-0123456789", tool="shop.prices", call_id="")
@@ -253,7 +295,10 @@ PLAIN = stat.S_IFREG | 0o644
         ([("bomb", bytes(1 << 26), PLAIN)], "too much"),
         ([(f"part{number}", b"", PLAIN) for number in range(1_200)], "too much"),
         ([("sealed.json", b'{"version": 2}', PLAIN)], "later version"),
-        ([("sealed.json", b'{"version": 1, "notebook": "../x", "recordings": ["y"]}', PLAIN)], "is missing or wrong"),
+        (
+            [("sealed.json", b'{"version": 1, "notebook": "../x", "recordings": ["y"]}', PLAIN)],
+            "is missing or wrong",
+        ),
         ([("sealed.json", b"[]", PLAIN)], "is missing or wrong"),
         ([("sealed.json", b"[" * 5_000, PLAIN)], "is missing or wrong"),
         ([("a", b"x", PLAIN), ("a/b", b"x", PLAIN)], "'a' is a file and a folder"),
@@ -295,11 +340,15 @@ def test_a_hostile_archive_is_refused_and_writes_nothing(
     ],
     ids=str,
 )
-def test_a_manifest_names_parts_of_its_archive_only(tmp_path: Path, manifest: dict[str, object]) -> None:
+def test_a_manifest_names_parts_of_its_archive_only(
+    tmp_path: Path, manifest: dict[str, object]
+) -> None:
     """A recording is written anew before the notebook runs, so a name may not lead elsewhere."""
     parts = [("n.ipynb", b"{}"), ("c.jsonl", b""), ("c", b""), ("onetool.lock", b"{}")]
     listed = json.dumps({"version": 1, **manifest}).encode()
-    path = _archive(tmp_path / "bad.sealed.zip", *((*part, PLAIN) for part in (("sealed.json", listed), *parts)))
+    path = _archive(
+        tmp_path / "bad.sealed.zip", *((*part, PLAIN) for part in (("sealed.json", listed), *parts))
+    )
     with pytest.raises(UsageProblem, match="its list of parts is missing or wrong"):
         run_sealed(path)
 
@@ -316,9 +365,16 @@ def test_a_manifest_names_parts_of_its_archive_only(tmp_path: Path, manifest: di
     ],
     ids=["no list", "a text", "deep", "no version", "a list", "no JSON"],
 )
-def test_odd_parts_are_said_in_words(tmp_path: Path, notebook: bytes, result: bytes, message: str) -> None:
+def test_odd_parts_are_said_in_words(
+    tmp_path: Path, notebook: bytes, result: bytes, message: str
+) -> None:
     listed = json.dumps({"version": 1, "notebook": "n.ipynb", "recordings": ["c.jsonl"]}).encode()
-    parts = [("sealed.json", listed), ("n.ipynb", notebook), ("c.jsonl", b""), ("results/r00000000000.json", result)]
+    parts = [
+        ("sealed.json", listed),
+        ("n.ipynb", notebook),
+        ("c.jsonl", b""),
+        ("results/r00000000000.json", result),
+    ]
     assert is_handle("r00000000000")
     path = _archive(tmp_path / "bad.sealed.zip", *((*part, PLAIN) for part in parts))
     with pytest.raises(UsageProblem, match=message):
@@ -331,7 +387,11 @@ def test_an_archive_with_a_changed_byte_is_unpacked_or_refused_in_words(
 ) -> None:
     """No byte of it makes a traceback. The list of parts is empty, so no notebook runs."""
     folder = tmp_path_factory.mktemp("flipped")
-    parts = [("sealed.json", b'{"version": 1}'), ("deep/part", bytes(range(256)) * 4), ("c", b"x" * 50)]
+    parts = [
+        ("sealed.json", b'{"version": 1}'),
+        ("deep/part", bytes(range(256)) * 4),
+        ("c", b"x" * 50),
+    ]
     path = _archive(folder / "a.sealed.zip", *((*part, PLAIN) for part in parts))
     data = bytearray(path.read_bytes())
     data[at % len(data)] ^= change

@@ -1,4 +1,5 @@
-"""A secret that is used with one host goes to another only after a yes, whoever's document or command names it."""
+"""A secret that is used with one host goes to another only after a yes, whoever's document or
+command names it."""
 
 from __future__ import annotations
 
@@ -13,9 +14,7 @@ from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.secret_hosts import SecretHost, new_sendings, require_known
 from tests.bundles.aids import http
-from tests.core.support import Project, project
-
-__all__ = ["project"]
+from tests.harness.project import Project
 
 SECRETS = "OPENAI_API_KEY: sk-of-the-user-1234\nOTHER_KEY: other-value-1234\n"
 MODEL = "models: {m: {provider: openai, model: gpt, key: OPENAI_API_KEY}}"
@@ -58,9 +57,14 @@ def test_a_document_named_as_another_service_gets_no_secret_of_it(
     assert (folder / ".onetool" / "onetool.yaml").read_bytes() == before
 
 
-@pytest.mark.parametrize("word", ["OPENAI_API_KEY=evil.example.com:443", "OPENAI_API_KEY=evil.example.com"])
+@pytest.mark.parametrize(
+    "word", ["OPENAI_API_KEY=evil.example.com:443", "OPENAI_API_KEY=evil.example.com"]
+)
 def test_the_flag_is_the_yes(folder: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
-    assert main(["import", "openapi", "api.json", "--secret-host", "OPENAI_API_KEY=other.example.com"]) == 1
+    assert (
+        main(["import", "openapi", "api.json", "--secret-host", "OPENAI_API_KEY=other.example.com"])
+        == 1
+    )
     assert main(["import", "openapi", "api.json", "--secret-host", word]) == 0
 
     assert json.loads(capsys.readouterr().out)["tools"] == ["openai.listModels"]
@@ -99,16 +103,24 @@ def test_a_secret_that_is_there_and_used_nowhere_is_asked_about_where_the_docume
     ("config", "place"),
     [
         (MODEL, "api.openai.com:443"),
-        (MODEL.replace("model: gpt", "model: gpt, base_url: 'http://127.0.0.1:8080/v1'"), "127.0.0.1:8080"),
+        (
+            MODEL.replace("model: gpt", "model: gpt, base_url: 'http://127.0.0.1:8080/v1'"),
+            "127.0.0.1:8080",
+        ),
         ("servers: {s: {command: run, env: {KEY: '${OPENAI_API_KEY}'}}}", "the server 's'"),
         (
-            "servers: {s: {type: http, url: 'https://mcp.test/', headers: {A: 'Bearer ${OPENAI_API_KEY}'}}}",
+            (
+                "servers: {s: {type: http, url: 'https://mcp.test/', headers: {A: 'Bearer"
+                " ${OPENAI_API_KEY}'}}}"
+            ),
             "mcp.test:443",
         ),
         ("packs: {brave: {deep: ['${OPENAI_API_KEY}']}}", "the pack 'brave'"),
     ],
 )
-def test_models_servers_and_packs_use_secrets_too(project: Project, config: str, place: str) -> None:
+def test_models_servers_and_packs_use_secrets_too(
+    project: Project, config: str, place: str
+) -> None:
     box = _project(project, config)
 
     assert _asked(box, _document()) == [("OPENAI_API_KEY", "evil.example.com:443", (place,))]
@@ -133,9 +145,18 @@ def test_what_a_program_puts_is_meant_and_counts_as_used(project: Project) -> No
     [
         ({"urlTemplate": "https://b.test/${OTHER_KEY}"}, ["b.test:443"]),
         ({"urlTemplate": "http://b.test/", "query": {"k": ["x", "${OTHER_KEY}"]}}, ["b.test:80"]),
-        ({"urlTemplate": "http://b.test/", "body": {"deep": [{"k": "a ${OTHER_KEY}"}]}}, ["b.test:80"]),
-        ({"urlTemplate": "http://B.test./", "auth": {"type": "bearer", "value": "${OTHER_KEY}"}}, ["b.test:80"]),
-        ({"urlTemplate": "http://a.test/", "auth": {"type": "bearer", "value": "${OTHER_KEY}"}}, []),
+        (
+            {"urlTemplate": "http://b.test/", "body": {"deep": [{"k": "a ${OTHER_KEY}"}]}},
+            ["b.test:80"],
+        ),
+        (
+            {"urlTemplate": "http://B.test./", "auth": {"type": "bearer", "value": "${OTHER_KEY}"}},
+            ["b.test:80"],
+        ),
+        (
+            {"urlTemplate": "http://a.test/", "auth": {"type": "bearer", "value": "${OTHER_KEY}"}},
+            [],
+        ),
         ({"urlTemplate": "http://b.test/", "headers": {"X": "$${OTHER_KEY}"}}, []),
         ({"urlTemplate": "http://b.test/", "headers": {"X": "${arg}"}}, []),
         (
@@ -152,7 +173,9 @@ def test_what_a_program_puts_is_meant_and_counts_as_used(project: Project) -> No
         ),
     ],
 )
-def test_every_place_of_a_request_is_looked_at(project: Project, request_: dict[str, Any], hosts: list[str]) -> None:
+def test_every_place_of_a_request_is_looked_at(
+    project: Project, request_: dict[str, Any], hosts: list[str]
+) -> None:
     box = _project(project)
     bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="mine", display_name="Mine")
     box.bundles.put_tool(bundle.bundle_id, "a", "1", http("http://a.test/?k=${OTHER_KEY}"))
@@ -166,5 +189,9 @@ def test_every_place_of_a_request_is_looked_at(project: Project, request_: dict[
         with pytest.raises(SecretHost) as caught:
             require_known(found)
         assert isinstance(caught.value, Conflict)
-        assert (caught.value.code, caught.value.reason, caught.value.status) == ("conflict", "secret_host", 409)
+        assert (caught.value.code, caught.value.reason, caught.value.status) == (
+            "conflict",
+            "secret_host",
+            409,
+        )
         require_known(found, [one.word for one in found])

@@ -11,7 +11,12 @@ from onetool_ipy.faces.server_setup import CardInput, card_name, is_card, server
 
 
 def card(**more: Any) -> dict[str, Any]:
-    return {"name": "io.github.someone/weather", "description": "Weather.", "version": "1.2.0", **more}
+    return {
+        "name": "io.github.someone/weather",
+        "description": "Weather.",
+        "version": "1.2.0",
+        **more,
+    }
 
 
 def made(document: dict[str, Any], **answers: str) -> tuple[dict[str, Any], list[CardInput]]:
@@ -54,11 +59,19 @@ def test_only_what_is_missing_is_asked_for() -> None:
         "args": ["-y", "@someone/weather-mcp@1.2.0", "/data", "--units", "metric", "--verbose"],
         "env": {"WEATHER_KEY": "${WEATHER_WEATHER_KEY}", "LANG_CODE": "en", "MODE": "fast-9"},
     }
-    assert asked == [CardInput("WEATHER_KEY", "Your key", True), CardInput("folder", "Where", False)]
+    assert asked == [
+        CardInput("WEATHER_KEY", "Your key", True),
+        CardInput("folder", "Where", False),
+    ]
 
 
 def test_packages_of_pypi_and_images() -> None:
-    pypi = {"registryType": "pypi", "identifier": "weather-mcp", "version": "2.0", "runtimeHint": "uvx"}
+    pypi = {
+        "registryType": "pypi",
+        "identifier": "weather-mcp",
+        "version": "2.0",
+        "runtimeHint": "uvx",
+    }
     image = {
         "registryType": "oci",
         "identifier": "ghcr.io/someone/weather",
@@ -68,11 +81,24 @@ def test_packages_of_pypi_and_images() -> None:
     }
     pinned = {"registryType": "oci", "identifier": "docker.io/someone/weather:1.0"}
 
-    assert made(card(packages=[pypi]))[0] == {"type": "stdio", "command": "uvx", "args": ["weather-mcp@2.0"]}
+    assert made(card(packages=[pypi]))[0] == {
+        "type": "stdio",
+        "command": "uvx",
+        "args": ["weather-mcp@2.0"],
+    }
     assert made(card(packages=[image]))[0] == {
         "type": "stdio",
         "command": "docker",
-        "args": ["run", "-i", "--rm", "-e", "KEY", "--network", "none", "ghcr.io/someone/weather:3"],
+        "args": [
+            "run",
+            "-i",
+            "--rm",
+            "-e",
+            "KEY",
+            "--network",
+            "none",
+            "ghcr.io/someone/weather:3",
+        ],
         "env": {"KEY": "x"},
     }
     assert made(card(packages=[pinned]))[0]["args"][-1] == "docker.io/someone/weather:1.0"
@@ -84,19 +110,28 @@ def test_a_remote_is_an_address_with_headers() -> None:
         "url": "https://{tenant}.example.com/mcp",
         "variables": {"tenant": {"description": "Your tenant", "isRequired": True}},
         "headers": [
-            {"name": "Authorization", "value": "Bearer {key}", "variables": {"key": {"isSecret": True}}},
+            {
+                "name": "Authorization",
+                "value": "Bearer {key}",
+                "variables": {"key": {"isSecret": True}},
+            },
             {"name": "X-Optional"},
         ],
     }
 
-    data, asked = made(card(remotes=[{"type": "sse", "url": "x"}, remote]), tenant="acme", key="${WEATHER_KEY}")
+    data, asked = made(
+        card(remotes=[{"type": "sse", "url": "x"}, remote]), tenant="acme", key="${WEATHER_KEY}"
+    )
 
     assert data == {
         "type": "http",
         "url": "https://acme.example.com/mcp",
         "headers": {"Authorization": "Bearer ${WEATHER_KEY}"},
     }
-    assert [(wanted.name, wanted.is_secret) for wanted in asked] == [("key", True), ("tenant", False)]
+    assert [(wanted.name, wanted.is_secret) for wanted in asked] == [
+        ("key", True),
+        ("tenant", False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,14 +155,19 @@ def test_what_cannot_be_used_is_refused(package: Any) -> None:
 
 
 def test_a_program_of_the_cards_choice_is_not_run() -> None:
-    data, _ = made(card(packages=[{"registryType": "npm", "identifier": "x", "runtimeHint": "/tmp/evil"}]))
+    data, _ = made(
+        card(packages=[{"registryType": "npm", "identifier": "x", "runtimeHint": "/tmp/evil"}])
+    )
 
     assert data["command"] == "npx"
 
 
 def test_what_is_a_card() -> None:
     assert is_card(card(packages=[]))
-    assert not any(is_card(other) for other in ([], {}, {"mcpServers": {}}, {"name": "x"}, {"name": 1, "packages": []}))
+    assert not any(
+        is_card(other)
+        for other in ([], {}, {"mcpServers": {}}, {"name": "x"}, {"name": 1, "packages": []})
+    )
     assert card_name(card()) == "weather"
     assert card_name({"name": "a/b c\x1b;d"}) == "b-c-d"
     assert card_name({"name": "/"}) == "server"

@@ -21,11 +21,31 @@ MEMORY = {"type": "stdio", "command": "npx", "args": ["-y", "@modelcontextprotoc
     [
         ("npx -y @modelcontextprotocol/server-memory", "memory", MEMORY),
         ("$ npx -y \\\n  @modelcontextprotocol/server-memory", "memory", MEMORY),
-        ("uvx mcp-server-time@2025.1", "time", {"type": "stdio", "command": "uvx", "args": ["mcp-server-time@2025.1"]}),
-        ("python -m mcp_server_git", "git", {"type": "stdio", "command": "python", "args": ["-m", "mcp_server_git"]}),
-        ("uv run weather.py", "weather", {"type": "stdio", "command": "uv", "args": ["run", "weather.py"]}),
-        ("/opt/notes-mcp --ro", "notes", {"type": "stdio", "command": "/opt/notes-mcp", "args": ["--ro"]}),
-        ("https://mcp.linear.app/mcp", "linear", {"type": "http", "url": "https://mcp.linear.app/mcp"}),
+        (
+            "uvx mcp-server-time@2025.1",
+            "time",
+            {"type": "stdio", "command": "uvx", "args": ["mcp-server-time@2025.1"]},
+        ),
+        (
+            "python -m mcp_server_git",
+            "git",
+            {"type": "stdio", "command": "python", "args": ["-m", "mcp_server_git"]},
+        ),
+        (
+            "uv run weather.py",
+            "weather",
+            {"type": "stdio", "command": "uv", "args": ["run", "weather.py"]},
+        ),
+        (
+            "/opt/notes-mcp --ro",
+            "notes",
+            {"type": "stdio", "command": "/opt/notes-mcp", "args": ["--ro"]},
+        ),
+        (
+            "https://mcp.linear.app/mcp",
+            "linear",
+            {"type": "http", "url": "https://mcp.linear.app/mcp"},
+        ),
         ("claude mcp add memory -- npx -y @modelcontextprotocol/server-memory", "memory", MEMORY),
         (
             "claude mcp add --transport http sentry https://mcp.sentry.dev/mcp",
@@ -37,17 +57,33 @@ MEMORY = {"type": "stdio", "command": "npx", "args": ["-y", "@modelcontextprotoc
             "notes",
             {"command": "npx", "args": ["-y", "notes", "--scope", "x"], "env": {"LEVEL": "debug"}},
         ),
-        ("codex mcp add --env=LEVEL=debug notes npx -y notes", "notes", {"command": "npx", "args": ["-y", "notes"]}),
+        (
+            "codex mcp add --env=LEVEL=debug notes npx -y notes",
+            "notes",
+            {"command": "npx", "args": ["-y", "notes"]},
+        ),
         (
             "LEVEL=debug npx files",
             "files",
             {"type": "stdio", "command": "npx", "args": ["files"], "env": {"LEVEL": "debug"}},
         ),
-        ('{"mcpServers": {"memory": {"command": "npx", "args": ["-y", "m"]}}}', "memory", {"command": "npx"}),
+        (
+            '{"mcpServers": {"memory": {"command": "npx", "args": ["-y", "m"]}}}',
+            "memory",
+            {"command": "npx"},
+        ),
         ('"memory": {"command": "npx", "args": ["m"], },', "memory", {"command": "npx"}),
-        ('{"memory": {"url": "https://x.example/mcp"}} ', "memory", {"type": "http", "url": "https://x.example/mcp"}),
+        (
+            '{"memory": {"url": "https://x.example/mcp"}} ',
+            "memory",
+            {"type": "http", "url": "https://x.example/mcp"},
+        ),
         ('{"command": "npx", "args": ["-y", "@a/server-memory"]}', "memory", {"command": "npx"}),
-        ('{"servers": {"gh": {"type": "http", "url": "https://x.example"}}} // VS Code', "gh", {"type": "http"}),
+        (
+            '{"servers": {"gh": {"type": "http", "url": "https://x.example"}}} // VS Code',
+            "gh",
+            {"type": "http"},
+        ),
     ],
 )
 def test_what_a_readme_says_is_a_server(text: str, name: str, data: dict[str, Any]) -> None:
@@ -70,14 +106,21 @@ def test_what_a_readme_says_is_a_server(text: str, name: str, data: dict[str, An
 )
 def test_line_that_installs_a_server_is_not_added(tmp_path: Path, text: str) -> None:
     with open_leniently(cwd=tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
-        with pytest.raises(UsageProblem, match="installs a program and does not run a server") as caught:
+        with pytest.raises(
+            UsageProblem, match="installs a program and does not run a server"
+        ) as caught:
             ServerSetup(box).add(read_pasted(text), is_saved=False)
         assert "%tool server add NAME mcp-server-time" in caught.value.message
         assert list(box.servers) == []
 
 
 def test_second_address_of_a_short_name_takes_the_name_of_its_host(tmp_path: Path) -> None:
-    urls = ["https://mcp.acme.com/mcp", "https://mcp.acme.org/mcp", "http://127.0.0.1:9/mcp", "http://127.0.0.1:8/mcp"]
+    urls = [
+        "https://mcp.acme.com/mcp",
+        "https://mcp.acme.org/mcp",
+        "http://127.0.0.1:9/mcp",
+        "http://127.0.0.1:8/mcp",
+    ]
     with open_leniently(cwd=tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
         setup = ServerSetup(box)
         for url in urls:
@@ -89,7 +132,9 @@ def test_second_address_of_a_short_name_takes_the_name_of_its_host(tmp_path: Pat
 
 
 def test_several_servers_keep_their_names() -> None:
-    found = read_pasted('{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://b.example"}}}', "ignored")
+    found = read_pasted(
+        '{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://b.example"}}}', "ignored"
+    )
     assert [each.name for each in found] == ["a", "b"]
 
 
@@ -115,11 +160,18 @@ def test_anything_else_says_what_is_wrong(text: str, said: str) -> None:
 
 def test_server_that_a_person_saves_is_trusted_with_the_project(tmp_path: Path) -> None:
     """In a folder that this makes a project, and again in the project that it is then."""
-    env = {**os.environ, "HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": ""}
+    env = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "ONETOOL_STATE": str(tmp_path / "state"),
+        "ONETOOL_TRUST": "",
+    }
     (tmp_path / "new").mkdir()
     with open_leniently(env=env, cwd=tmp_path / "new") as box:
         for name in ("first", "second"):
-            ServerSetup(box).add([FoundServer(name, {"command": "echo", "args": [name]})], is_saved=True)
+            ServerSetup(box).add(
+                [FoundServer(name, {"command": "echo", "args": [name]})], is_saved=True
+            )
             assert box.config.trust.how == "listed"
             assert box.config.withheld == {}
             assert dict(box.servers.items())[name] == "not started"

@@ -1,17 +1,17 @@
-"""No tool, server, model or file sends a control character to a terminal: every exit shows it escaped.
+"""No tool, server, model or file sends a control character to a terminal: every exit shows it
+escaped.
 
-One real IPython in a pseudo-terminal and the real command line, over every place where text of others comes out.
+One real IPython in a pseudo-terminal and the real command line, over every place where text of
+others comes out.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
-import termios
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -128,7 +128,12 @@ CELLS = {
         "a = %ask --model m --approve evil.say hello",
         "a",
     ],
-    "server": ["%tool server start hostile", "%tool server logs hostile", "%tool server", "%tool hostile"],
+    "server": [
+        "%tool server start hostile",
+        "%tool server logs hostile",
+        "%tool server",
+        "%tool hostile",
+    ],
     "server's tool": ["%tool info hostile.fail", "hostile.fail?", "%tool hostile.echo text=x"],
     "server's failure": ["%tool hostile.fail", "%tool hostile.refuse", "hostile.fail()"],
 }
@@ -144,7 +149,10 @@ def _project(folder: Path) -> dict[str, str]:
         "tools": [{"name": EVIL, "description": EVIL, "type": EVIL}],
         "servers": {"hostile": hostile(f"--attack={json.dumps(EVIL)}")},
         "snippets": {
-            "odd": {"description": EVIL, "body": f"# {EVIL.replace(chr(13), '').replace(chr(0x2028), '')}\n1"},
+            "odd": {
+                "description": EVIL,
+                "body": f"# {EVIL.replace(chr(13), '').replace(chr(0x2028), '')}\n1",
+            },
             "broken": {"body": f"raise KeyError({EVIL!a} + chr(27) + '[2J')"},
         },
     }
@@ -173,8 +181,17 @@ def shown(project: tuple[Path, dict[str, str]]) -> Mapping[str, str]:
     typed: list[str] = []
     for name, lines in CELLS.items():
         typed += [f"print('@@' + {name!r} + '@@')", *lines]
-    command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--no-confirm-exit"]
-    text = run_in_terminal(command, "\n".join([*typed, "%unload_ext onetool_ipy", "exit", ""]), folder, env)
+    command = [
+        sys.executable,
+        "-m",
+        "IPython",
+        "--simple-prompt",
+        "--no-banner",
+        "--no-confirm-exit",
+    ]
+    text = run_in_terminal(
+        command, "\n".join([*typed, "%unload_ext onetool_ipy", "exit", ""]), folder, env
+    )
     found = dict(zip(*[iter(re.split(r"@@([^@]+)@@", text)[1:])] * 2, strict=True))
     assert list(found) == list(CELLS), text
     return found
@@ -182,11 +199,16 @@ def shown(project: tuple[Path, dict[str, str]]) -> Mapping[str, str]:
 
 def run_in_terminal(command: list[str], typed: str, folder: Path, env: Mapping[str, str]) -> str:
     """All that a program writes to its terminal, while this is typed."""
+    import pty
+    import termios
+
     ours, theirs = pty.openpty()
     settings = termios.tcgetattr(theirs)
     settings[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(theirs, termios.TCSANOW, settings)
-    process = subprocess.Popen(command, cwd=folder, env=dict(env), stdin=subprocess.PIPE, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen(
+        command, cwd=folder, env=dict(env), stdin=subprocess.PIPE, stdout=theirs, stderr=theirs
+    )
     os.close(theirs)
     assert process.stdin is not None
     process.stdin.write(typed.encode())
@@ -203,6 +225,7 @@ def run_in_terminal(command: list[str], typed: str, folder: Path, env: Mapping[s
     return b"".join(read).decode("utf-8").replace("\r\n", "\n")
 
 
+@pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
 @pytest.mark.parametrize("exit_name", CELLS)
 def test_a_terminal_gets_no_control_characters(shown: Mapping[str, str], exit_name: str) -> None:
@@ -212,8 +235,11 @@ def test_a_terminal_gets_no_control_characters(shown: Mapping[str, str], exit_na
     assert re.findall(f".{{0,30}}{UNSAFE}.{{0,30}}", plain) == []
 
 
+@pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
-@pytest.mark.parametrize("exit_name", [name for name in CELLS if name not in ("job", "history", "results")])
+@pytest.mark.parametrize(
+    "exit_name", [name for name in CELLS if name not in ("job", "history", "results")]
+)
 def test_what_is_escaped_is_still_seen(shown: Mapping[str, str], exit_name: str) -> None:
     assert re.search(r"(\\x1b|\\u001b|\?)\]0;OWNED", shown[exit_name])
 
@@ -229,11 +255,16 @@ COMMANDS = {
 }
 
 
+@pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_command_line_writes_no_control_characters(project: tuple[Path, dict[str, str]], command: str) -> None:
+def test_the_command_line_writes_no_control_characters(
+    project: tuple[Path, dict[str, str]], command: str
+) -> None:
     folder, env = project
-    text = run_in_terminal([sys.executable, "-m", "onetool_ipy", *COMMANDS[command]], "", folder, env)
+    text = run_in_terminal(
+        [sys.executable, "-m", "onetool_ipy", *COMMANDS[command]], "", folder, env
+    )
     assert re.findall(UNSAFE, text) == []
     assert r"]0;OWNED" in text
 
@@ -242,5 +273,7 @@ def test_the_command_line_writes_no_control_characters(project: tuple[Path, dict
 def test_json_on_stdout_means_the_same(project: tuple[Path, dict[str, str]]) -> None:
     folder, env = project
     command = [sys.executable, "-m", "onetool_ipy", "tools", "invoke", "evil.say"]
-    ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, check=True, timeout=HANG_S)
+    ran = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, check=True, timeout=HANG_S
+    )
     assert json.loads(ran.stdout)["data"] == EVIL

@@ -1,7 +1,9 @@
-"""Processes that write until something happens to them, forked from one that has everything imported.
+"""Processes that write until something happens to them, forked from one that has everything
+imported.
 
-`Stage` starts that one process; `Stage.start` forks an actor from it in a millisecond, so that thousands can be killed.
-What an actor has done for good it says in a file of acknowledgements, with one write each, which a kill cannot tear.
+`Stage` starts that one process; `Stage.start` forks an actor from it in a millisecond, so that
+thousands can be killed. What an actor has done for good it says in a file of acknowledgements, with
+one write each, which a kill cannot tear.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ ROOT = Path(__file__).parents[2]
 
 
 class Stage:
-    """The process that actors are forked from. `start` gives a process id, `wait` what became of it."""
+    """The process that actors are forked from. `start` gives a process id, `wait` what became of
+    it."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -92,7 +95,9 @@ def rewrite(path: str, lines: int) -> None:
         write_whole(Path(path), data)
 
 
-ACTORS: dict[str, Callable[..., None]] = {actor.__name__: actor for actor in (put, append_records, count_up, rewrite)}
+ACTORS: dict[str, Callable[..., None]] = {
+    actor.__name__: actor for actor in (put, append_records, count_up, rewrite)
+}
 
 
 def _contents(lines: int) -> Iterator[bytes]:
@@ -100,7 +105,10 @@ def _contents(lines: int) -> Iterator[bytes]:
 
 
 def _record(seed: str, number: int) -> bytes:
-    return json.dumps({"seed": seed, "number": number, "text": "y" * (number * 37 % 300)}).encode() + b"\n"
+    return (
+        json.dumps({"seed": seed, "number": number, "text": "y" * (number * 37 % 300)}).encode()
+        + b"\n"
+    )
 
 
 def _acknowledge(acks: str, **what: str) -> None:

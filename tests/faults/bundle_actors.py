@@ -1,9 +1,11 @@
-"""Processes that put tools into one store, all at once or until they are killed; run as a module, answers with JSON.
+"""Processes that put tools into one store, all at once or until they are killed; run as a module,
+answers with JSON.
 
     python -m tests.faults.bundle_actors race '{"home": ..., "processes": 16, "each": 5}'
 
-Everything is imported before the first fork, so that the children meet in the store and not on the way to it. Beside
-ours stands a careless store without a lock and with files written in place: the control that the tests must catch.
+Everything is imported before the first fork, so that the children meet in the store and not on the
+way to it. Beside ours stands a careless store without a lock and with files written in place: the
+control that the tests must catch.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ def bundle_in(home: Path) -> str:
 
 
 def race(home: str, processes: int, each: int) -> dict[str, Any]:
-    """Many processes put the same pairs; says how often each was made, and what is in the store then."""
+    """Many processes put the same pairs; says how often each was made, and what is in the store
+    then."""
     own = bundle_in(Path(home))
     outcomes = in_children(processes, lambda _: _put_all(Path(home), own, each))
     with opened(Path(home)) as box:
@@ -94,11 +97,14 @@ def careless(home: str, processes: int, each: int) -> dict[str, Any]:
         return {"made": made}
 
     outcomes = in_children(processes, act)
-    return {"made": sorted(Counter(pair for outcome in outcomes for pair in outcome["made"]).values())}
+    return {
+        "made": sorted(Counter(pair for outcome in outcomes for pair in outcome["made"]).values())
+    }
 
 
 def killed(home: str, rounds: int, seed: int) -> dict[str, Any]:
-    """Kill a process while it puts; everything it had acknowledged must be there, and nothing half."""
+    """Kill a process while it puts; everything it had acknowledged must be there, and nothing
+    half."""
     dice = random.Random(seed)
     own = bundle_in(Path(home))
     (folder,) = (path.parent for path in Path(home).glob("bundles/*/bundle.json"))
@@ -196,7 +202,9 @@ def _pages(box: Toolbox, own: str) -> list[Any]:
             return found
 
 
-ACTORS: dict[str, Callable[..., dict[str, Any]]] = {act.__name__: act for act in (race, slugs, careless, killed)}
+ACTORS: dict[str, Callable[..., dict[str, Any]]] = {
+    act.__name__: act for act in (race, slugs, careless, killed)
+}
 
 if __name__ == "__main__":
     print(json.dumps(ACTORS[sys.argv[1]](**json.loads(sys.argv[2]))))  # noqa: T201 - read by the test

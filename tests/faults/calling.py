@@ -1,8 +1,10 @@
-"""`python -m tests.faults.calling FOLDER COUNT`: interrupts at chance moments during every kind of call and write.
+"""`python -m tests.faults.calling FOLDER COUNT`: interrupts at chance moments during every kind of
+call and write.
 
-In this one process, with the handler of interrupts and the watching that a notebook has, but nothing is drawn. A timer
-calls that handler as Ctrl-C would; where it does not stop the work, a second one follows a second later. Prints a JSON
-object: per kind how many landed and how long control took to come back; and what was wrong afterwards.
+In this one process, with the handler of interrupts and the watching that a notebook has, but
+nothing is drawn. A timer calls that handler as Ctrl-C would; where it does not stop the work, a
+second one follows a second later. Prints a JSON object: per kind how many landed and how long
+control took to come back; and what was wrong afterwards.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ import httpx
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.config.edit import save_snippet
-from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces.notebook.running_cell import CellProgress
-from onetool_ipy.host import CallListener, Host
+from onetool_ipy.host import Host
 from onetool_ipy.sdk import batch_execute, call_tool, progress, safe_request
 from onetool_ipy.snippets.definition import Snippet
 from tests.harness.patience import HANG_S, until
 
 _dice = random.Random(11)
 _saved: list[str] = []
+_acknowledged: list[str] = []
 
 
 class Shell:
@@ -78,8 +80,9 @@ def batch(s: float) -> str:
 def fetch(url: str) -> str:
     """Wait for a server.
 
-    An interrupt closes the client while its request waits in another thread. Linux wakes that thread for the closed
-    socket only if nothing else has its number by then; else the request goes on until its limit.
+    An interrupt closes the client while its request waits in another thread. Linux wakes that
+    thread for the closed socket only if nothing else has its number by then; else the request goes
+    on until its limit.
     """
     with httpx.Client(trust_env=False, timeout=15) as client:
         return str(safe_request(client, "GET", url))
@@ -104,10 +107,13 @@ def kinds(box: Toolbox, url: str) -> dict[str, tuple[Callable[[], object], float
     return {
         "python": (lambda: box.call("nb.nap", {"s": 0.03}), 0.04),
         "spinning": (lambda: box.call("nb.spin", {"s": 0.03}), 0.04),
-        "short": (lambda: [box.call("nb.nap", {"s": 0}) for _ in range(100)], 0.005),
+        "short": (lambda: [_acknowledge(box) for _ in range(100)], 0.005),
         "async": (lambda: box.call("nb.anap", {"s": 0.03}), 0.04),
         "limited": (lambda: box.call("nb.nap", {"s": 0.03}, timeout=60), 0.04),
-        "limited short": (lambda: [box.call("nb.nap", {"s": 0}, timeout=60) for _ in range(20)], 0.005),
+        "limited short": (
+            lambda: [box.call("nb.nap", {"s": 0}, timeout=60) for _ in range(20)],
+            0.005,
+        ),
         "limited async": (lambda: box.call("nb.anap", {"s": 0.03}, timeout=60), 0.04),
         "nested": (lambda: box.call("nb.outer", {"s": 0.03}), 0.04),
         "batch": (lambda: box.call("nb.batch", {"s": 0.03}), 0.05),
@@ -121,6 +127,11 @@ def kinds(box: Toolbox, url: str) -> dict[str, tuple[Callable[[], object], float
     }
 
 
+def _acknowledge(box: Toolbox) -> None:
+    """Call, and keep the id of a call whose result came back."""
+    _acknowledged.append(box.call("nb.nap", {"s": 0}).meta["call_id"])
+
+
 def _save(box: Toolbox) -> str:
     name = f"s{_dice.randrange(10**12)}"
     save_snippet(box.config.paths, Snippet(name, "says hello", "print('hello')"))
@@ -128,7 +139,8 @@ def _save(box: Toolbox) -> str:
 
 
 def struck(cells: CellProgress, work: Callable[[], object], longest_s: float) -> float | None:
-    """Do the work in a cell with interrupts from a chance moment on; the seconds until control was back, or None."""
+    """Do the work in a cell with interrupts from a chance moment on; the seconds until control was
+    back, or None."""
     sent: list[float] = []
 
     def later(*_: Any) -> None:
@@ -164,19 +176,20 @@ class _Host(Host):
     """Lets cells watch the calls."""
 
     def __init__(self, cells: CellProgress) -> None:
-        self._cells = cells
-
-    def listen(self, call: ToolCall) -> CallListener | None:
-        return self._cells(call)
+        self.listen = cells
 
 
 def main(folder: Path, count: int) -> dict[str, Any]:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process would ignore it
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's background process would ignore it
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Slow)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     (folder / ".onetool").mkdir(parents=True)
-    (folder / ".onetool" / "onetool.yaml").write_text("version: 1\ntopics: [{pattern: notes, file: notes.yaml}]\n")
+    (folder / ".onetool" / "onetool.yaml").write_text(
+        "version: 1\ntopics: [{pattern: notes, file: notes.yaml}]\n"
+    )
     box = open_toolbox(folder, env={**os.environ, "ONETOOL_STATE": str(folder / "state")})
     for fn in (nap, spin, anap, outer, batch, fetch):
         box.adopt(fn)
@@ -208,18 +221,28 @@ def wrong(box: Toolbox, folder: Path) -> list[str]:
     """What is not as it should be after all that."""
     import yaml
 
-    found: list[str] = [f"{p.where}: {p.message}" for p in box.problems() if "docstring" not in p.message]
+    found: list[str] = [
+        f"{p.where}: {p.message}" for p in box.problems() if "docstring" not in p.message
+    ]
     notes = yaml.safe_load_all((folder / ".onetool" / "notes.yaml").read_text(encoding="utf-8"))
     found += ["a torn note" for note in notes if note is not None and len(note["message"]) != 2000]
-    lost = set(_saved) - set(yaml.safe_load((folder / ".onetool" / "snippets.yaml").read_text(encoding="utf-8")))
+    lost = set(_saved) - set(
+        yaml.safe_load((folder / ".onetool" / "snippets.yaml").read_text(encoding="utf-8"))
+    )
     found += [f"a lost snippet: {name}" for name in lost]
     found += [f"a half result: {row}" for row in box.results.list() if row["lines"] != 20_000]
     left = [str(path) for path in folder.rglob("*.tmp")]
     found += [f"left behind: {path}" for path in left]
     rows = box.log.history(limit=100_000)
+    unrecorded = set(_acknowledged) - {row.call_id for row in rows}
+    found += [f"acknowledged, and not in the log: {call_id}" for call_id in unrecorded]
     if len({row.call_id for row in rows}) != len(rows):
         found.append("a call twice in the log")
-    odd = {(row.tool, row.code, row.reason, row.message) for row in rows if not row.ok and row.reason != "cancelled"}
+    odd = {
+        (row.tool, row.code, row.reason, row.message)
+        for row in rows
+        if not row.ok and row.reason != "cancelled"
+    }
     if odd:
         found.append(f"odd ends: {odd}")
     if not until(lambda: not box.workers.abandoned()):
@@ -231,7 +254,9 @@ def wrong(box: Toolbox, folder: Path) -> list[str]:
 
 
 async def _at_once(box: Toolbox) -> None:
-    results = await asyncio.gather(*(box.acall("nb.nap", {"s": 0.001}, timeout=HANG_S) for _ in range(50)))
+    results = await asyncio.gather(
+        *(box.acall("nb.nap", {"s": 0.001}, timeout=HANG_S) for _ in range(50))
+    )
     assert all(result.ok for result in results), "every lane is free"
 
 

@@ -1,8 +1,9 @@
-"""`python -m tests.faults.interrupted NAME FOLDER COUNT`: interrupts at chance moments, in this one process.
+"""`python -m tests.faults.interrupted NAME FOLDER COUNT`: interrupts at chance moments, in this one
+process.
 
-A timer interrupts as Stop does in a cell: by a signal, wherever Python happens to be, and after our bookkeeping.
-Prints a JSON object with what landed and what was wrong after it. The tracebacks are kept, as a notebook keeps the last
-one.
+A timer interrupts as Stop does in a cell: by a signal, wherever Python happens to be, and after our
+bookkeeping. Prints a JSON object with what landed and what was wrong after it. The tracebacks are
+kept, as a notebook keeps the last one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from onetool_ipy.base.files import StoreError, locked, write_whole
@@ -46,7 +48,8 @@ def strike(work: Callable[[], object], longest_s: float) -> bool:
 
 
 def tries(count: int, report: Report) -> Iterator[int]:
-    """Numbers until so many interrupts have landed; a busy machine needs more tries, but not without end."""
+    """Numbers until so many interrupts have landed; a busy machine needs more tries, but not
+    without end."""
     for number in range(100 * count):
         if report["landed"] >= count:
             return
@@ -89,7 +92,9 @@ def query(folder: Path, count: int) -> Report:
     ways: list[dict[str, Any]] = [{}, {"search": "w.*s$"}, {"search": "wrods", "fuzzy": True}]
     longest_s = [duration_s(partial(results.query, handle, **how)) for how in ways]
     for number in tries(count, report):
-        report["landed"] += strike(partial(results.query, handle, **ways[number % 3]), longest_s[number % 3])
+        report["landed"] += strike(
+            partial(results.query, handle, **ways[number % 3]), longest_s[number % 3]
+        )
     _last.clear()  # what it refers to may stay open as long as it lives
     gc.collect()
     report["open"] = len(os.listdir("/proc/self/fd")) - before
@@ -131,8 +136,8 @@ def whole(folder: Path, count: int) -> Report:
 
 
 def main() -> None:
-    def interrupt(_number: int, _frame: object) -> None:
-        if not deferred.note_stop():
+    def interrupt(_number: int, frame: FrameType | None) -> None:
+        if not deferred.note_stop(frame):
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)

@@ -1,14 +1,15 @@
-"""Campaigns against the call log and the topics: `python -m tests.faults.log_campaign NAME JSON` says what it counted.
+"""Campaigns against the call log and the topics: `python -m tests.faults.log_campaign NAME JSON`
+says what it counted.
 
-Runs in a process of its own, since it forks. A worker tells its parent of each thing it was promised (an ack comes when
-`record`, `notify` has returned); the parent kills it at a random moment and counts whether that was inside the store.
+Runs in a process of its own, since it forks. A worker tells its parent of each thing it was
+promised (an ack comes when `record`, `notify` has returned); the parent kills it at a random moment
+and counts whether that was inside the store.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
-import logging
 import mmap
 import os
 import random
@@ -33,7 +34,8 @@ def clock() -> datetime.datetime:
 def record_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     """Workers that only record, with arguments of some kilobytes, so that a write crosses pages.
 
-    In turns with a log of their own: one log keeps the newest 512 MB of calls, and older ones would count as lost.
+    In turns with a log of their own: one log keeps the newest 512 MB of calls, and older ones would
+    count as lost.
     """
     turns = range(0, rounds, 500)
     found = [_record_killed(f"{folder}-{n}", min(500, rounds - n), seed + n) for n in turns]
@@ -56,51 +58,25 @@ def _record_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     return {"landed": landed, "killed": rounds, **_checked(folder, acked)}
 
 
-def compact_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
-    """Workers that record a little and compact; only a kill inside that counts as landed."""
+def tidy_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
+    """Workers that record a little and close journals; only a kill inside that counts as landed."""
 
     def work(ack: Ack, busy: mmap.mmap) -> None:
-        log = CallLog(Path(folder), clock=clock, rotate_bytes=2000)
+        log = CallLog(Path(folder), clock=clock, rotate_calls=20, close_calls=1)
+        log.usage()
         for number in range(10**9):
             call_id = f"{os.getpid()}-{number}"
-            log.record(call_id, f"a.t{number % 5}", "python", {"n": number}, ok=True, ms=1.0, size=1)
+            log.record(
+                call_id, f"a.t{number % 5}", "python", {"n": number}, ok=True, ms=1.0, size=1
+            )
             ack(call_id)
             if number % 7 == 6:
                 busy[0] = 1
-                log.compact()
+                log.tidy()
                 busy[0] = 0
 
     acked, landed = campaign(work, rounds, seed)
     return {"landed": landed, "killed": rounds, **_checked(folder, acked)}
-
-
-def remake_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
-    """Workers that find the database damaged and make it again."""
-    log = CallLog(Path(folder), clock=clock, rotate_bytes=50_000)
-    for number in range(3000):
-        log.record(f"id{number}", "a.b", "python", {"n": number}, ok=True, ms=1.0)
-    log.compact()
-    database = Path(folder) / "calls.db"
-    chance = random.Random(seed)
-
-    def work(ack: Ack, busy: mmap.mmap) -> None:
-        busy[0] = 1
-        ack("begun")
-        CallLog(Path(folder), clock=clock).usage()
-        busy[0] = 0
-        ack("made")
-        signal.pause()
-
-    logging.disable()  # a line says each time that it is made again
-    landed, totals = 0, set()
-    for _ in range(rounds):
-        place = 4096 * chance.randrange(0, 12)
-        good = database.read_bytes()
-        database.write_bytes(good[:place] + bytes(4096) + good[place + 4096 :])
-        _, inside = campaign(work, 1, chance.randrange(10**6), acks=0, spins=400_000)
-        landed += inside
-        totals |= {log.usage().total_calls, len(log.history(limit=None))}
-    return {"landed": landed, "killed": rounds, "totals": sorted(totals)}
 
 
 def notify_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
@@ -120,7 +96,10 @@ def notify_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     acked, landed = campaign(work, rounds, seed)
     topics.notify("t", "last")
     text = (Path(folder) / "notes.yaml").read_text(encoding="utf-8")
-    found = [one["message"] for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
+    found = [
+        one["message"]
+        for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    ]
     whole = [message for message in found[:-1] if message.endswith(" " + "---\n" * 3000)]
     names = [message.split()[0] for message in whole]
     return {
@@ -135,18 +114,25 @@ def notify_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
 
 
 def many_records(folder: str, processes: int, each: int) -> dict[str, Any]:
-    """Many processes record at once; some look at the same time, which compacts."""
+    """Many processes record at once; some look at the same time, and close journals."""
 
     def work(worker: int) -> None:
-        log = CallLog(Path(folder), clock=clock, rotate_bytes=20_000)
+        log = CallLog(Path(folder), clock=clock, rotate_calls=100)
         for number in range(each):
             log.record(
-                f"{worker}-{number}", f"w.t{worker}", "python", {"n": number}, ok=number % 4 != 0, ms=1.0, size=3
+                f"{worker}-{number}",
+                f"w.t{worker}",
+                "python",
+                {"n": number},
+                ok=number % 4 != 0,
+                ms=1.0,
+                size=3,
             )
             if worker % 4 == 0 and number % 100 == 50:
                 usage = log.usage()
                 own = next(row.calls for row in usage.tools if row.tool == f"w.t{worker}")
                 assert own == number + 1, f"{own} of {number + 1}"
+                log.tidy()
 
     codes = together(work, processes)
     usage = CallLog(Path(folder), clock=clock).usage()
@@ -176,12 +162,15 @@ def many_notes(folder: str, processes: int, each: int) -> dict[str, Any]:
 
     codes = together(work, processes)
     text = (Path(folder) / "notes.yaml").read_text(encoding="utf-8")
-    found = [one["message"] for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
+    found = [
+        one["message"]
+        for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    ]
     return {"codes": codes, "documents": len(found), "distinct": len(set(found))}
 
 
 def interrupted(folder: str, rounds: int, seed: int) -> dict[str, Any]:
-    """One worker that records, looks, which compacts, and notifies, and is interrupted again and again."""
+    """One worker that records, looks and notifies, and is interrupted again and again."""
     import yaml  # before the first interrupt: one inside an import leaves half a module behind
 
     topics = _topics(folder)
@@ -194,19 +183,23 @@ def interrupted(folder: str, rounds: int, seed: int) -> dict[str, Any]:
                 raise KeyboardInterrupt
 
         signal.signal(signal.SIGINT, interrupt)
-        log = CallLog(Path(folder) / "calls", clock=clock, rotate_bytes=3000)
+        log = CallLog(Path(folder) / "calls", clock=clock, rotate_calls=30, close_calls=1)
         number = 0
         while True:
             try:
                 while True:
                     number += 1
                     busy[0] = 1
-                    log.record(f"id{number}", "a.b", "python", {"n": number}, ok=True, ms=1.0, size=1)
+                    log.record(
+                        f"id{number}", "a.b", "python", {"n": number}, ok=True, ms=1.0, size=1
+                    )
                     busy[0] = 0
                     ack(f"id{number}")
                     busy[0] = 1
                     if number % 5 == 0:
                         log.usage()
+                    if number % 40 == 0:
+                        log.tidy()
                     if number % 9 == 0:
                         topics.notify("t", str(number))
                     busy[0] = 0
@@ -217,7 +210,11 @@ def interrupted(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     topics.notify("t", "last")
     notes = list(yaml.safe_load_all((Path(folder) / "notes.yaml").read_text(encoding="utf-8")))
     bad_notes = sum(set(note) != {"ts", "topic", "message"} for note in notes)
-    return {"landed": landed, "bad_notes": bad_notes, **_checked(str(Path(folder) / "calls"), acked)}
+    return {
+        "landed": landed,
+        "bad_notes": bad_notes,
+        **_checked(str(Path(folder) / "calls"), acked),
+    }
 
 
 def campaign(
@@ -225,7 +222,8 @@ def campaign(
 ) -> tuple[list[str], int]:
     """Fork a worker, let it go on for a random while, kill it; again and again.
 
-    Gives what was acked, and how many kills (or interrupts) came while the worker was busy in the store.
+    Gives what was acked, and how many kills (or interrupts) came while the worker was busy in the
+    store.
     """
     chance = random.Random(seed)
     acked: list[str] = []
@@ -293,14 +291,16 @@ def _wait(pipe: Any, acks: int, spins: int) -> bytes:
 def _topics(folder: str) -> Topics:
     Path(folder).mkdir(parents=True, exist_ok=True)
     # On a busy machine the last of sixteen processes waits long for the lock.
-    return Topics([Topic(pattern="*", file="notes.yaml")], Path(folder), clock=clock, lock_wait_s=120.0)
+    return Topics(
+        [Topic(pattern="*", file="notes.yaml")], Path(folder), clock=clock, lock_wait_s=120.0
+    )
 
 
 def _checked(folder: str, acked: list[str]) -> dict[str, Any]:
-    """What the log holds, seen twice: as it was left, and from a database made again."""
+    """What the log holds, seen twice: as it was left, and with all its journals closed."""
     log = CallLog(Path(folder), clock=clock)
     before = log.usage().total_calls
-    (Path(folder) / "calls.db").unlink()
+    CallLog(Path(folder), clock=clock, close_calls=1).tidy()
     names = [row.call_id for row in log.history(limit=None)]
     return {
         "acked": len(acked),

@@ -1,4 +1,5 @@
-"""Bundles under many processes, kill -9 and disks that fail: no pair twice, nothing lost, nothing half."""
+"""Bundles under many processes, kill -9 and disks that fail: no pair twice, nothing lost, nothing
+half."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ RECORD = {"type": "go", "goTool": {"func": "tools.echo"}}
 
 def run(actor: str, **options: Any) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.faults.bundle_actors", actor, json.dumps(options)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=3000)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=3000
+    )
     assert done.returncode == 0, done.stderr
     assert not done.stderr, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -34,11 +37,18 @@ def run(actor: str, **options: Any) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.spec("002/Non-functional/Uniqueness holds across processes by file locks")
 @pytest.mark.spec("002/Data Model/Slug and version unique in a bundle")
-@pytest.mark.parametrize("each", [pytest.param(6, id="few"), pytest.param(1000, id="many", marks=pytest.mark.soak)])
-def test_the_same_put_from_16_processes_is_made_once(tmp_path: Path, each: int, record_property: Any) -> None:
+@pytest.mark.parametrize(
+    "each", [pytest.param(6, id="few"), pytest.param(1000, id="many", marks=pytest.mark.soak)]
+)
+def test_the_same_put_from_16_processes_is_made_once(
+    tmp_path: Path, each: int, record_property: Any
+) -> None:
     found = run("race", home=str(tmp_path / ".onetool"), processes=16, each=each)
 
-    record_property("figures", f"16 processes, {each} names, {found['stored']} stored, {max(found['made'])} of each")
+    record_property(
+        "figures",
+        f"16 processes, {each} names, {found['stored']} stored, {max(found['made'])} of each",
+    )
     assert found["made"] == [1] * each
     assert found["refused"] == 15 * each
     assert (found["stored"], found["distinct"], found["problems"]) == (each, each, [])
@@ -54,7 +64,10 @@ def test_the_same_put_from_two_processes_is_made_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_careless_control_makes_some_twice(tmp_path: Path) -> None:
-    tries = (run("careless", home=str(tmp_path / f"careless-{n}"), processes=16, each=50)["made"] for n in range(20))
+    tries = (
+        run("careless", home=str(tmp_path / f"careless-{n}"), processes=16, each=50)["made"]
+        for n in range(20)
+    )
 
     assert any(max(made) > 1 for made in tries)
 
@@ -66,11 +79,17 @@ def test_the_same_slug_from_16_processes_is_one_bundle(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [pytest.param(12, id="few"), pytest.param(2000, id="many", marks=pytest.mark.soak)])
-def test_a_killed_put_loses_and_breaks_nothing(tmp_path: Path, kills: int, record_property: Any) -> None:
+@pytest.mark.parametrize(
+    "kills", [pytest.param(12, id="few"), pytest.param(2000, id="many", marks=pytest.mark.soak)]
+)
+def test_a_killed_put_loses_and_breaks_nothing(
+    tmp_path: Path, kills: int, record_property: Any
+) -> None:
     found = run("killed", home=str(tmp_path / ".onetool"), rounds=kills, seed=kills)
 
-    record_property("figures", f"{kills} kills, {found['landed']} inside a write, {found['lost']} lost")
+    record_property(
+        "figures", f"{kills} kills, {found['landed']} inside a write, {found['lost']} lost"
+    )
     assert (found["lost"], found["broken"], found["left"]) == (0, [], [])
     assert kills < 100 or found["landed"] > kills / 10, "too few kills landed in a write"
 
@@ -94,7 +113,10 @@ def opened(place: Path) -> Toolbox:
     home = place / ".onetool"
     home.mkdir(exist_ok=True)
     (home / "onetool.yaml").touch()
-    return open_toolbox(home / "onetool.yaml", env={"HOME": str(place), "ONETOOL_STATE": str(place.parent / "state")})
+    return open_toolbox(
+        home / "onetool.yaml",
+        env={"HOME": str(place), "ONETOOL_STATE": str(place.parent / "state")},
+    )
 
 
 def bundle(box: Toolbox) -> str:
@@ -202,7 +224,9 @@ with open_toolbox(config) as box:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["fsync:error=EIO:when=1", "rename:error=EIO:when=9"], ids=["fsync", "rename"])
+@pytest.mark.parametrize(
+    "fault", ["fsync:error=EIO:when=1", "rename:error=EIO:when=9"], ids=["fsync", "rename"]
+)
 def test_of_many_tools_whose_write_fails_none_stays(tmp_path: Path, fault: str) -> None:
     """Their files are synced at the same time, in threads; strace counts the calls of each."""
     with opened(tmp_path) as box:

@@ -24,11 +24,14 @@ while os.getppid() == parent:  # who ends at its limit leaves none behind
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("count", "sweeps"), [(200, 4), pytest.param(20_000, 12, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("count", "sweeps"), [(200, 4), pytest.param(20_000, 12, marks=pytest.mark.soak)]
+)
 def test_a_sweep_never_takes_a_living_writers_file(
     tmp_path: Path, count: int, sweeps: int, record_property: Any
 ) -> None:
-    """Many sweeps at once lock a new file now and then before its writer can: it then writes under another name."""
+    """Many sweeps at once lock a new file now and then before its writer can: it then writes under
+    another name."""
     command = [sys.executable, "-c", SWEEP, str(tmp_path)]
     sweepers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(sweeps)]
     try:

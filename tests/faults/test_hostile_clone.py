@@ -1,6 +1,8 @@
-"""A cloned repository with every bad thing in it, through every face: nothing happens before the yes (contract 16).
+"""A cloned repository with every bad thing in it, through every face: nothing happens before the
+yes (contract 16).
 
-After the yes exactly what the question named happens; that is also the control that no marker is a dud.
+After the yes exactly what the question named happens; that is also the control that no marker is a
+dud.
 """
 
 from __future__ import annotations
@@ -37,10 +39,27 @@ if TYPE_CHECKING:
     from tests.harness.wheel import Installed
 
 PACKS = (
-    *("at_import", "in_annotation", "in_text", "in_returns", "in_default", "in_decorator", "in_all", "in_class"),
+    *(
+        "at_import",
+        "in_annotation",
+        "in_text",
+        "in_returns",
+        "in_default",
+        "in_decorator",
+        "in_all",
+        "in_class",
+    ),
     *("in_docstring", "in_requires", "in_literal", "linked", "globbed", "huge", "deep", "evil"),
 )
-TOOLS = (*(f"{pack}.go" for pack in PACKS), "shop.get", "shop.signed", "shop.go", "shop.get@1", "config.say", "say")
+TOOLS = (
+    *(f"{pack}.go" for pack in PACKS),
+    "shop.get",
+    "shop.signed",
+    "shop.go",
+    "shop.get@1",
+    "config.say",
+    "say",
+)
 SERVED = ("srv.anything", "web.anything", "off.anything")
 
 
@@ -99,15 +118,39 @@ def box(clone: Clone) -> Iterator[Toolbox]:
 
 def said_in(outcome: Outcome) -> str:
     """All that a cell gave, of every kind."""
-    rich = [json.dumps(dict(shown.data)) for shown in outcome.displays] + [json.dumps(dict(outcome.result or {}))]
+    rich = [json.dumps(dict(shown.data)) for shown in outcome.displays] + [
+        json.dumps(dict(outcome.result or {}))
+    ]
     return "\n".join([outcome.text, *rich])
 
 
 LOOKS = (
     *("%ask --waiting", "%ask --resume x", "%ask --show hello"),
-    *("%tool", "%tool list", "%tool list go", "%tool search go", "%tool health", "%tool why", "%tool help"),
-    *("%tool history", "%tool stats", "%tool results", "%tool jobs", "%tool usage", "%tool browse", "%tool reload"),
-    *("%tool bundle list", "%tool bundle show shop", "%tool bundle show shop.get", "%tool server", "%tool server list"),
+    *(
+        "%tool",
+        "%tool list",
+        "%tool list go",
+        "%tool search go",
+        "%tool health",
+        "%tool why",
+        "%tool help",
+    ),
+    *(
+        "%tool history",
+        "%tool stats",
+        "%tool results",
+        "%tool jobs",
+        "%tool usage",
+        "%tool browse",
+        "%tool reload",
+    ),
+    *(
+        "%tool bundle list",
+        "%tool bundle show shop",
+        "%tool bundle show shop.get",
+        "%tool server",
+        "%tool server list",
+    ),
     *(
         "%tool trust list",
         "%tool trust --remove",
@@ -120,8 +163,26 @@ LOOKS = (
     *(f"%tool info {name}" for name in TOOLS),
     *(f"%tool {name} --help" for name in (*TOOLS, *SERVED)),
     *(f"%tool {name} --dry" for name in (*TOOLS, *SERVED)),
-    *("%tool at_import.go?", "at_import?", "at_import.go?", "shop?", "srv?", "srv.anything?", "$boom?", "$g?"),
-    *("at_import", "at_import.go", "dir(at_import)", "shop", "srv", "dir(srv)", "srv.anything", "web.anything"),
+    *(
+        "%tool at_import.go?",
+        "at_import?",
+        "at_import.go?",
+        "shop?",
+        "srv?",
+        "srv.anything?",
+        "$boom?",
+        "$g?",
+    ),
+    *(
+        "at_import",
+        "at_import.go",
+        "dir(at_import)",
+        "shop",
+        "srv",
+        "dir(srv)",
+        "srv.anything",
+        "web.anything",
+    ),
     *("%snippet", "%snippet boom --show", "%snippet jinja --show", "%snippet jinja n=3 --show"),
     *(
         "from onetool_ipy.live import at_import as live_pack",
@@ -146,7 +207,13 @@ OT = (
         "aliases(info='full')",
         "snippets(info='full')",
     ),
-    *("help(query='go')", "help(query='$boom')", "help(query='at_import.go')", "help(query='shop')", "config()"),
+    *(
+        "help(query='go')",
+        "help(query='$boom')",
+        "help(query='at_import.go')",
+        "help(query='shop')",
+        "config()",
+    ),
     *(
         "health()",
         "stats()",
@@ -157,8 +224,22 @@ OT = (
         "deps()",
         "deps(tool='in_requires')",
     ),
-    *("version()", "reload()", "notify(topic='out', message='m')", "notify(topic='link', message='m')", "browser()"),
-    *("browser('at_import.go')", "usage()", "view({'a': 1})", "run('boom')", "run('jinja')", "run('g')", "run('get')"),
+    *(
+        "version()",
+        "reload()",
+        "notify(topic='out', message='m')",
+        "notify(topic='link', message='m')",
+        "browser()",
+    ),
+    *(
+        "browser('at_import.go')",
+        "usage()",
+        "view({'a': 1})",
+        "run('boom')",
+        "run('jinja')",
+        "run('g')",
+        "run('get')",
+    ),
     *("map('at_import.go', [{'x': 1}])", "map('shop.get', [{}])", "replay('/nowhere/x.jsonl')"),
     *("origin({'a': 1})", "diff({'a': 1}, {'a': 2})", "refresh('x')", "adopt([])"),
 )
@@ -168,13 +249,46 @@ CALLS = (
     *(f"%tool {name}" for name in (*TOOLS, *SERVED)),
     *(f"%tool {name} --unchecked" for name in ("at_import.go", "shop.get", "srv.anything")),
     *(f"%tool {name} --bg" for name in ("at_import.go", "shop.get", "srv.anything")),
-    *(f"%tool check {name}" for name in ("at_import.go", "in_docstring.go", "shop.get", "shop.signed")),
-    *(f"%tool check {name} --call" for name in ("at_import.go", "in_docstring.go", "shop.get", "shop.signed")),
-    *("$boom", "$jinja", "$jinja n=1", "$g", "$get", "$at_import.go", "$shop.get", "%snippet boom", "%snippet jinja"),
-    *("at_import.go()", "at_import.go(1)", "in_default.go(1)", "shop.get()", "shop.signed()", "shop.go()"),
-    *("await at_import.go.aio()", "await shop.get.aio()", "srv.anything()", "srv.anything(1)", "web.anything()"),
+    *(
+        f"%tool check {name}"
+        for name in ("at_import.go", "in_docstring.go", "shop.get", "shop.signed")
+    ),
+    *(
+        f"%tool check {name} --call"
+        for name in ("at_import.go", "in_docstring.go", "shop.get", "shop.signed")
+    ),
+    *(
+        "$boom",
+        "$jinja",
+        "$jinja n=1",
+        "$g",
+        "$get",
+        "$at_import.go",
+        "$shop.get",
+        "%snippet boom",
+        "%snippet jinja",
+    ),
+    *(
+        "at_import.go()",
+        "at_import.go(1)",
+        "in_default.go(1)",
+        "shop.get()",
+        "shop.signed()",
+        "shop.go()",
+    ),
+    *(
+        "await at_import.go.aio()",
+        "await shop.get.aio()",
+        "srv.anything()",
+        "srv.anything(1)",
+        "web.anything()",
+    ),
     *("live_pack.go()", "live_pack.go(2)", "await srv.anything.aio()"),
-    *(f"%tool server {verb} {name}" for verb in ("start", "restart", "test") for name in ("srv", "web", "off")),
+    *(
+        f"%tool server {verb} {name}"
+        for verb in ("start", "restart", "test")
+        for name in ("srv", "web", "off")
+    ),
     *(
         "%ask hello",
         "%ask --model m hello",
@@ -192,8 +306,17 @@ CALLS = (
     ),
     *("%tool fs.list_dir path=../outside", "%tool fs.read_file path=../outside/secrets.yaml"),
     *("%tool fs.read_file path=.onetool/secrets.yaml", "%tool fs.search_text path=.. pattern=sec-"),
-    *("%tool lock", "%tool verify", "%tool diff at_import.go", "%tool diff srv.anything", "%tool adopt []"),
-    *("%%tool program\nimport at_import\nat_import.go()", "%%tool program\nimport shop\nshop.get()"),
+    *(
+        "%tool lock",
+        "%tool verify",
+        "%tool diff at_import.go",
+        "%tool diff srv.anything",
+        "%tool adopt []",
+    ),
+    *(
+        "%%tool program\nimport at_import\nat_import.go()",
+        "%%tool program\nimport shop\nshop.get()",
+    ),
     *("%ask --code hello", "%ask --as int hello"),
     *("%tool serve", "%tool serve --allow *", "%tool serve stop", "%tool health", "%tool list"),
 )
@@ -204,7 +327,9 @@ CALLS = (
 def test_looking_in_a_notebook_does_nothing(notebook: Kernel, watch: Watch) -> None:
     for line in LOOKS:
         watch.check(line, said_in(notebook.execute(line, allow_errors=True)))
-    offered = set(re.findall(r"^\s*%%?tool ([a-z]+)\b", notebook.execute("%tool help").text, re.MULTILINE))
+    offered = set(
+        re.findall(r"^\s*%%?tool ([a-z]+)\b", notebook.execute("%tool help").text, re.MULTILINE)
+    )
     tried = {line.split()[1] for line in (*LOOKS, *CALLS) if line.startswith(("%tool ", "%%tool "))}
     assert offered - tried == {"new", "import", "view"}, "those write what a person asks for"
 
@@ -221,16 +346,45 @@ def test_every_function_of_ot_does_nothing(notebook: Kernel, watch: Watch) -> No
 def test_tab_and_shift_tab_do_nothing(notebook: Kernel, watch: Watch) -> None:
     names = ("at_import", "in_requires", "shop", "srv")
     places = [
-        *("%tool ", "%tool info ", "%tool check ", "%tool bundle show ", "%tool server start ", "$", "$b", "$boom "),
-        *("$jinja ", "$jinja n", "%snippet ", "%snippet jinja ", "%ask +", "%ask --model ", "ot.", "ot.run("),
-        *("from onetool_ipy.live import ", "%tool fs.read_file path=../", "%tool fs.read_file path="),
-        *(f"{head}{name}{tail}" for head in ("%tool ", "$", "") for name in names for tail in (".", ".go", ".go ")),
+        *(
+            "%tool ",
+            "%tool info ",
+            "%tool check ",
+            "%tool bundle show ",
+            "%tool server start ",
+            "$",
+            "$b",
+            "$boom ",
+        ),
+        *(
+            "$jinja ",
+            "$jinja n",
+            "%snippet ",
+            "%snippet jinja ",
+            "%ask +",
+            "%ask --model ",
+            "ot.",
+            "ot.run(",
+        ),
+        *(
+            "from onetool_ipy.live import ",
+            "%tool fs.read_file path=../",
+            "%tool fs.read_file path=",
+        ),
+        *(
+            f"{head}{name}{tail}"
+            for head in ("%tool ", "$", "")
+            for name in names
+            for tail in (".", ".go", ".go ")
+        ),
         *(f"{name}.go(" for name in names),
         *(f"%tool {name}.go x=" for name in names),
     ]
     for text in places:
         found = notebook.complete(text)
-        watch.check(f"Tab at {text!r}", json.dumps(dict(found.reply), default=str, ensure_ascii=False))
+        watch.check(
+            f"Tab at {text!r}", json.dumps(dict(found.reply), default=str, ensure_ascii=False)
+        )
         watch.check(f"Shift-Tab at {text!r}", notebook.inspect(text, detail_level=1))
 
 
@@ -240,7 +394,9 @@ def test_every_call_in_a_notebook_is_refused(notebook: Kernel, watch: Watch) -> 
         outcome = notebook.execute(line, allow_errors=True)
         watch.check(line, said_in(outcome))
         asks_a_model = line.startswith("%ask") and "tool:" not in line
-        if asks_a_model or line.startswith(("%tool at_", "%tool in_", "%tool shop.", "%tool srv.", "%tool web.", "$")):
+        if asks_a_model or line.startswith(
+            ("%tool at_", "%tool in_", "%tool shop.", "%tool srv.", "%tool web.", "$")
+        ):
             assert "%tool trust" in outcome.text or "--bg" in line, f"{line}: {outcome.text}"
 
 
@@ -280,7 +436,14 @@ kinds = json.dumps([*desk._quick, *desk._slow])
 def test_the_screens_do_nothing(notebook: Kernel, watch: Watch) -> None:
     notebook.execute(DESK)
     payloads: list[dict[str, Any]] = [{}, {"query": "go"}, {"handle": "x", "offset": 0, "limit": 5}]
-    for name in ("at_import.go", "in_requires.go", "shop.get", "shop.signed", "shop.go", "srv.anything"):
+    for name in (
+        "at_import.go",
+        "in_requires.go",
+        "shop.get",
+        "shop.signed",
+        "shop.go",
+        "srv.anything",
+    ):
         payloads += [{"name": name, "args": {}, "isOn": False}]
     for kind in json.loads(notebook.evaluate("kinds")[1:-1]):
         for payload in payloads:
@@ -290,7 +453,13 @@ def test_the_screens_do_nothing(notebook: Kernel, watch: Watch) -> None:
 
 
 def test_an_ask_calls_nothing_of_it(box: Toolbox, watch: Watch) -> None:
-    calls = [("at_import.go", {}), ("shop.get", {}), ("shop.go", {}), ("srv.anything", {}), ("config.say", {})]
+    calls = [
+        ("at_import.go", {}),
+        ("shop.get", {}),
+        ("shop.go", {}),
+        ("srv.anything", {}),
+        ("config.say", {}),
+    ]
     for approve in (None, ["*"]):
         model = ScriptedModel([[*calls], "Done."])
         answer = box.ask("Go.", model=model, approve=approve)
@@ -298,17 +467,27 @@ def test_an_ask_calls_nothing_of_it(box: Toolbox, watch: Watch) -> None:
         watch.check("what the model is told", str(model.requests))
         refusals = [outcome.content["error"]["reason"] for outcome in model.requests[1].outcomes]
         assert set(refusals) <= {"untrusted", "not_approved", None}, refusals
-    watch.check("tool:", str(box.ask("tool:at_import.go {}", model=ScriptedModel(["No."])).to_dict()))
-    watch.check("formats", str([box.formats(provider) for provider in ("openai", "gemini", "anthropic", "ollama")]))
+    watch.check(
+        "tool:", str(box.ask("tool:at_import.go {}", model=ScriptedModel(["No."])).to_dict())
+    )
+    watch.check(
+        "formats",
+        str([box.formats(provider) for provider in ("openai", "gemini", "anthropic", "ollama")]),
+    )
 
 
 def test_its_settings_do_not_count(box: Toolbox, watch: Watch) -> None:
-    """No model, folder, host or state folder of it; its limits do not hold, and it cannot turn the call log off."""
+    """No model, folder, host or state folder of it; its limits do not hold, and it cannot turn the
+    call log off."""
     settings = box.config.settings
     assert dict(settings.models.named) == {}
     assert (settings.fs.roots, settings.topics, settings.state_dir) == ((".",), (), None)
     assert settings.http == Settings().http
-    assert (settings.ask, settings.stats, settings.output) == (Settings().ask, Settings().stats, Settings().output)
+    assert (settings.ask, settings.stats, settings.output) == (
+        Settings().ask,
+        Settings().stats,
+        Settings().output,
+    )
     assert box.config.prompts == {}
     assert box.call("time.now").ok
     assert box.ot.history()[0]["tool"] == "time.now"
@@ -323,14 +502,17 @@ def test_rest_does_nothing(clone: Clone, watch: Watch, tmp_path: Path) -> None:
     server = Server(tmp_path, env=clone.env(), root=clone.home)
     try:
         for route in ROUTES:
-            watch.check(f"{route.verb} {route.path}", "\n".join(_rest(server, route, clone, "clone")))
+            watch.check(
+                f"{route.verb} {route.path}", "\n".join(_rest(server, route, clone, "clone"))
+            )
     finally:
         server.close()
     watch.check("the log", server.log)
 
 
 def _rest(server: Server, route: Any, clone: Clone, project: str) -> Iterator[str]:
-    """Ask one route for each tool of the bundle. What writes is asked about a bundle that is not there."""
+    """Ask one route for each tool of the bundle. What writes is asked about a bundle that is not
+    there."""
     body = {"isTrusted": False} if route.operation == "setTrust" else route.example
     is_write = route.verb in ("PUT", "PATCH", "DELETE")
     bundle = "0190b5a0-0000-7000-8000-000000000000" if is_write else clone.bundle
@@ -340,7 +522,9 @@ def _rest(server: Server, route: Any, clone: Clone, project: str) -> Iterator[st
             body = {"slug": "no good"}
         query = {"project": project, "q": "go", "includeDisabled": "true"}
         known = {field.alias for field in route.query.model_fields.values()}
-        params = {name: value for name, value in query.items() if name == "project" or name in known}
+        params = {
+            name: value for name, value in query.items() if name == "project" or name in known
+        }
         options: dict[str, Any] = {"json": body} if body is not None else {}
         answer = server.client.request(route.verb, path, params=params, **options)
         assert answer.status_code < 500, answer.text
@@ -410,7 +594,9 @@ def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Pat
     lines = [[word.format(out=tmp_path) for word in words] for words in COMMANDS]
     command = [sys.executable, "-c", RUN_ALL, json.dumps(lines)]
     env = {**os.environ, **clone.env()}
-    done = subprocess.run(command, cwd=clone.folder, env=env, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(
+        command, cwd=clone.folder, env=env, capture_output=True, text=True, timeout=100, check=False
+    )
     assert done.stderr == ""
     texts = [json.loads(line) for line in done.stdout.splitlines()]
     for line, text in zip(lines, texts, strict=True):
@@ -420,7 +606,9 @@ def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Pat
 
 @pytest.mark.slow
 def test_every_command_of_the_command_line_is_tried() -> None:
-    shown = subprocess.run([sys.executable, "-m", "onetool_ipy", "--help"], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-m", "onetool_ipy", "--help"], capture_output=True, text=True, check=True
+    )
     commands = shown.stdout.partition("Commands:\n")[2].partition("\n\n")[0]
     assert set(re.findall(r"^(\w+) ", commands, re.MULTILINE)) == {words[0] for words in COMMANDS}
 
@@ -430,12 +618,19 @@ def test_our_mcp_server_does_nothing(clone: Clone, watch: Watch) -> None:
     async def drive() -> str:
         words = ["-m", "onetool_ipy", "mcp", "--tool-allow", "*"]
         process = StdioServerParameters(
-            command=sys.executable, args=words, cwd=str(clone.folder), env={**os.environ, **clone.env()}
+            command=sys.executable,
+            args=words,
+            cwd=str(clone.folder),
+            env={**os.environ, **clone.env()},
         )
         mine = (*PACKS, "shop", "config", "srv", "web")
-        async with Client(stdio_client(process), mode="auto", read_timeout_seconds=HANG_S) as client:
+        async with Client(
+            stdio_client(process), mode="auto", read_timeout_seconds=HANG_S
+        ) as client:
             listed = await client.list_tools()
-            wanted = [tool.name for tool in listed.tools if str(tool.title).partition(".")[0] in mine]
+            wanted = [
+                tool.name for tool in listed.tools if str(tool.title).partition(".")[0] in mine
+            ]
             called = [str(await client.call_tool(name, {})) for name in wanted]
             prompts = await client.list_prompts()
             texts = [await client.get_prompt(prompt.name) for prompt in prompts.prompts]
@@ -466,9 +661,14 @@ HAPPENS: tuple[tuple[str, set[str]], ...] = (
     ("%ask hello", {"/model/api/chat"}),
     ("%ask --model n hello", {"/other/chat/completions"}),
 )
-"""What a trusted project does, and the markers and paths that show it: each this one thing, and nothing else."""
+"""What a trusted project does, and the markers and paths that show it: each this one thing, and
+nothing else."""
 
-NEVER = {"entry-point": "evil_module.py", "huge": ".onetool/tools/huge.py", "linked": "../outside/packs/linked.py"}
+NEVER = {
+    "entry-point": "evil_module.py",
+    "huge": ".onetool/tools/huge.py",
+    "linked": "../outside/packs/linked.py",
+}
 """What does not even happen in a trusted project, and the file that would do it."""
 
 
@@ -486,11 +686,19 @@ def trusted(tmp_path: Path) -> Iterator[tuple[Clone, Kernel, str]]:
 
 
 @pytest.mark.slow
-def test_after_the_yes_exactly_what_the_question_named_happens(trusted: tuple[Clone, Kernel, str]) -> None:
+def test_after_the_yes_exactly_what_the_question_named_happens(
+    trusted: tuple[Clone, Kernel, str],
+) -> None:
     clone, kernel, question = trusted
     assert clone.fired() == {"import"}, "the call that was asked for, and nothing else"
     assert clone.listener.accepted == 0
-    named = ("tools/at_import.py", "tools/in_requires.py", sys.executable, f"{clone.listener.url}/mcp", "HOSTILE_TOKEN")
+    named = (
+        "tools/at_import.py",
+        "tools/in_requires.py",
+        sys.executable,
+        f"{clone.listener.url}/mcp",
+        "HOSTILE_TOKEN",
+    )
     url, token = clone.listener.url, f"${{{TOKEN_NAME}}}"
     reached = (
         *(
@@ -499,7 +707,11 @@ def test_after_the_yes_exactly_what_the_question_named_happens(trusted: tuple[Cl
             f"sends the header Authorization: Bearer {token}",
             "(sampling)",
         ),
-        *(f"model m: ollama x at {url}/model", f"model n: openai y at {url}/other", f"sends the key {TOKEN_NAME}"),
+        *(
+            f"model m: ollama x at {url}/model",
+            f"model n: openai y at {url}/other",
+            f"sends the key {TOKEN_NAME}",
+        ),
         *(
             "folder /:",
             "folder ~:",
@@ -523,12 +735,22 @@ def test_after_the_yes_exactly_what_the_question_named_happens(trusted: tuple[Cl
         now = clone.fired() | clone.listener.paths()
         assert now - seen == expected, line
         seen = now
-    for line in ("%tool linked.go", "%tool globbed.go", "%tool huge.go", "%tool evil.go", "%tool off.anything"):
+    for line in (
+        "%tool linked.go",
+        "%tool globbed.go",
+        "%tool huge.go",
+        "%tool evil.go",
+        "%tool off.anything",
+    ):
         kernel.execute(line, allow_errors=True)
-    assert clone.fired() | clone.listener.paths() == seen, "what is outside, too large or switched off"
+    assert clone.fired() | clone.listener.paths() == seen, (
+        "what is outside, too large or switched off"
+    )
     assert (clone.markers / "server").read_text() == TOKEN, "it got what the question named"
     for path in (b"POST /mcp", b"POST /model", b"POST /other"):
-        assert any(TOKEN.encode() in data for data in clone.listener.received if data.startswith(path)), path
+        assert any(
+            TOKEN.encode() in data for data in clone.listener.received if data.startswith(path)
+        ), path
     assert (clone.outside / "state").is_dir(), "state_dir counts now"
     assert kernel.execute("%tool fs.list_dir path=../outside").ok, "and fs.roots"
     assert "ask.approve" in kernel.execute("%tool health").text, "which never counts from a project"
@@ -536,7 +758,8 @@ def test_after_the_yes_exactly_what_the_question_named_happens(trusted: tuple[Cl
 
 @pytest.mark.slow
 def test_what_a_pull_adds_waits_for_a_yes_of_its_own(trusted: tuple[Clone, Kernel, str]) -> None:
-    """In a trusted project: another address, key, folder, host and variable, in the notebook and the command line."""
+    """In a trusted project: another address, key, folder, host and variable, in the notebook and
+    the command line."""
     clone, kernel, _ = trusted
     config = clone.onetool / "onetool.yaml"
     text = config.read_text(encoding="utf-8").replace("/model", "/pulled").replace("/x.so", "/y.so")
@@ -547,7 +770,9 @@ def test_what_a_pull_adds_waits_for_a_yes_of_its_own(trusted: tuple[Clone, Kerne
         assert "is new or has changed" in kernel.execute(line, allow_errors=True).text, line
     words = [sys.executable, "-m", "onetool_ipy", "ask", "hello"]
     env = {**os.environ, **clone.env()}
-    done = subprocess.run(words, cwd=clone.folder, env=env, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(
+        words, cwd=clone.folder, env=env, capture_output=True, text=True, timeout=100, check=False
+    )
     assert "is new or has changed" in done.stderr
     assert "onetool-ipy trust" in done.stderr
     assert (clone.fired(), clone.listener.accepted) == before
@@ -577,7 +802,9 @@ def test_the_end_of_trust_ends_what_runs(trusted: tuple[Clone, Kernel, str]) -> 
     assert "no longer trusted" in kernel.execute("%tool trust --remove").text
     before = clone.fired(), clone.listener.accepted
     for line in ("%tool at_import.go", "at_import.go(1)", *(line for line, _ in HAPPENS)):
-        assert "%tool trust" in kernel.execute(line, allow_errors=True).text or line.startswith(("ot.", "%tool check"))
+        assert "%tool trust" in kernel.execute(line, allow_errors=True).text or line.startswith(
+            ("ot.", "%tool check")
+        )
     assert (clone.fired(), clone.listener.accepted) == before
 
 
@@ -590,12 +817,15 @@ def shown(panel: Locator) -> str:
 def test_the_panel_in_a_browser_does_nothing(
     tmp_path: Path, installed_wheel: Installed, shared_lab: Lab, clone: Clone, watch: Watch
 ) -> None:
-    """A notebook of the repository is opened; each tool and each bundle is clicked in the panel; two are run."""
+    """A notebook of the repository is opened; each tool and each bundle is clicked in the panel;
+    two are run."""
     from playwright.sync_api import expect
 
     from tests.harness.lab import Lab  # Playwright is only for those who need a browser
 
-    lab = Lab(installed_wheel, tmp_path, root=clone.home, env=clone.env(), browser=shared_lab.browser)
+    lab = Lab(
+        installed_wheel, tmp_path, root=clone.home, env=clone.env(), browser=shared_lab.browser
+    )
     try:
         notebook = lab.open_file(clone.folder / "hostile.ipynb")
         panel = notebook.show_panel()
@@ -603,13 +833,22 @@ def test_the_panel_in_a_browser_does_nothing(
         expect(panel.locator(".otx-trust")).to_contain_text("tools/at_import.py")
         expect(notebook.page.locator(".onetool-Status")).to_contain_text("Untrusted")
         watch.check("the panel", shown(panel))
-        for name in ("at_import.go", "in_requires.go", "in_default.go", "shop.get", "shop.signed", "shop.go"):
+        for name in (
+            "at_import.go",
+            "in_requires.go",
+            "in_default.go",
+            "shop.get",
+            "shop.signed",
+            "shop.go",
+        ):
             panel.get_by_label("Search tools").fill(name)
             panel.locator(".otx-tool", has_text=name).first.click()
             run = panel.get_by_role("button", name="Run", exact=True)
             expect(run).to_be_visible()
             run.click()
-            expect(panel.locator(".otx-result").first).to_contain_text("this project is not trusted")
+            expect(panel.locator(".otx-result").first).to_contain_text(
+                "this project is not trusted"
+            )
             watch.check(f"Run {name}", shown(panel))
             panel.locator(".otx-back").click()
         panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Bundles").click()

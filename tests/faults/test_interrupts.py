@@ -1,4 +1,5 @@
-"""Promise 4: an interrupt at any moment of any call or write leaves stores whole, locks free and a usable toolbox."""
+"""Promise 4: an interrupt at any moment of any call or write leaves stores whole, locks free and a
+usable toolbox."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from tests.harness.surroundings import ROOT
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("count", [20, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_interrupts_at_chance_moments_leave_everything_whole(tmp_path: Path, count: int, record_property: Any) -> None:
+def test_interrupts_at_chance_moments_leave_everything_whole(
+    tmp_path: Path, count: int, record_property: Any
+) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.calling", str(tmp_path), str(count)],
         cwd=ROOT, capture_output=True, text=True, check=False,
@@ -27,7 +30,8 @@ def test_interrupts_at_chance_moments_leave_everything_whole(tmp_path: Path, cou
     landed = sum(kind["landed"] for kind in report.values())
     record_property(
         "figures",
-        f"{landed} interrupts in {len(report)} kinds of calls, {len(wrong)} did harm, slowest {worst_ms:.0f} ms",
+        f"{landed} interrupts in {len(report)} kinds of calls, {len(wrong)} did harm, slowest"
+        f" {worst_ms:.0f} ms",
     )
 
     assert wrong == []

@@ -57,7 +57,12 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path: Path, kind
     (work / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     (work / "calls.jsonl").write_text("", encoding="utf-8")
     (work / ".mcp.json").write_text("{}", encoding="utf-8")
-    env = {**os.environ, "ONETOOL_TRUST": str(work), "ONETOOL_STATE": str(tmp_path / "state"), "CI": ""}
+    env = {
+        **os.environ,
+        "ONETOOL_TRUST": str(work),
+        "ONETOOL_STATE": str(tmp_path / "state"),
+        "CI": "",
+    }
     chance, versions = random.Random(kind), set()
     for _ in range(4):
         command = [sys.executable, "-c", WRITER, kind]
@@ -90,6 +95,9 @@ def _version(kind: str, file: Path) -> str:
         document = json.loads(text)
         if kind == "export":
             assert document["mcpServers"].pop("mine") == {"command": "x" * 20_000}
-            return next((each["env"]["ONETOOL_STATE"][-1] for each in document["mcpServers"].values()), "old")
+            return next(
+                (each["env"]["ONETOOL_STATE"][-1] for each in document["mcpServers"].values()),
+                "old",
+            )
     (version,) = (char for char in "ab" if char * 20_000 in text)
     return version

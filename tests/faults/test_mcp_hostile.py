@@ -1,9 +1,9 @@
-"""Servers that do not behave: each has a clear state and reason, costs no other server, and no memory."""
+"""Servers that do not behave: each has a clear state and reason, costs no other server, and no
+memory."""
 
 from __future__ import annotations
 
 import os
-import resource
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -40,9 +40,15 @@ CASES = {
         {"type": "stdio", "command": "no-such-command-here"},
         "There is no command 'no-such-command-here'.",
     ),
-    "not a program": ({"type": "stdio", "command": "/etc/passwd"}, "There is no command '/etc/passwd'."),
+    "not a program": (
+        {"type": "stdio", "command": "/etc/passwd"},
+        "There is no command '/etc/passwd'.",
+    ),
     "no such folder": (hostile(cwd="not/there"), "not/there' does not exist."),
-    "exits at once": (hostile("--exit=7"), "It ended with status 7. KeyError: 'the flux capacitor'"),
+    "exits at once": (
+        hostile("--exit=7"),
+        "It ended with status 7. KeyError: 'the flux capacitor'",
+    ),
     "exits silently": ({"type": "stdio", "command": "true"}, "It ended with status 0."),
     "no handshake": (hostile("--mute", timeout_s=1), "It did not answer within 1 s."),
     "not a server": (
@@ -84,8 +90,24 @@ def test_bad_tools_are_problems_and_the_others_work(opened: Open) -> None:
     said = [p["message"] for p in box.ot.health()["problems"]]
 
     assert {"echo", "loop", "evil_pattern", "undescribed"} <= names
-    assert not names & {"", "no_schema_at_all", "array", "bad_type", "bad_output", "far_ref", "bell\x07"}
-    for word in ("without a name", "no_schema_at_all", "'array'", "bad_type", "bad_output", "far_ref", "twice"):
+    assert not names & {
+        "",
+        "no_schema_at_all",
+        "array",
+        "bad_type",
+        "bad_output",
+        "far_ref",
+        "bell\x07",
+    }
+    for word in (
+        "without a name",
+        "no_schema_at_all",
+        "'array'",
+        "bad_type",
+        "bad_output",
+        "far_ref",
+        "twice",
+    ):
         assert any(word in text for text in said), word
     assert box.registry.get("bad.echo").parameters["required"] == ["text"]  # type: ignore[union-attr]
     assert box.call("bad.loop", {"node": {"next": {"next": {}}}}).data == "called loop"
@@ -97,13 +119,21 @@ def test_every_tool_is_reachable_whatever_its_name(opened: Open) -> None:
     pack = box.pack("bad_names")
     assert pack is not None
 
-    for wire, spelled in (("get-sum", "get_sum"), ("a/b", "a_b"), ("a.b", "a_b"), ("class", "class_"), ("1st", "_1st")):
+    for wire, spelled in (
+        ("get-sum", "get_sum"),
+        ("a/b", "a_b"),
+        ("a.b", "a_b"),
+        ("class", "class_"),
+        ("1st", "_1st"),
+    ):
         assert pack[wire]() == f"called {wire}"
         assert getattr(pack, spelled)().startswith("called")
         assert box.call(f"bad-names.{wire}").data == f"called {wire}"
     assert pack.ünï() == "called ünï"
     assert pack["with_blank"]() == "called with blank"
-    (long,) = [spec for spec in box.registry.packs()["bad-names"] if spec.short_name.startswith("xxx")]
+    (long,) = [
+        spec for spec in box.registry.packs()["bad-names"] if spec.short_name.startswith("xxx")
+    ]
     assert len(long.name) <= 128
     assert box.call(long.name).data == "called " + "x" * 200
 
@@ -129,6 +159,7 @@ def test_a_storm_of_list_changes_is_followed_once_it_is_over(opened: Open, tmp_p
     assert asked < 20
 
 
+@pytest.mark.posix("the memory of a process, as POSIX counts it")
 @pytest.mark.slow
 def test_a_line_of_a_gigabyte_costs_the_call_and_little_memory(opened: Open) -> None:
     box = opened({"bad": hostile()})
@@ -145,7 +176,9 @@ def test_a_line_of_a_gigabyte_costs_the_call_and_little_memory(opened: Open) -> 
 
 
 @pytest.mark.slow
-def test_stderr_is_kept_within_bounds_and_secrets_are_masked_in_it(opened: Open, tmp_path: Path) -> None:
+def test_stderr_is_kept_within_bounds_and_secrets_are_masked_in_it(
+    opened: Open, tmp_path: Path
+) -> None:
     (tmp_path / ".onetool").mkdir()
     secrets = tmp_path / ".onetool" / "secrets.yaml"
     secrets.write_text("LOUD: 'noise 19998'\n", encoding="utf-8")
@@ -164,7 +197,8 @@ def test_stderr_is_kept_within_bounds_and_secrets_are_masked_in_it(opened: Open,
 
 
 def test_a_deaf_server_with_children_is_gone_after_close(tmp_path: Path) -> None:
-    """It ignores its closed stdin and SIGTERM, and has grandchildren in other sessions, one of them an orphan."""
+    """It ignores its closed stdin and SIGTERM, and has grandchildren in other sessions, one of them
+    an orphan."""
     from tests.harness.servers import alive, below
 
     write_project(tmp_path, {"bad": hostile("--deaf", "--children")})
@@ -173,7 +207,10 @@ def test_a_deaf_server_with_children_is_gone_after_close(tmp_path: Path) -> None
         assert box.call("bad.echo", {"text": "x"}).ok
 
         def sleepers() -> int:
-            return sum(command.startswith("sleep 60") for command in alive(below(os.getpid()) - mine).values())
+            return sum(
+                command.startswith("sleep 60")
+                for command in alive(below(os.getpid()) - mine).values()
+            )
 
         assert until(lambda: sleepers() == 4)
         started = below(os.getpid()) - mine
@@ -208,13 +245,18 @@ def _reason(box: Toolbox, name: str) -> str:
 
 
 def _peak_mb() -> float:
+    import resource
+
     unit = 1024 if sys.platform == "linux" else 1024 * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 @pytest.mark.parametrize("stays", [False, True], ids=["dies with its guard", "lives on"])
-def test_a_server_that_kills_its_guard_leaves_nothing_behind(opened: Open, tmp_path: Path, stays: bool) -> None:
-    """A daemon in a session of its own, whose parents are gone; found here by a variable that only this server has."""
+def test_a_server_that_kills_its_guard_leaves_nothing_behind(
+    opened: Open, tmp_path: Path, stays: bool
+) -> None:
+    """A daemon in a session of its own, whose parents are gone; found here by a variable that only
+    this server has."""
     mark, journal = f"escaped-{secrets.token_hex(8)}", tmp_path / "journal"
     box = opened({"bad": hostile(f"--journal={journal}", env={"ESCAPE": mark})})
     assert box.call("good.echo", {"text": "x"}).ok

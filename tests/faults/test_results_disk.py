@@ -1,4 +1,5 @@
-"""Disks that are full, read-only, or fail midway: the error names the path, old results are read, nothing stays."""
+"""Disks that are full, read-only, or fail midway: the error names the path, old results are read,
+nothing stays."""
 
 from __future__ import annotations
 
@@ -155,7 +156,9 @@ def attempt(what: str, folder: Path, fault: tuple[str, str]) -> int:
 
 
 @pytest.mark.parametrize("fault", FAILING.values(), ids=FAILING.keys())
-def test_failing_call_of_put_leaves_the_store_as_it_was(tmp_path: Path, fault: tuple[str, str]) -> None:
+def test_failing_call_of_put_leaves_the_store_as_it_was(
+    tmp_path: Path, fault: tuple[str, str]
+) -> None:
     results = Results(tmp_path / "results")
     old = results.put("old")
     before = names(results)

@@ -1,4 +1,5 @@
-"""A kernel interrupt at any moment: stores whole, locks free, control back. `make soak` does thousands."""
+"""A kernel interrupt at any moment: stores whole, locks free, control back. `make soak` does
+thousands."""
 
 from __future__ import annotations
 
@@ -32,20 +33,26 @@ def run(name: str, folder: Path, count: int) -> dict[str, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [40, pytest.param(40 * TIMES, marks=pytest.mark.soak)])
-def test_interrupted_put_leaves_the_store_whole(tmp_path: Path, count: int, record_property: Any) -> None:
+def test_interrupted_put_leaves_the_store_whole(
+    tmp_path: Path, count: int, record_property: Any
+) -> None:
     record_property("figures", f"{count} interrupts landed, none did harm")
     assert run("put", tmp_path, count) == {"half": 0, "left": 0}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [40, pytest.param(40 * TIMES, marks=pytest.mark.soak)])
-def test_interrupted_query_leaves_nothing_open(tmp_path: Path, count: int, record_property: Any) -> None:
+def test_interrupted_query_leaves_nothing_open(
+    tmp_path: Path, count: int, record_property: Any
+) -> None:
     record_property("figures", f"{count} interrupts landed, none did harm")
     assert run("query", tmp_path, count) == {"open": 0}
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(60 * TIMES, marks=pytest.mark.soak)])
-def test_interrupted_whole_write_is_old_or_new(tmp_path: Path, count: int, record_property: Any) -> None:
+def test_interrupted_whole_write_is_old_or_new(
+    tmp_path: Path, count: int, record_property: Any
+) -> None:
     record_property("figures", f"{count} interrupts landed, none did harm")
     assert run("whole", tmp_path, count) == {"half": 0, "left": 0}
 
@@ -62,13 +69,16 @@ def test_ctrl_c_ends_the_slowest_search(tmp_path: Path) -> None:
     """A pattern that keeps RE2 busy for every character, over a line that would take minutes."""
     handle = Results(tmp_path).put("".join(random.Random(2).choices("ab", k=1_000_000)) * 40)
     code = (
-        "import sys, time; from pathlib import Path; from onetool_ipy.stores.results import Results\n"
-        "results = Results(Path(sys.argv[1]))\n"
-        "try: print('ready', time.process_time(), flush=True); results.query(sys.argv[2], search='[ab]*a[ab]{500}c')\n"
-        "except KeyboardInterrupt: print('interrupted', time.process_time())"
+        "import sys, time; from pathlib import Path; from onetool_ipy.stores.results import"
+        " Results\nresults = Results(Path(sys.argv[1]))\ntry: print('ready', time.process_time(),"
+        " flush=True); results.query(sys.argv[2], search='[ab]*a[ab]{500}c')\nexcept"
+        " KeyboardInterrupt: print('interrupted', time.process_time())"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path), handle], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(tmp_path), handle],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout is not None
     word, used = child.stdout.readline().split()

@@ -1,7 +1,8 @@
-"""kill -9 in the middle of a write: what was acknowledged is there, nothing half is, nothing piles up.
+"""kill -9 in the middle of a write: what was acknowledged is there, nothing half is, nothing piles
+up.
 
-Small counts here; `make soak` kills thousands. Each campaign goes on until enough kills landed in a write (a temp
-file was left).
+Small counts here; `make soak` kills thousands. Each campaign goes on until enough kills landed in a
+write (a temp file was left).
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def temps(folder: Path) -> list[str]:
 
 
 def campaign(stage: Stage, tmp_path: Path, kills: int) -> str:
-    """Kill until so many kills were made and enough of them landed in a write, however slow the machine is."""
+    """Kill until so many kills were made and enough of them landed in a write, however slow the
+    machine is."""
     dice = random.Random(4)
     folder, acks = tmp_path / "results", tmp_path / "acks"
     landed = made = 0

@@ -25,32 +25,51 @@ def stage() -> Iterator[Stage]:
 
 
 def all_together(stage: Stage, actor: str, **arguments: Any) -> None:
-    each = [{**arguments, "seed": f"p{number}"} if "seed" in arguments else arguments for number in range(PROCESSES)]
+    each = [
+        {**arguments, "seed": f"p{number}"} if "seed" in arguments else arguments
+        for number in range(PROCESSES)
+    ]
     pids = [stage.start(actor, **one) for one in each]
     assert [stage.wait(pid) for pid in pids] == [0] * PROCESSES
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.soak)])
-def test_every_result_of_every_process_is_there(stage: Stage, tmp_path: Path, count: int, record_property: Any) -> None:
+def test_every_result_of_every_process_is_there(
+    stage: Stage, tmp_path: Path, count: int, record_property: Any
+) -> None:
     folder, acks = tmp_path / "results", tmp_path / "acks"
 
     all_together(stage, "put", folder=str(folder), acks=str(acks), seed="", lines=5, count=count)
 
     results, known = Results(folder), acknowledged(acks)
-    record_property("figures", f"{PROCESSES} processes, {PROCESSES * count} results, {len(known)} there")
+    record_property(
+        "figures", f"{PROCESSES} processes, {PROCESSES * count} results, {len(known)} there"
+    )
     assert len({one["handle"] for one in known}) == PROCESSES * count
     assert {row["handle"] for row in results.list()} == {one["handle"] for one in known}
     for one in known:
-        assert all(line.startswith(f"{one['seed']} ") for line in results.query(one["handle"])["lines"])
+        assert all(
+            line.startswith(f"{one['seed']} ") for line in results.query(one["handle"])["lines"]
+        )
 
 
 @pytest.mark.slow
 def test_quota_holds_while_all_write(stage: Stage, tmp_path: Path) -> None:
-    """Each looks after a share of the quota that it has written itself, so together they may be over by two quotas."""
+    """Each looks after a share of the quota that it has written itself, so together they may be
+    over by two quotas."""
     folder, acks = tmp_path / "results", tmp_path / "acks"
 
-    all_together(stage, "put", folder=str(folder), acks=str(acks), seed="", lines=500, count=FEW, max_bytes=1_000_000)
+    all_together(
+        stage,
+        "put",
+        folder=str(folder),
+        acks=str(acks),
+        seed="",
+        lines=500,
+        count=FEW,
+        max_bytes=1_000_000,
+    )
 
     results = Results(folder, max_bytes=1_000_000)
     assert sum(path.stat().st_size for path in folder.glob("*.txt")) <= 3_000_000

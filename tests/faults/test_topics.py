@@ -1,4 +1,5 @@
-"""Topics under kill -9, many processes, and disks that fail: every answered message is there, whole, once."""
+"""Topics under kill -9, many processes, and disks that fail: every answered message is there,
+whole, once."""
 
 from __future__ import annotations
 
@@ -41,7 +42,13 @@ def messages(folder: Path) -> list[Any]:
 
 
 def run(name: str, folder: Path, **options: Any) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.faults.log_campaign", name, json.dumps({"folder": str(folder), **options})]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.faults.log_campaign",
+        name,
+        json.dumps({"folder": str(folder), **options}),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     counted: dict[str, Any] = json.loads(done.stdout)
@@ -49,23 +56,34 @@ def run(name: str, folder: Path, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [pytest.param(25, id="few"), pytest.param(3000, id="many", marks=pytest.mark.soak)])
-def test_a_killed_process_loses_and_breaks_no_message(tmp_path: Path, kills: int, record_property: Any) -> None:
+@pytest.mark.parametrize(
+    "kills", [pytest.param(25, id="few"), pytest.param(3000, id="many", marks=pytest.mark.soak)]
+)
+def test_a_killed_process_loses_and_breaks_no_message(
+    tmp_path: Path, kills: int, record_property: Any
+) -> None:
     found = run("notify_killed", tmp_path, rounds=kills, seed=kills)
 
-    record_property("figures", f"{kills} kills, {found['landed']} inside a write, {found['lost']} lost")
+    record_property(
+        "figures", f"{kills} kills, {found['landed']} inside a write, {found['lost']} lost"
+    )
     assert found["landed"] > kills / 5
     assert (found["lost"], found["doubled"], found["broken"], found["last"]) == (0, 0, 0, "last")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("processes", "each"), [pytest.param(16, 8, id="few"), pytest.param(16, 1000, id="many", marks=pytest.mark.soak)]
+    ("processes", "each"),
+    [pytest.param(16, 8, id="few"), pytest.param(16, 1000, id="many", marks=pytest.mark.soak)],
 )
-def test_many_processes_write_whole_documents(tmp_path: Path, processes: int, each: int, record_property: Any) -> None:
+def test_many_processes_write_whole_documents(
+    tmp_path: Path, processes: int, each: int, record_property: Any
+) -> None:
     found = run("many_notes", tmp_path, processes=processes, each=each)
 
-    record_property("figures", f"{processes} processes, {processes * each} messages, {found['distinct']} found")
+    record_property(
+        "figures", f"{processes} processes, {processes * each} messages, {found['distinct']} found"
+    )
     assert found == {"codes": [0], "documents": processes * each, "distinct": processes * each}
 
 
@@ -74,7 +92,8 @@ WHOLE = document(NOW, "t", "the message:\n---\n" + "z" * 200)
 
 @pytest.mark.parametrize("cut", range(1, len(WHOLE) - 1, 5))
 def test_a_document_cut_off_anywhere_is_removed_by_the_next(tmp_path: Path, cut: int) -> None:
-    """What a kill in the middle of a write leaves. The control below shows what it costs without the repair."""
+    """What a kill in the middle of a write leaves. The control below shows what it costs without
+    the repair."""
     path = tmp_path / "notes.yaml"
     path.write_bytes(document(NOW, "t", "first") + WHOLE[:cut])
 
@@ -157,12 +176,16 @@ os.writev(os.open(out, os.O_CREAT | os.O_WRONLY), [said.encode()])
     ],
     ids=["fsync", "full", "write"],
 )
-def test_a_failing_write_is_an_error_and_leaves_the_file_as_it_was(tmp_path: Path, fault: str, reason: str) -> None:
+def test_a_failing_write_is_an_error_and_leaves_the_file_as_it_was(
+    tmp_path: Path, fault: str, reason: str
+) -> None:
     folder, out = tmp_path / ".onetool", tmp_path / "out"
     folder.mkdir()
     topics(folder).notify("t", "first")
 
-    done, failed = run_failing(fault, [sys.executable, "-c", CHILD, str(folder), str(out)], tmp_path / "strace")
+    done, failed = run_failing(
+        fault, [sys.executable, "-c", CHILD, str(folder), str(out)], tmp_path / "strace"
+    )
 
     assert done.returncode == 0, done.stderr
     assert failed > 0, "the fault was never met"

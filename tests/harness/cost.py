@@ -1,9 +1,11 @@
-"""What each test costs in CPU, so that `slow` is a measured fact. A pytest plugin, and a judge of what it wrote.
+"""What each test costs in CPU, so that `slow` is a measured fact. A pytest plugin, and a judge of
+what it wrote.
 
-`pytest -p tests.harness.cost --costs FILE` appends a line of JSON for each test: its own CPU seconds, those of its
-children and of the processes below it that still live. A fixture of a module is charged to each test that uses it, one
-of the session to none. `python -m tests.harness.cost FILE` holds the lines against the marker `slow`, and exits with 1
-where a function that is not marked is far over the limit. CPU seconds depend little on how busy a machine is.
+`pytest -p tests.harness.cost --costs FILE` appends a line of JSON for each test: its own CPU
+seconds, those of its children and of the processes below it that still live. A fixture of a module
+is charged to each test that uses it, one of the session to none. `python -m tests.harness.cost
+FILE` holds the lines against the marker `slow`, and exits with 1 where a function that is not
+marked is far over the limit. CPU seconds depend little on how busy a machine is.
 """
 
 from __future__ import annotations
@@ -24,12 +26,22 @@ __all__ = ["Cost", "costs_of", "cpu_s", "judge"]
 SLOW_S = 0.5
 """A function with a case over this is marked `slow`."""
 FAILS_S = 1.5
-"""An unmarked function over this fails the run: machines differ by less than the factor between the two."""
+"""An unmarked function over this fails the run: machines differ by less than the factor between the
+two."""
 QUICK_S = 0.2
 """A marked function whose cases all stay under this needs no marker."""
 
 # The first test that imports one of these would pay for it, in each worker another one.
-_HEAVY = ("mcp", "mcp.server", "pandas", "ipywidgets", "jinja2", "pyarrow", "pydantic_monty", "distributed")
+_HEAVY = (
+    "mcp",
+    "mcp.server",
+    "pandas",
+    "ipywidgets",
+    "jinja2",
+    "pyarrow",
+    "pydantic_monty",
+    "distributed",
+)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -75,7 +87,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Measure in the processes that run tests: a worker, or a run without workers."""
     path = config.getoption("--costs")
-    if path is None or (config.getoption("numprocesses", None) and not hasattr(config, "workerinput")):
+    if path is None or (
+        config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    ):
         return
     for module in _HEAVY:
         with contextlib.suppress(ImportError):
@@ -85,7 +99,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Meter:
-    """Measures test by test. `shared` has the cost of the fixtures that outlive a test, by their name and place."""
+    """Measures test by test. `shared` has the cost of the fixtures that outlive a test, by their
+    name and place."""
 
     path: Path
     shared: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -102,7 +117,9 @@ class _Meter:
             return (yield)
         finally:
             spent_s = cpu_s() - before_s
-            self.shared[fixturedef.argname, fixturedef.baseid] = spent_s - (self.outside_s - before_outside_s)
+            self.shared[fixturedef.argname, fixturedef.baseid] = spent_s - (
+                self.outside_s - before_outside_s
+            )
             self.outside_s = before_outside_s + spent_s
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -125,12 +142,15 @@ class _Meter:
         info = getattr(item, "_fixtureinfo", None)
         if info is None:
             return 0.0
-        definitions = [one for many in info.name2fixturedefs.values() for one in many if one.scope != "session"]
+        definitions = [
+            one for many in info.name2fixturedefs.values() for one in many if one.scope != "session"
+        ]
         return sum(self.shared.get((one.argname, one.baseid), 0.0) for one in definitions)
 
 
 def costs_of(lines: Iterator[str]) -> list[Cost]:
-    """The dearest case of each function, the dearest function first. A browser's tests have a rule of their own."""
+    """The dearest case of each function, the dearest function first. A browser's tests have a rule
+    of their own."""
     dearest: dict[str, Cost] = {}
     for line in lines:
         row = json.loads(line)
@@ -145,7 +165,9 @@ def judge(costs: list[Cost]) -> tuple[list[str], bool]:
     """The lines to print, and whether no unmarked function is far over the limit."""
     unmarked = [cost for cost in costs if cost.cpu_s > SLOW_S and not cost.is_slow]
     needless = [cost for cost in costs if cost.cpu_s < QUICK_S and cost.is_slow]
-    lines = [f"slow and not marked ({len(unmarked)}; over {SLOW_S} s of CPU, over {FAILS_S} s it fails):"]
+    lines = [
+        f"slow and not marked ({len(unmarked)}; over {SLOW_S} s of CPU, over {FAILS_S} s it fails):"
+    ]
     lines += [f"    {cost.cpu_s:6.2f} s  {cost.function}" for cost in unmarked]
     lines += [f"marked and quick ({len(needless)}; under {QUICK_S} s):"]
     lines += [f"    {cost.cpu_s:6.2f} s  {cost.function}" for cost in needless]

@@ -1,11 +1,13 @@
-"""The official exam of the Model Context Protocol, taken by us: `as_client` and `as_server`, at one revision of it.
+"""The official exam of the Model Context Protocol, taken by us: `as_client` and `as_server`, at one
+revision of it.
 
-It is npm's @modelcontextprotocol/conformance on Node 24, which `make test-all` installs. Each gives {scenario:
-complaints} for every scenario of the revision, those included that it runs and does not count; no complaint means
-passed.
+It is npm's @modelcontextprotocol/conformance on Node 24, which `make test-all` installs. Each gives
+{scenario: complaints} for every scenario of the revision, those included that it runs and does not
+count; no complaint means passed.
 
-As a client, the exam starts one program for each scenario, all at once. To import everything only once that program is
-`exam_relay.py`, which hands the scenario to a thread of this process and ends when it is done.
+As a client, the exam starts one program for each scenario, all at once. To import everything only
+once that program is `exam_relay.py`, which hands the scenario to a thread of this process and ends
+when it is done.
 """
 
 from __future__ import annotations
@@ -27,7 +29,17 @@ import yaml
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 
-__all__ = ["REVISIONS", "Report", "Revision", "Scenario", "as_client", "as_server", "node", "required", "surprises"]
+__all__ = [
+    "REVISIONS",
+    "Report",
+    "Revision",
+    "Scenario",
+    "as_client",
+    "as_server",
+    "node",
+    "required",
+    "surprises",
+]
 
 Revision = Literal["2025-11-25", "2026-07-28"]
 REVISIONS: tuple[Revision, ...] = ("2025-11-25", "2026-07-28")
@@ -35,7 +47,9 @@ REVISIONS: tuple[Revision, ...] = ("2025-11-25", "2026-07-28")
 Report = dict[str, list[str]]
 """What the exam complains of, by scenario."""
 
-_PACKAGE = ROOT / "tests" / "node" / "exam" / "node_modules" / "@modelcontextprotocol" / "conformance"
+_PACKAGE = (
+    ROOT / "tests" / "node" / "exam" / "node_modules" / "@modelcontextprotocol" / "conformance"
+)
 _RELAY = Path(__file__).with_name("exam_relay.py")
 _AT_ONCE = 4  # all at once, on a slow machine, the SDK would take a server that answers late for one of the older kind
 _STAMP = len("-2026-11-15T20-19-15-338Z")
@@ -51,7 +65,8 @@ class Scenario(NamedTuple):
 
 
 def as_client(revision: Revision, play: Callable[[Scenario], None], folder: Path) -> Report:
-    """Take the client's part. `play` is called in a thread for each scenario; what it raises is shown to the exam."""
+    """Take the client's part. `play` is called in a thread for each scenario; what it raises is
+    shown to the exam."""
     with _Relayed(play) as port:
         command = shlex.join([sys.executable, "-I", "-S", str(_RELAY), str(port)])
         return _take(revision, folder, "client", "--command", command)
@@ -64,14 +79,21 @@ def as_server(revision: Revision, url: str, folder: Path) -> Report:
 
 def required(revision: Revision, side: Literal["client", "server"]) -> set[str]:
     """The scenarios that a revision requires."""
-    found = yaml.safe_load((_installed() / "requirements" / f"{revision}.yaml").read_text(encoding="utf-8"))
+    found = yaml.safe_load(
+        (_installed() / "requirements" / f"{revision}.yaml").read_text(encoding="utf-8")
+    )
     return set(found[side])
 
 
 def surprises(report: Report, expected: Mapping[str, str]) -> str:
-    """What came out otherwise than expected, as text; `expected` names what fails, with the reason."""
+    """What came out otherwise than expected, as text; `expected` names what fails, with the
+    reason."""
     failed = {name: told for name, told in report.items() if told}
-    lines = [f"{name} fails:\n  " + "\n  ".join(told) for name, told in failed.items() if name not in expected]
+    lines = [
+        f"{name} fails:\n  " + "\n  ".join(told)
+        for name, told in failed.items()
+        if name not in expected
+    ]
     lines += [f"{name} passes; take it out of the list" for name in expected if name not in failed]
     return "\n".join(sorted(lines))
 
@@ -93,15 +115,29 @@ def _take(revision: Revision, folder: Path, side: str, *options: str) -> Report:
     program = str(_installed() / "dist" / "index.js")
     limits = ("--timeout", str(round(3 * HANG_S * 1000))) if side == "client" else ()
     done = subprocess.run(
-        [node(), program, side, *options, *limits, "--requirements", revision, "--output-dir", str(folder)],
+        [
+            node(),
+            program,
+            side,
+            *options,
+            *limits,
+            "--requirements",
+            revision,
+            "--output-dir",
+            str(folder),
+        ],
         capture_output=True,
         text=True,
         check=False,
         timeout=4 * HANG_S,
     )
-    found = {_scenario(file, folder, side): _complaints(file) for file in folder.rglob("checks.json")}
+    found = {
+        _scenario(file, folder, side): _complaints(file) for file in folder.rglob("checks.json")
+    }
     assert found, f"The exam did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    lines = [line.split()[1].rstrip(":") for line in done.stdout.splitlines() if line.startswith("✗ ")]
+    lines = [
+        line.split()[1].rstrip(":") for line in done.stdout.splitlines() if line.startswith("✗ ")
+    ]
     for name in lines:
         found[name] = found.get(name) or ["the exam says that it failed"]
     return found
@@ -115,7 +151,9 @@ def _scenario(file: Path, folder: Path, side: str) -> str:
 def _complaints(file: Path) -> list[str]:
     checks = json.loads(file.read_text(encoding="utf-8"))
     bad = [check for check in checks if check["status"] in ("FAILURE", "WARNING")]
-    told = [f"{check['name']}: {check.get('errorMessage') or check['description']}" for check in bad]
+    told = [
+        f"{check['name']}: {check.get('errorMessage') or check['description']}" for check in bad
+    ]
     if not told and not any(check["status"] == "SUCCESS" for check in checks):
         told = ["nothing was checked"]
     said = file.with_name("stderr.txt")

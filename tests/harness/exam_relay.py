@@ -1,7 +1,7 @@
 """The program that the exam starts as the client under test: `exam_relay.py PORT URL`; see exam.py.
 
-Hands the scenario to the process that listens on PORT, and waits. What comes back is an error: it goes to stderr, and
-the exit status is 1.
+Hands the scenario to the process that listens on PORT, and waits. What comes back is an error: it
+goes to stderr, and the exit status is 1.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Every regular expression of the package, and the texts that make a bad one slow.
 
-`collect` finds the expressions in the source, with the methods they are used by. `slow_text` runs one over texts that
-are made of its own parts, and names a text that costs far more than its length. Only CPU time counts, so a busy machine
-changes nothing; what costs much is held against a quarter of its text, so a slow machine changes nothing either.
+`collect` finds the expressions in the source, with the methods they are used by. `slow_text` runs
+one over texts that are made of its own parts, and names a text that costs far more than its length.
+Only CPU time counts, so a busy machine changes nothing; what costs much is held against a quarter
+of its text, so a slow machine changes nothing either.
 
-`python -m tests.harness.expressions` prints each expression as it begins, and a line `slow: ...` for each bad one.
+`python -m tests.harness.expressions` prints each expression as it begins, and a line `slow: ...`
+for each bad one.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ _COMMON = tuple(" \n\taA0.\"'\\()[]{}$`<>-/,=:#é")
 
 
 class Expression(NamedTuple):
-    """One expression: where it stands, its text, its flags, and the methods of `re` it is used by."""
+    """One expression: where it stands, its text, its flags, and the methods of `re` it is used
+    by."""
 
     place: str
     pattern: str | bytes
@@ -54,10 +57,15 @@ class Expression(NamedTuple):
 
 def collect() -> list[Expression]:
     """Every expression in the package. Raises NameError for one that `_LOCALS` cannot complete."""
-    trees = {path: list(ast.walk(ast.parse(path.read_text("utf-8")))) for path in sorted(_PACKAGE.rglob("*.py"))}
+    trees = {
+        path: list(ast.walk(ast.parse(path.read_text("utf-8"))))
+        for path in sorted(_PACKAGE.rglob("*.py"))
+    }
     uses = {path: set(_uses(tree)) for path, tree in trees.items()}
     public = {use for each in uses.values() for use in each if not use[0].startswith("_")}
-    return [each for path, tree in trees.items() for each in _of_module(path, tree, uses[path] | public)]
+    return [
+        each for path, tree in trees.items() for each in _of_module(path, tree, uses[path] | public)
+    ]
 
 
 def _uses(tree: list[ast.AST]) -> Iterator[tuple[str, str]]:
@@ -75,11 +83,17 @@ def _of_module(path: Path, tree: list[ast.AST], uses: set[tuple[str, str]]) -> I
         method = node.func.attr
         if method not in (*_METHODS, "compile") or ast.unparse(node.func.value) != "re":
             continue
-        module = ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        module = ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(
+            ".__init__"
+        )
         space = {**_LOCALS, **vars(importlib.import_module(module))}
         at = {"compile": 1, "sub": 4, "subn": 4, "split": 3}.get(method, 2)
-        flags = [word.value for word in node.keywords if word.arg == "flags"] or node.args[at : at + 1]
-        pattern, flag = (eval(ast.unparse(each), space) for each in (node.args[0], *(flags or [ast.Constant(0)])))
+        flags = [word.value for word in node.keywords if word.arg == "flags"] or node.args[
+            at : at + 1
+        ]
+        pattern, flag = (
+            eval(ast.unparse(each), space) for each in (node.args[0], *(flags or [ast.Constant(0)]))
+        )
         name = ast.unparse(names[id(node)]) if id(node) in names else ""
         # An expression that is only handed on is handed on for a full match.
         own = {each for owner, each in uses if owner == name} or {"fullmatch"}
@@ -102,17 +116,23 @@ def slow_text(expression: Expression) -> str:
 def is_slow(work: Callable[[str], object], start: str, part: str, end: str) -> bool:
     """Whether the work on a long text takes far more time than its length explains.
 
-    A cubic one shows at the first length. Only what may be bad is tried at the next one: a quadratic one that takes
-    0.5 s for 60,000 letters takes 14 ms for 10,000.
+    A cubic one shows at the first length. Only what may be bad is tried at the next one: a
+    quadratic one that takes 0.5 s for 60,000 letters takes 14 ms for 10,000.
     """
-    for length, may_be_bad_s, is_bad_s in ((500, 0.00005, 0.05), (10_000, 0.012, 0.1), (60_000, 0.5, 0.5)):
-        # The best of three: the collector, or another process that empties the caches, costs some time now and then.
+    for length, may_be_bad_s, is_bad_s in (
+        (500, 0.00005, 0.05),
+        (10_000, 0.012, 0.1),
+        (60_000, 0.5, 0.5),
+    ):
+        # The best of three: the collector, or another process that empties the caches, costs some
+        # time now and then.
         if cost(work, start, part, end, length) < may_be_bad_s:
             return False
         least = min(cost(work, start, part, end, length) for _ in range(2))
         if least < may_be_bad_s:
             return False
-        # A slow machine takes longer for what is linear, too: four times the text then costs four times as much.
+        # A slow machine takes longer for what is linear, too: four times the text then costs four
+        # times as much.
         if least > is_bad_s:
             return least > 9 * min(cost(work, start, part, end, length // 4) for _ in range(3))
     return False
@@ -141,7 +161,8 @@ def _work(compiled: re.Pattern[Any], method: str) -> Callable[[str], object]:
 
 
 class _Parts:
-    """What an expression is made of: letters it matches, words of its literals, and texts that lead to a repetition."""
+    """What an expression is made of: letters it matches, words of its literals, and texts that lead
+    to a repetition."""
 
     def __init__(self, tree: Any) -> None:
         self.letters: dict[str, None] = {}

@@ -34,8 +34,9 @@ _STOP_AFTER_S = 0.5
 _NO_HISTORY_FILE = "--HistoryManager.hist_file=:memory:"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
-# Runs inside the kernel. `builtins` keeps what must outlive the namespace. A reset collects garbage, which takes ever
-# longer in a kernel that has imported much: what is left is frozen, so that the next one looks only at what is new.
+# Runs inside the kernel. `builtins` keeps what must outlive the namespace. A reset collects
+# garbage, which takes ever longer in a kernel that has imported much: what is left is frozen, so
+# that the next one looks only at what is new.
 _REMEMBER = """
 import builtins as _b, os as _o
 _b._harness_environ = dict(_o.environ)
@@ -157,9 +158,14 @@ class Execution:
         return self.outcome
 
     def wait_for_output(
-        self, needle: str | re.Pattern[str], timeout: float = REPLY_TIMEOUT_S, *, even_after_end: bool = False
+        self,
+        needle: str | re.Pattern[str],
+        timeout: float = REPLY_TIMEOUT_S,
+        *,
+        even_after_end: bool = False,
     ) -> Outcome:
-        """Return as soon as `needle` (a text or a pattern) was printed or shown; the cell may run on.
+        """Return as soon as `needle` (a text or a pattern) was printed or shown; the cell may run
+        on.
 
         A background job may still write into a cell that has ended: `even_after_end` waits for it.
         """
@@ -210,7 +216,9 @@ class _Channels:
     def _owner(self, message: dict[str, Any]) -> Execution | None:
         return self.executions.get(message["parent_header"].get("msg_id", ""))
 
-    def _next(self, get: Callable[..., dict[str, Any]], deadline: float, waiting: Execution) -> dict[str, Any]:
+    def _next(
+        self, get: Callable[..., dict[str, Any]], deadline: float, waiting: Execution
+    ) -> dict[str, Any]:
         """The next message of a channel; short waits, so that a dead kernel is noticed."""
         while True:
             left = deadline - time.monotonic()
@@ -220,7 +228,9 @@ class _Channels:
                 return get(timeout=min(left, 2.0))
             except queue.Empty:
                 if not self._manager.is_alive():
-                    raise RuntimeError(f"the kernel died; so far:\n{waiting.outcome.text}") from None
+                    raise RuntimeError(
+                        f"the kernel died; so far:\n{waiting.outcome.text}"
+                    ) from None
 
 
 class Kernel:
@@ -232,10 +242,14 @@ class Kernel:
         self.cwd = cwd
         cwd.mkdir(parents=True, exist_ok=True)
         self._env = {**os.environ, **(env or {})}
-        # Unix sockets: a free TCP port may be taken by another process before the kernel listens on it. A socket's path
-        # has room for about a hundred characters, so its folder is no child of the test's own.
+        # Unix sockets: a free TCP port may be taken by another process before the kernel listens on
+        # it. A socket's path has room for about a hundred characters, so its folder is no child of
+        # the test's own.
         self._sockets = tempfile.TemporaryDirectory(prefix="kernel-")
-        self._manager = KernelManager(transport="ipc", connection_file=str(Path(self._sockets.name, "k.json")))
+        self._manager = KernelManager(
+            transport="tcp" if os.name == "nt" else "ipc",
+            connection_file=str(Path(self._sockets.name, "k.json")),
+        )
         self._manager.start_kernel(cwd=str(cwd), env=self._env, extra_arguments=[_NO_HISTORY_FILE])
         self._connect()
 
@@ -269,11 +283,20 @@ class Kernel:
         return self.start_execute(code, **options).wait(timeout, allow_errors=allow_errors)
 
     def start_execute(self, code: str, *, cell_id: str = "", **options: Any) -> Execution:
-        """Send a cell and return at once; `options` as for a Jupyter execute request, `cell_id` as JupyterLab sends."""
+        """Send a cell and return at once; `options` as for a Jupyter execute request, `cell_id` as
+        JupyterLab sends."""
         options.setdefault("allow_stdin", False)
         if cell_id:
-            content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, **options}
-            message = self._client.session.msg("execute_request", content, metadata={"cellId": cell_id})
+            content = {
+                "code": code,
+                "silent": False,
+                "store_history": True,
+                "user_expressions": {},
+                **options,
+            }
+            message = self._client.session.msg(
+                "execute_request", content, metadata={"cellId": cell_id}
+            )
             self._client.shell_channel.send(message)
             msg_id = message["header"]["msg_id"]
         else:
@@ -293,7 +316,9 @@ class Kernel:
     def complete(self, code: str, cursor_pos: int | None = None) -> Completion:
         """What Tab offers at `cursor_pos` (the end by default)."""
         position = len(code) if cursor_pos is None else cursor_pos
-        content = self._client.complete(code, position, reply=True, timeout=REPLY_TIMEOUT_S)["content"]
+        content = self._client.complete(code, position, reply=True, timeout=REPLY_TIMEOUT_S)[
+            "content"
+        ]
         entries = content.get("metadata", {}).get("_jupyter_types_experimental", [])
         return Completion(
             matches=tuple(content["matches"]),
@@ -306,11 +331,14 @@ class Kernel:
     def inspect(self, code: str, cursor_pos: int | None = None, *, detail_level: int = 0) -> str:
         """What Shift-Tab shows at `cursor_pos`; empty where nothing is found."""
         position = len(code) if cursor_pos is None else cursor_pos
-        reply = self._client.inspect(code, position, detail_level, reply=True, timeout=REPLY_TIMEOUT_S)
+        reply = self._client.inspect(
+            code, position, detail_level, reply=True, timeout=REPLY_TIMEOUT_S
+        )
         return _ANSI.sub("", str(reply["content"].get("data", {}).get("text/plain", "")))
 
     def answer_input(self, text: str, timeout: float = REPLY_TIMEOUT_S) -> str:
-        """Wait for the question of a cell sent with `allow_stdin=True`, and type `text`; gives the question."""
+        """Wait for the question of a cell sent with `allow_stdin=True`, and type `text`; gives the
+        question."""
         question = self.wait_for_question(timeout)
         self._client.input(text)
         return question
@@ -320,10 +348,11 @@ class Kernel:
         return str(self._client.get_stdin_msg(timeout=timeout)["content"]["prompt"])
 
     def interrupt(self) -> None:
-        """What the Stop button does, at a moment that a person can hit: the cell sleeps, or has worked for a while.
+        """What the Stop button does, at a moment that a person can hit: the cell sleeps, or has
+        worked for a while.
 
-        A signal in the few instructions before a thread sleeps in C does not end that sleep; a test that stops a cell
-        because of what it has just printed would hit them.
+        A signal in the few instructions before a thread sleeps in C does not end that sleep; a test
+        that stops a cell because of what it has just printed would hit them.
         """
         main_thread, looks = Path(f"/proc/{self.pid}/stat"), 0
 
@@ -333,7 +362,8 @@ class Kernel:
             looks = looks + 1 if state == "S" else 0
             return looks == _ASLEEP_LOOKS
 
-        until(is_asleep, _STOP_AFTER_S)
+        if main_thread.exists():
+            until(is_asleep, _STOP_AFTER_S)
         self._manager.interrupt_kernel()
 
     def restart(self) -> None:
@@ -357,8 +387,11 @@ class Kernel:
         self.execute(_RESET.format(work=str(work), state=str(state)), silent=True)
 
     def another_client(self) -> BlockingKernelClient:
-        """A client of one's own to the same kernel, as a second page has it; stop its channels at the end."""
-        client = BlockingKernelClient()  # with a session of its own: replies go by the session's name
+        """A client of one's own to the same kernel, as a second page has it; stop its channels at
+        the end."""
+        client = (
+            BlockingKernelClient()
+        )  # with a session of its own: replies go by the session's name
         client.load_connection_info(self._manager.get_connection_info())
         client.start_channels()
         client.wait_for_ready(timeout=START_TIMEOUT_S)
@@ -403,4 +436,6 @@ def _absorb(outcome: Outcome, kind: str, content: dict[str, Any]) -> None:
         outcome.result = content["data"]
         outcome.result_metadata = content["metadata"]
     elif kind == "error":
-        outcome.error = KernelError(content["ename"], content["evalue"], tuple(content["traceback"]))
+        outcome.error = KernelError(
+            content["ename"], content["evalue"], tuple(content["traceback"])
+        )

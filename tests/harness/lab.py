@@ -82,7 +82,8 @@ _APPEND_CELL = """source => {
 }"""
 
 _LIGHT = "JupyterLab Light"
-# The colours are a setting that the server keeps: left dark, each page that is loaded later would be dark.
+# The colours are a setting that the server keeps: left dark, each page that is loaded later would
+# be dark.
 _LEAVE = """async light => {
   await window.jupyterapp?.serviceManager.sessions.shutdownAll();
   if (document.body.dataset.jpThemeName !== light) {
@@ -92,7 +93,8 @@ _LEAVE = """async light => {
   sessionStorage.clear();
 }"""
 _IS_LIGHT = "light => !window.jupyterapp || document.body.dataset.jpThemeName === light"
-# What a page shows beside its notebook, noted when JupyterLab has loaded. A page that its test loads again has no note.
+# What a page shows beside its notebook, noted when JupyterLab has loaded. A page that its test
+# loads again has no note.
 _NOTE_LOOK = """async () => {
   const { restored, shell } = window.jupyterapp;
   await restored;
@@ -106,9 +108,10 @@ _NOTE_LOOK = """async () => {
   ]);
   window.firstLook = window.look();
 }"""
-# Closes the notebooks without asking, brings our panel and the file browser back to where they were at first, and tells
-# whether the page looks as it did then. Our panel must be the same as one that is made anew: it has left its notebook,
-# and with it every kernel, search, form, question and report.
+# Closes the notebooks without asking, brings our panel and the file browser back to where they were
+# at first, and tells whether the page looks as it did then. Our panel must be the same as one that
+# is made anew: it has left its notebook, and with it every kernel, search, form, question and
+# report.
 _RENEW = """id => {
   const { shell } = window.jupyterapp ?? {};
   if (!shell || !window.look) return false;
@@ -143,7 +146,8 @@ def chromium() -> str:
 
 
 class Notebook:
-    """One notebook, open in JupyterLab with its kernel started; its page is lent, and given back by `close`."""
+    """One notebook, open in JupyterLab with its kernel started; its page is lent, and given back by
+    `close`."""
 
     def __init__(self, page: Page, path: Path, give_back: Callable[[Page, bool], None]) -> None:
         self.page = page
@@ -155,8 +159,9 @@ class Notebook:
         self.listen("pageerror", self._note_error)
 
     def _note_error(self, error: Error) -> None:
-        # JupyterLab draws the toolbar of a notebook once more after it was shown, and throws this where it was
-        # closed meanwhile. The page is lent again at that very moment. None of our files is in such a stack.
+        # JupyterLab draws the toolbar of a notebook once more after it was shown, and throws this
+        # where it was closed meanwhile. The page is lent again at that very moment. None of our
+        # files is in such a stack.
         if _CLOSED_TOOLBAR not in str(error) or "onetool" in (error.stack or ""):
             self.page_errors.append(str(error))
 
@@ -244,10 +249,12 @@ class Lab:
         env: Mapping[str, str] | None = None,
         scale: int = 1,
     ) -> None:
-        """Start the server with every Jupyter folder below `folder`; `flags` are more of its options.
+        """Start the server with every Jupyter folder below `folder`; `flags` are more of its
+        options.
 
-        A `browser` of another Lab is borrowed: one thread can have one Playwright. `root` is the folder that is served,
-        by default a new one; `env` goes over the variables of the tests. Pictures have `scale` times the pixels.
+        A `browser` of another Lab is borrowed: one thread can have one Playwright. `root` is the
+        folder that is served, by default a new one; `env` goes over the variables of the tests.
+        Pictures have `scale` times the pixels.
         """
         self.root = root or folder / "root"
         self.root.mkdir(parents=True, exist_ok=root is not None)
@@ -279,7 +286,9 @@ class Lab:
             text=True,
         )
         assert self._process.stdout is not None
-        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader = threading.Thread(
+            target=self._read, args=(self._process.stdout,), daemon=True
+        )
         self._reader.start()
 
     @property
@@ -305,7 +314,8 @@ class Lab:
     ) -> Notebook:
         """Write a notebook with these code cells, open it and wait for its kernel.
 
-        A page that shows JupyterLab as new is used again, unless the test needs one that was loaded for it.
+        A page that shows JupyterLab as new is used again, unless the test needs one that was loaded
+        for it.
         """
         folder = self.root / f"{name}-{secrets.token_hex(4)}"
         folder.mkdir()
@@ -313,17 +323,23 @@ class Lab:
         path.write_text(_notebook(cells), encoding="utf-8")
         return self.open_file(path, viewport=viewport, is_page_new=is_page_new)
 
-    def open_file(self, path: Path, *, viewport: tuple[int, int] = (1200, 800), is_page_new: bool = True) -> Notebook:
+    def open_file(
+        self, path: Path, *, viewport: tuple[int, int] = (1200, 800), is_page_new: bool = True
+    ) -> Notebook:
         """Open a notebook file below `root` and wait for its kernel."""
         page, is_as_new = self._open_page(viewport)
-        notebook = Notebook(page, path, lambda page, is_as_new: self._free_pages.append((page, is_as_new)))
+        notebook = Notebook(
+            page, path, lambda page, is_as_new: self._free_pages.append((page, is_as_new))
+        )
         self.notebooks.append(notebook)
         place = path.relative_to(self.root).as_posix()
         is_loaded = is_as_new and not is_page_new
         if is_loaded:
             page.evaluate(_OPEN_FILE, place)
         else:
-            page.goto(f"{self.address}lab/workspaces/{secrets.token_hex(4)}/tree/{place}?token={self.token}&reset")
+            page.goto(
+                f"{self.address}lab/workspaces/{secrets.token_hex(4)}/tree/{place}?token={self.token}&reset"
+            )
         page.wait_for_function(_IS_OPEN, arg=path.name)
         page.evaluate(_READY)
         if not is_loaded:
@@ -372,11 +388,14 @@ class Lab:
         """The browser, started when it is first needed."""
         if self._browser is None:
             self._playwright = sync_playwright().start()
-            self._browser = self._playwright.chromium.launch(executable_path=chromium(), args=list(_BROWSER_FLAGS))
+            self._browser = self._playwright.chromium.launch(
+                executable_path=chromium(), args=list(_BROWSER_FLAGS)
+            )
         return self._browser
 
     def forget_pages(self) -> None:
-        """Let the next notebook load JupyterLab anew: after a failed test nobody knows how its page looks."""
+        """Let the next notebook load JupyterLab anew: after a failed test nobody knows how its page
+        looks."""
         self._free_pages = [(page, False) for page, _ in self._free_pages]
 
     def _open_page(self, viewport: tuple[int, int]) -> tuple[Page, bool]:
@@ -389,7 +408,9 @@ class Lab:
             page, is_as_new = self._free_pages.pop()
             page.set_viewport_size({"width": width, "height": height})
             return page, is_as_new
-        context = self.browser.new_context(viewport={"width": width, "height": height}, device_scale_factor=self.scale)
+        context = self.browser.new_context(
+            viewport={"width": width, "height": height}, device_scale_factor=self.scale
+        )
         context.set_default_timeout(PAGE_TIMEOUT_MS)
         return context.new_page(), False
 
@@ -399,7 +420,9 @@ class Lab:
         pause = threading.Event()
         while self._address and self._process.poll() is None and time.monotonic() < deadline:
             try:
-                with urllib.request.urlopen(f"{self._address}api/status?token={self.token}", timeout=60):
+                with urllib.request.urlopen(
+                    f"{self._address}api/status?token={self.token}", timeout=60
+                ):
                     return
             except OSError:
                 pause.wait(0.1)
@@ -419,7 +442,9 @@ def _private(home: Path) -> dict[str, str]:
     settings = home / "lab" / "settings"
     notices = settings / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     notices.parent.mkdir(parents=True)
-    notices.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}), encoding="utf-8")
+    notices.write_text(
+        json.dumps({"fetchNews": "false", "checkForUpdates": False}), encoding="utf-8"
+    )
     return {
         **surroundings.private(home),
         "JUPYTERLAB_SETTINGS_DIR": str(settings),

@@ -1,7 +1,9 @@
-"""A double of the model APIs, run by Node: npm's aimock, which speaks OpenAI, Ollama, Gemini and Anthropic.
+"""A double of the model APIs, run by Node: npm's aimock, which speaks OpenAI, Ollama, Gemini and
+Anthropic.
 
-`ModelDouble` owns the process. What it answers (`say`), how badly it behaves (`misbehave`) and what it was sent
-(`journal`) are told and asked over its own HTTP interface, so that one process serves a whole session of tests.
+`ModelDouble` owns the process. What it answers (`say`), how badly it behaves (`misbehave`) and what
+it was sent (`journal`) are told and asked over its own HTTP interface, so that one process serves a
+whole session of tests.
 """
 
 from __future__ import annotations
@@ -30,10 +32,14 @@ class ModelDouble:
 
     def __init__(self, home: Path) -> None:
         if not _PROGRAM.exists():
-            raise RuntimeError("The double of the model APIs is not installed. Run: make test (it calls npm ci).")
+            raise RuntimeError(
+                "The double of the model APIs is not installed. Run: make test (it calls npm ci)."
+            )
         home.mkdir(parents=True, exist_ok=True)
         seed = home / "fixtures.json"
-        seed.write_text(json.dumps({"fixtures": [_fixture("a seed that nobody says", {"content": "yes"})]}))
+        seed.write_text(
+            json.dumps({"fixtures": [_fixture("a seed that nobody says", {"content": "yes"})]})
+        )
         self.url = ""
         self._started = threading.Event()
         self._said: list[str] = []
@@ -47,7 +53,9 @@ class ModelDouble:
         threading.Thread(target=self._listen, daemon=True).start()
         if not self._started.wait(START_TIMEOUT_S) or not self.url:
             self.close()
-            raise RuntimeError("The double of the model APIs did not start:\n" + "".join(self._said))
+            raise RuntimeError(
+                "The double of the model APIs did not start:\n" + "".join(self._said)
+            )
 
     def say(self, fixtures: Sequence[dict[str, Any]]) -> None:
         """Answer these, and forget what was there: answers, misbehaviour, journal."""
@@ -56,7 +64,8 @@ class ModelDouble:
         self._ask("POST", "/fixtures", {"fixtures": list(fixtures)})
 
     def misbehave(self, **rates: float) -> None:
-        """`dropRate=1`, `malformedRate=1`, `disconnectRate=1`, `rateLimitRate=1`, `latencyMs=50`."""
+        """`dropRate=1`, `malformedRate=1`, `disconnectRate=1`, `rateLimitRate=1`,
+        `latencyMs=50`."""
         self._ask("POST", "/chaos", rates)
 
     def behave(self) -> None:
@@ -96,7 +105,10 @@ class ModelDouble:
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
-            f"{self.url}/__aimock{path}", data=data, method=method, headers={"content-type": "application/json"}
+            f"{self.url}/__aimock{path}",
+            data=data,
+            method=method,
+            headers={"content-type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=START_TIMEOUT_S) as reply:
             return json.loads(reply.read() or b"null")

@@ -1,7 +1,9 @@
-"""An MCP server on loopback that wants a sign-in: the official SDK's server with its own authorization server.
+"""An MCP server on loopback that wants a sign-in: the official SDK's server with its own
+authorization server.
 
-The SDK checks clients, redirect addresses, PKCE and scopes. What is kept here is who was granted what. A refresh token
-is good for one use: whoever presents one twice is refused, as strict authorization servers do it.
+The SDK checks clients, redirect addresses, PKCE and scopes. What is kept here is who was granted
+what. A refresh token is good for one use: whoever presents one twice is refused, as strict
+authorization servers do it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,12 @@ from urllib.parse import urlencode
 
 import httpx
 import uvicorn
-from mcp.server.auth.provider import AccessToken, AuthorizationCode, AuthorizationParams, RefreshToken
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    RefreshToken,
+)
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
@@ -47,7 +54,8 @@ class OAuthServer:
         self.refresh: dict[str, RefreshToken] = {}
         self.refreshes = 0
         self.tokens_asked: list[str] = []
-        """What became of each request for renewed tokens: `renewed`, `refused`, `lost` (its client was gone)."""
+        """What became of each request for renewed tokens: `renewed`, `refused`, `lost` (its client
+        was gone)."""
         self.may_answer = threading.Event()
         """Cleared, a refresh token is taken, and the answer waits."""
         self.may_answer.set()
@@ -59,7 +67,9 @@ class OAuthServer:
         self.url = f"{self.origin}/mcp"
         config = uvicorn.Config(self._app(), log_level="critical", timeout_graceful_shutdown=1)
         self._uvicorn = uvicorn.Server(config)
-        self._thread = threading.Thread(target=lambda: self._uvicorn.run([self._socket]), daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: self._uvicorn.run([self._socket]), daemon=True
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -73,7 +83,9 @@ class OAuthServer:
         self._socket.close()
 
     def _app(self) -> Any:
-        options = ClientRegistrationOptions(enabled=True, valid_scopes=["read"], default_scopes=["read"])
+        options = ClientRegistrationOptions(
+            enabled=True, valid_scopes=["read"], default_scopes=["read"]
+        )
         server: Any = MCPServer(
             "oauth",
             auth_server_provider=self,  # type: ignore[arg-type]  # it has no identity assertions
@@ -96,7 +108,9 @@ class OAuthServer:
 
         async def redirecting(scope: Any, receive: Any, send: Any) -> None:
             is_sent_on = self.tokens_elsewhere and scope.get("path") == "/token"
-            await (RedirectResponse(self.tokens_elsewhere, 307) if is_sent_on else app)(scope, receive, send)
+            await (RedirectResponse(self.tokens_elsewhere, 307) if is_sent_on else app)(
+                scope, receive, send
+            )
 
         return redirecting
 
@@ -106,12 +120,14 @@ class OAuthServer:
         if said is None:
             link = f"/consent?asked={asked}&said="
             return HTMLResponse(
-                f'<h1>May onetool-ipy read?</h1><a href="{link}yes">Allow</a> <a href="{link}no">Deny</a>'
+                f'<h1>May onetool-ipy read?</h1><a href="{link}yes">Allow</a> <a'
+                f' href="{link}no">Deny</a>'
             )
         return RedirectResponse(self.answer(asked, allowed=said == "yes"), 302)
 
     def visit(self, url: str, *, allowed: bool = True) -> str:
-        """Do what a browser does with a link: go to the page, say yes or no; returns where the browser is sent."""
+        """Do what a browser does with a link: go to the page, say yes or no; returns where the
+        browser is sent."""
         page = httpx.get(url, follow_redirects=True)
         return httpx.get(f"{page.url}&said={'yes' if allowed else 'no'}").headers["location"]
 
@@ -126,7 +142,9 @@ class OAuthServer:
                 scopes=params.scopes or ["read"],
                 expires_at=time.time() + 60,
                 client_id=client.client_id,
-                **params.model_dump(include={"code_challenge", "redirect_uri", "redirect_uri_provided_explicitly"}),
+                **params.model_dump(
+                    include={"code_challenge", "redirect_uri", "redirect_uri_provided_explicitly"}
+                ),
                 resource=params.resource,
             )
             given = {"code": code, **given}
@@ -140,7 +158,9 @@ class OAuthServer:
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         self.clients[client_info.client_id] = client_info
 
-    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+    async def authorize(
+        self, client: OAuthClientInformationFull, params: AuthorizationParams
+    ) -> str:
         asked = secrets.token_urlsafe(8)
         self._asked[asked] = (client, params)
         return f"{self.origin}/consent?asked={asked}"
@@ -156,7 +176,9 @@ class OAuthServer:
         del self.codes[authorization_code.code]
         return self._grant(client, authorization_code.scopes, authorization_code.resource)
 
-    async def load_refresh_token(self, _client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
+    async def load_refresh_token(
+        self, _client: OAuthClientInformationFull, refresh_token: str
+    ) -> RefreshToken | None:
         found = self.refresh.get(refresh_token)
         if found is None:
             self.tokens_asked.append("refused")
@@ -180,9 +202,24 @@ class OAuthServer:
         self.access.pop(token.token, None)
         self.refresh.pop(token.token, None)
 
-    def _grant(self, client: OAuthClientInformationFull, scopes: list[str], resource: str | None) -> OAuthToken:
-        access, refresh = (f"{CANARY}-{kind}-{secrets.token_urlsafe(16)}" for kind in ("access", "refresh"))
-        about: dict[str, Any] = {"client_id": client.client_id, "scopes": scopes, "resource": resource}
-        self.access[access] = AccessToken(token=access, expires_at=int(time.time()) + _LIFETIME_S, **about)
+    def _grant(
+        self, client: OAuthClientInformationFull, scopes: list[str], resource: str | None
+    ) -> OAuthToken:
+        access, refresh = (
+            f"{CANARY}-{kind}-{secrets.token_urlsafe(16)}" for kind in ("access", "refresh")
+        )
+        about: dict[str, Any] = {
+            "client_id": client.client_id,
+            "scopes": scopes,
+            "resource": resource,
+        }
+        self.access[access] = AccessToken(
+            token=access, expires_at=int(time.time()) + _LIFETIME_S, **about
+        )
         self.refresh[refresh] = RefreshToken(token=refresh, **about)
-        return OAuthToken(access_token=access, refresh_token=refresh, expires_in=_LIFETIME_S, scope=" ".join(scopes))
+        return OAuthToken(
+            access_token=access,
+            refresh_token=refresh,
+            expires_in=_LIFETIME_S,
+            scope=" ".join(scopes),
+        )

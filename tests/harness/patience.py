@@ -1,4 +1,5 @@
-"""How long a test waits for what must come: a guard against a hang, and no promise of how fast a machine is."""
+"""How long a test waits for what must come: a guard against a hang, and no promise of how fast a
+machine is."""
 
 from __future__ import annotations
 

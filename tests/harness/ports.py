@@ -1,4 +1,5 @@
-"""Ports on loopback for servers that others wrote, which open theirs some time after they are told its number."""
+"""Ports on loopback for servers that others wrote, which open theirs some time after they are told
+its number."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ __all__ = ["is_open", "reserve", "reserved_port"]
 def reserve() -> socket.socket:
     """A socket that keeps its port from everybody but a server that is told the number.
 
-    The system gives the port of a bound socket to nobody who asks for any. SO_REUSEADDR, which servers set, too, lets
-    one that asks for this number in, as long as the socket does not listen.
+    The system gives the port of a bound socket to nobody who asks for any. SO_REUSEADDR, which
+    servers set, too, lets one that asks for this number in, as long as the socket does not listen.
     """
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,8 @@
-"""What reads text of other people, as functions of one text, and the texts that make a bad one slow.
+"""What reads text of other people, as functions of one text, and the texts that make a bad one
+slow.
 
-`python -m tests.harness.readers` prints each expression and each reader as it begins, and a line `slow: ...` for each
-bad one.
+`python -m tests.harness.readers` prints each expression and each reader as it begins, and a line
+`slow: ...` for each bad one.
 """
 
 from __future__ import annotations
@@ -37,8 +38,39 @@ from tests.harness.expressions import cost
 
 PARTS = (
     *" \n\0a0.\"'\\([{}$`<-/,=:#&*\u200b\ud800",
-    *("${a}", "${", "{{a}}", "/{a}", "<a>", "</", "a.b", "a=b ", "-a ", "-s ", "\n-s ", "-H a:b ", "a\n", "- a\n"),
-    *("a: b\n", "a:\n ", "**a", "![](", "](", "`a", "``a", "$$a", "~~~\n", "http://", '"\\', "'\\", "//", "/*", "\\\n"),
+    *(
+        "${a}",
+        "${",
+        "{{a}}",
+        "/{a}",
+        "<a>",
+        "</",
+        "a.b",
+        "a=b ",
+        "-a ",
+        "-s ",
+        "\n-s ",
+        "-H a:b ",
+        "a\n",
+        "- a\n",
+    ),
+    *(
+        "a: b\n",
+        "a:\n ",
+        "**a",
+        "![](",
+        "](",
+        "`a",
+        "``a",
+        "$$a",
+        "~~~\n",
+        "http://",
+        '"\\',
+        "'\\",
+        "//",
+        "/*",
+        "\\\n",
+    ),
     *("%2", ", ", '{"a":', "[1,", "ot.a(", "a ("),
 )
 
@@ -75,7 +107,9 @@ def _many(count: int, kind: str) -> dict[str, Any]:
         return _api(operation={"parameters": [{"name": name, "in": kind} for name in names]})
     if kind == "headers of Postman":
         return _collection("https://a.test", header=[{"key": name, "value": "x"} for name in names])
-    return _collection("https://a.test?" + "&".join(f"token_{name}=secret-{name}" for name in names))
+    return _collection(
+        "https://a.test?" + "&".join(f"token_{name}=secret-{name}" for name in names)
+    )
 
 
 SECRETS = Secrets({"A": 'secret"value/1 2', "B": "another\nsecret\nin several lines\n"}, {})
@@ -109,8 +143,12 @@ READERS: dict[str, Callable[[str], object]] = {
     ),
     "OpenAPI server": lambda text: import_document(_api(server=f"https://a.test/{text}")),
     "OpenAPI parameter": lambda text: import_document(_parameter(name=text, description=text)),
-    "OpenAPI header": lambda text: import_document(_api(operation={"parameters": [{"name": text, "in": "header"}]})),
-    "OpenAPI schema": lambda text: import_document(_parameter(schema={"type": text, "enum": [text], "pattern": text})),
+    "OpenAPI header": lambda text: import_document(
+        _api(operation={"parameters": [{"name": text, "in": "header"}]})
+    ),
+    "OpenAPI schema": lambda text: import_document(
+        _parameter(schema={"type": text, "enum": [text], "pattern": text})
+    ),
     "OpenAPI reference": lambda text: import_document(_parameter(schema={"$ref": f"#/{text}"})),
     "OpenAPI answer": lambda text: import_document(
         _api(operation={"responses": {"200": {"content": {f"application/{text}": {}}}}})
@@ -129,14 +167,22 @@ READERS: dict[str, Callable[[str], object]] = {
     "many operations": lambda text: import_document(_many(len(text) // 20, "operations")),
     "many in the query": lambda text: import_document(_many(len(text) // 20, "query")),
     "many headers": lambda text: import_document(_many(len(text) // 20, "header")),
-    "many headers of Postman": lambda text: import_document(_many(len(text) // 20, "headers of Postman")),
-    "many secrets of Postman": lambda text: import_document(_many(len(text) // 20, "secrets of Postman")),
+    "many headers of Postman": lambda text: import_document(
+        _many(len(text) // 20, "headers of Postman")
+    ),
+    "many secrets of Postman": lambda text: import_document(
+        _many(len(text) // 20, "secrets of Postman")
+    ),
     "placeholders": lambda text: list(placeholders_in([text])),
     "YAML": lambda text: yaml_text.parse(text.encode("utf-8", "replace")),
     "docstring": lambda text: describe.read(f"A tool.\n\nArgs:\n    a{text}\n"),
     "client file": parse_json,
     "pasted server": read_pasted,
-    "line": lambda text: [words(text), grammar.split_line(text, ("list",)), grammar.plain_words(text)],
+    "line": lambda text: [
+        words(text),
+        grammar.split_line(text, ("list",)),
+        grammar.plain_words(text),
+    ],
     "options": lambda text: grammar.read_options(text, {}),
     "prompt": lambda text: [grammar.read_prompt(text, {}), _DIRECT.fullmatch(text)],
     "completion": lambda text: complete(text, NO_CONTEXT) if "$" not in text else None,
@@ -146,15 +192,22 @@ READERS: dict[str, Callable[[str], object]] = {
     "description": prose.to_html,
     "HTML": lambda text: [html.pre(text), html.cell_text(text)],
     "YAML flow": lambda text: [yaml_flow.flow({text: text}), yaml_flow.inline(text)],
-    "JSON text": lambda text: [values.to_text(text), values.safe_repr(text, 1000), values.from_json(json.dumps(text))],
+    "JSON text": lambda text: [
+        values.to_text(text),
+        values.safe_repr(text, 1000),
+        values.from_json(json.dumps(text)),
+    ],
 }
 
 
 def is_slow(reader: Callable[[str], object], part: str) -> bool:
-    """Whether a reader takes far longer for ten times the text. Only CPU time counts, and only whole seconds of it."""
+    """Whether a reader takes far longer for ten times the text. Only CPU time counts, and only
+    whole seconds of it."""
 
     def work(text: str) -> None:
-        with contextlib.suppress(OneToolError, ValueError, yaml_text.NotYaml, RecursionError, AttributeError):
+        with contextlib.suppress(
+            OneToolError, ValueError, yaml_text.NotYaml, RecursionError, AttributeError
+        ):
             reader(text)
 
     least = cost(work, "", part, "", 400)

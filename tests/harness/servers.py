@@ -1,4 +1,5 @@
-"""MCP servers for tests: those that others wrote, as `make test` installs them, and one of our own that misbehaves.
+"""MCP servers for tests: those that others wrote, as `make test` installs them, and one of our own
+that misbehaves.
 
 Each is given as an entry of `servers:`. What is missing is said in one sentence, never skipped.
 """
@@ -44,7 +45,8 @@ _NODE = ROOT / "tests" / "node" / "node_modules" / "@modelcontextprotocol"
 
 
 def real(name: str, *args: str, **keys: Any) -> dict[str, Any]:
-    """The definition of a server that others wrote; `args` are handed to it, `keys` go into the definition."""
+    """The definition of a server that others wrote; `args` are handed to it, `keys` go into the
+    definition."""
     if name in ("time", "git", "fetch", "sqlite"):
         command = Path(others_python("servers")).with_name(f"mcp-server-{name}")
         assert command.exists(), f"There is no {command}: run `make test`, which installs it."
@@ -61,7 +63,12 @@ def others_python(what: Literal["servers", "clients", "frameworks"]) -> str:
 
 def hostile(*flags: str, **keys: Any) -> dict[str, Any]:
     """The definition of our own misbehaving server; see its docstring for the flags."""
-    return {"type": "stdio", "command": sys.executable, "args": ["-S", str(HOSTILE), *flags], **keys}
+    return {
+        "type": "stdio",
+        "command": sys.executable,
+        "args": ["-S", str(HOSTILE), *flags],
+        **keys,
+    }
 
 
 def write_project(folder: Path, servers: Mapping[str, Any], more: str = "") -> Path:
@@ -75,7 +82,8 @@ def write_project(folder: Path, servers: Mapping[str, Any], more: str = "") -> P
 
 @contextmanager
 def everything_over_http(port: int = 0) -> Iterator[str]:
-    """server-everything on streamable HTTP, on loopback, on this port or a free one; gives its address."""
+    """server-everything on streamable HTTP, on loopback, on this port or a free one; gives its
+    address."""
     command = [_node(), str(_script("everything")), "streamableHttp"]
     with reserved_port() as free, _over_http(command, port or free) as url:
         yield url
@@ -85,14 +93,20 @@ def everything_over_http(port: int = 0) -> Iterator[str]:
 def tasks_over_http(port: int = 0) -> Iterator[str]:
     """A server whose tasks outlive the session that began them: see tests/node/tasks_server.mjs."""
     script = str(ROOT / "tests" / "node" / "tasks_server.mjs")
-    with reserved_port() as free, _over_http([_node(), script, str(port or free)], port or free) as url:
+    with (
+        reserved_port() as free,
+        _over_http([_node(), script, str(port or free)], port or free) as url,
+    ):
         yield url
 
 
 @contextmanager
 def _over_http(command: list[str], port: int) -> Iterator[str]:
     process = subprocess.Popen(
-        command, env={**os.environ, "PORT": str(port)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        env={**os.environ, "PORT": str(port)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         _wait_until_up(f"http://127.0.0.1:{port}/mcp", process)
@@ -108,7 +122,12 @@ def below(pid: int) -> set[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                after = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+                after = (
+                    (entry / "stat")
+                    .read_text(encoding="utf-8", errors="replace")
+                    .rpartition(")")[2]
+                    .split()
+                )
             except OSError:
                 continue
             parents[int(entry.name)] = int(after[1])
@@ -128,9 +147,17 @@ def alive(pids: set[int]) -> dict[int, str]:
     for pid in pids:
         try:
             state = (
-                Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+                Path(f"/proc/{pid}/stat")
+                .read_text(encoding="utf-8", errors="replace")
+                .rpartition(")")[2]
+                .split()[0]
             )
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            command = (
+                Path(f"/proc/{pid}/cmdline")
+                .read_bytes()
+                .replace(b"\0", b" ")
+                .decode("utf-8", "replace")
+            )
         except OSError:
             continue
         if state != "Z":

@@ -12,7 +12,15 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["Coverage", "coverage", "is_quick", "marked", "read_required", "read_scenarios", "report"]
+__all__ = [
+    "Coverage",
+    "coverage",
+    "is_quick",
+    "marked",
+    "read_required",
+    "read_scenarios",
+    "report",
+]
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
@@ -37,7 +45,9 @@ def read_scenarios(path: Path = DATA / "scenarios.txt") -> tuple[str, ...]:
     return tuple(_lines(path))
 
 
-def read_required(scenarios: Iterable[str], path: Path = DATA / "required_specs.txt") -> tuple[str, ...]:
+def read_required(
+    scenarios: Iterable[str], path: Path = DATA / "required_specs.txt"
+) -> tuple[str, ...]:
     """The ids that must have a test. A pattern that matches nothing is an error."""
     scenarios = tuple(scenarios)
     chosen: set[str] = set()

@@ -1,4 +1,5 @@
-"""A real HTTP server on this machine that answers with what a function says, and keeps what it was asked."""
+"""A real HTTP server on this machine that answers with what a function says, and keeps what it was
+asked."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class Asked:
 
 @dataclass
 class Stub:
-    """`with Stub(lambda asked: (200, {"a": 1})) as stub: stub.url("/x")`; a value that is no bytes goes as JSON."""
+    """`with Stub(lambda asked: (200, {"a": 1})) as stub: stub.url("/x")`; a value that is no bytes
+    goes as JSON."""
 
     answer: Callable[[Asked], tuple[int, Any]]
     asked: list[Asked] = field(default_factory=list)
@@ -51,7 +53,9 @@ class Stub:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
         self._server.shutdown()
         self._server.server_close()
 
@@ -73,7 +77,13 @@ def _handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
             asked = Asked(self.command, self.path, headers, body)
             stub.asked.append(asked)
             status, value = stub.answer(asked)
-            written = value if isinstance(value, bytes) else b"" if value is None else json.dumps(value).encode()
+            written = (
+                value
+                if isinstance(value, bytes)
+                else b""
+                if value is None
+                else json.dumps(value).encode()
+            )
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(written)))

@@ -2,9 +2,9 @@
 
 Owns the list of variables that decide where IPython, Jupyter and we read and write. `enter` moves
 this process (and so each child) there; what was before is kept in `OUTSIDE` for the few children
-that need the developer's own settings, such as npm. Every project of a test is trusted; the tests of
-trust take `ONETOOL_TRUST` away. No test meets a keyring: not the developer's, and not the ones that another
-test defines, which the library would choose from by their addresses in memory.
+that need the developer's own settings, such as npm. Every project of a test is trusted; the tests
+of trust take `ONETOOL_TRUST` away. No test meets a keyring: not the developer's, and not the ones
+that another test defines, which the library would choose from by their addresses in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ __all__ = ["OUTSIDE", "ROOT", "enter", "leave", "private"]
 ROOT = Path(__file__).resolve().parents[2]
 _KEPT = "ONETOOL_TESTS_OUTSIDE"
 _LIGHT = str(Path(__file__).with_name("light"))
-# A worker of a parallel run is started inside the surroundings: what was outside is handed on to it.
+# A worker of a parallel run is started inside the surroundings: what was outside is handed on to
+# it.
 OUTSIDE: dict[str, str] = json.loads(os.environ[_KEPT]) if _KEPT in os.environ else dict(os.environ)
 
 # Set in a developer's shell, each would reach into a test.
@@ -58,6 +59,9 @@ def private(home: Path) -> dict[str, str]:
         "XDG_DATA_HOME": home / "data",
         "XDG_STATE_HOME": home / "xdg-state",
     }
+    if os.name == "nt":
+        data = home / "AppData"
+        places |= {"USERPROFILE": home, "APPDATA": data / "Roaming", "LOCALAPPDATA": data / "Local"}
     for place in places.values():
         place.mkdir(parents=True, exist_ok=True)
     return {
@@ -74,10 +78,12 @@ def enter(home: Path) -> None:
     os.environ.update(private(home))
     os.environ["PYTHONPATH"] = _LIGHT
     sys.path.insert(0, _LIGHT)
-    # Reading all certificates of a machine takes 50 ms of CPU for each HTTP client. No test meets a server of theirs,
-    # so one certificate is enough.
+    # Reading all certificates of a machine takes 50 ms of CPU for each HTTP client. No test meets a
+    # server of theirs, so one certificate is enough.
     certificates = home / "certificates.pem"
-    certificates.write_text(re.split("(?<=-----END CERTIFICATE-----\n)", certifi.contents())[0], encoding="utf-8")
+    certificates.write_text(
+        re.split("(?<=-----END CERTIFICATE-----\n)", certifi.contents())[0], encoding="utf-8"
+    )
     os.environ["SSL_CERT_FILE"] = str(certificates)
     os.environ[_KEPT] = json.dumps(OUTSIDE)
 

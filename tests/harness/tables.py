@@ -1,6 +1,8 @@
-"""The same rows as a table of every kind that a tool may give: by library, and by what Python itself has.
+"""The same rows as a table of every kind that a tool may give: by library, and by what Python
+itself has.
 
-`KINDS` makes each of some rows (dicts of one set of keys). Those in `NAMED` keep the names of the columns.
+`KINDS` makes each of some rows (dicts of one set of keys). Those in `NAMED` keep the names of the
+columns.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def _sqlite(rows: Rows) -> list[Any]:
         names = ", ".join(f'"{name}"' for name in rows[0])
         connection.execute(f"create table t ({names})")
         marks = ", ".join("?" * len(rows[0]))
-        connection.executemany(f"insert into t values ({marks})", [tuple(row.values()) for row in rows])
+        connection.executemany(
+            f"insert into t values ({marks})", [tuple(row.values()) for row in rows]
+        )
         return connection.execute("select * from t").fetchall()
 
 

@@ -42,7 +42,9 @@ class Installed:
         """A PATH that has the venv's scripts and nothing else."""
         return str(self.prefix / "bin")
 
-    def run(self, *command: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 300) -> str:
+    def run(
+        self, *command: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 300
+    ) -> str:
         """What `python COMMAND` prints, run outside the checkout without Node."""
         done = subprocess.run(
             [str(self.python), *command],

@@ -35,7 +35,8 @@ def double(_double: ModelDouble) -> Iterator[ModelDouble]:
 
 @pytest.fixture
 def make_client() -> Iterator[MakeClient]:
-    """`make_client("openai", url)`: a client with a key, that waits for nothing between two tries."""
+    """`make_client("openai", url)`: a client with a key, that waits for nothing between two
+    tries."""
     with ExitStack() as stack:
 
         def make(

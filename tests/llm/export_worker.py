@@ -4,7 +4,8 @@ Runs in .venv-frameworks:
 
     python export_worker.py langchain FOLDER
 
-prints one JSON object: which tools are exported, and what the framework's own way of calling them gave.
+prints one JSON object: which tools are exported, and what the framework's own way of calling them
+gave.
 """
 
 import asyncio
@@ -43,7 +44,13 @@ def odd() -> dict:
     import pandas as pd
 
     times = [pd.Timestamp("2026-01-02"), None]
-    return {"big": 2**70, "frame": pd.DataFrame({"at": times}), "key": SECRET, "half": "\ud800", "nan": float("nan")}
+    return {
+        "big": 2**70,
+        "frame": pd.DataFrame({"at": times}),
+        "key": SECRET,
+        "half": "\ud800",
+        "nan": float("nan"),
+    }
 
 
 @tool
@@ -58,7 +65,9 @@ def by_langchain(tools: dict[str, Any]) -> dict[str, Any]:
     def call(name: str, args: dict[str, Any]) -> ToolMessage:
         return tools[name].invoke({"type": "tool_call", "name": name, "args": args, "id": "c1"})
 
-    good, bad, failed = (call("nb_look", args) for args in ({"city": "Oslo"}, {"days": "x"}, {"city": "nowhere"}))
+    good, bad, failed = (
+        call("nb_look", args) for args in ({"city": "Oslo"}, {"days": "x"}, {"city": "nowhere"})
+    )
     strange = call("nb_odd", {})
     asked = {"type": "tool_call", "name": "nb_look", "args": {"city": "Rome"}, "id": "2"}
     later = asyncio.run(tools["nb_look"].ainvoke(asked))
@@ -84,16 +93,27 @@ def kept_by_langchain(messages: list[Any]) -> dict[str, bool]:
     serializer = JsonPlusSerializer(allowed_msgpack_modules=None)
     texts = [message.model_dump_json() for message in messages]
     return {
-        "messages_to_dict": messages_from_dict(json.loads(json.dumps(messages_to_dict(messages)))) == messages,
+        "messages_to_dict": messages_from_dict(json.loads(json.dumps(messages_to_dict(messages))))
+        == messages,
         "checkpoint": serializer.loads_typed(serializer.dumps_typed(messages)) == messages,
-        "model_dump_json": [type(one).model_validate_json(text) for one, text in zip(messages, texts, strict=True)]
+        "model_dump_json": [
+            type(one).model_validate_json(text) for one, text in zip(messages, texts, strict=True)
+        ]
         == messages,
     }
 
 
 def endured(tools: dict[str, Any]) -> dict[str, Any]:
-    """Let a model call a tool that fails, four times and once with success, and say how its run ended."""
-    from pydantic_ai import Agent, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, TextPart, ToolCallPart
+    """Let a model call a tool that fails, four times and once with success, and say how its run
+    ended."""
+    from pydantic_ai import (
+        Agent,
+        ModelMessagesTypeAdapter,
+        ModelRequest,
+        ModelResponse,
+        TextPart,
+        ToolCallPart,
+    )
     from pydantic_ai.models.function import FunctionModel
 
     cities = ["nowhere"] * 4 + ["Oslo"]
@@ -101,31 +121,56 @@ def endured(tools: dict[str, Any]) -> dict[str, Any]:
     def reply(messages: list, _info: Any) -> ModelResponse:
         if not cities:
             return ModelResponse([TextPart("done")])
-        return ModelResponse([ToolCallPart("nb_look", {"city": cities.pop(0)}), ToolCallPart("nb_odd", {})])
+        return ModelResponse(
+            [ToolCallPart("nb_look", {"city": cities.pop(0)}), ToolCallPart("nb_odd", {})]
+        )
 
     run = Agent(FunctionModel(reply), tools=list(tools.values())).run_sync("go")
-    parts = [part for message in run.all_messages() if isinstance(message, ModelRequest) for part in message.parts]
+    parts = [
+        part
+        for message in run.all_messages()
+        if isinstance(message, ModelRequest)
+        for part in message.parts
+    ]
     loaded = ModelMessagesTypeAdapter.validate_json(run.all_messages_json())
     return {
         "output": run.output,
-        "replies": [str(part.content) for part in parts if getattr(part, "tool_name", "") == "nb_look"],
+        "replies": [
+            str(part.content) for part in parts if getattr(part, "tool_name", "") == "nb_look"
+        ],
         "kept": {"all_messages_json": loaded == run.all_messages()},
     }
 
 
 def by_pydantic_ai(tools: dict[str, Any]) -> dict[str, Any]:
-    from pydantic_ai import Agent, DeferredToolRequests, ModelRequest, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai import (
+        Agent,
+        DeferredToolRequests,
+        ModelRequest,
+        ModelResponse,
+        TextPart,
+        ToolCallPart,
+    )
     from pydantic_ai.models.function import FunctionModel
 
     def ask(name: str, args: dict[str, Any]) -> Any:
         def reply(messages: list, _info: Any) -> ModelResponse:
-            parts = [part for message in messages if isinstance(message, ModelRequest) for part in message.parts]
+            parts = [
+                part
+                for message in messages
+                if isinstance(message, ModelRequest)
+                for part in message.parts
+            ]
             returned = [part for part in parts if part.part_kind != "user-prompt"]
             replies.extend(returned[-1:])
             return ModelResponse([TextPart("done") if returned else ToolCallPart(name, args)])
 
         replies: list[Any] = []
-        agent = Agent(FunctionModel(reply), tools=list(tools.values()), output_type=[str, DeferredToolRequests])
+        agent = Agent(
+            FunctionModel(reply),
+            tools=list(tools.values()),
+            output_type=[str, DeferredToolRequests],
+        )
         output = agent.run_sync("go").output
         return replies[-1] if replies else output
 
@@ -140,7 +185,10 @@ def by_pydantic_ai(tools: dict[str, Any]) -> dict[str, Any]:
         "endured": endurance,
         "async": ask("nb_look", {"city": "Rome"}).content,
         "bad": [(bad := ask("nb_look", {"days": "x"})).retry is not None, bad.content],
-        "failed": [(failed := ask("nb_look", {"city": "nowhere"})).retry is not None, failed.content],
+        "failed": [
+            (failed := ask("nb_look", {"city": "nowhere"})).retry is not None,
+            failed.content,
+        ],
         "large": ask("nb_much", {"rows": 50_000}).content,
         "approval": {name: each.requires_approval for name, each in tools.items()},
         "deferred": None if deferred is None else [call.tool_name for call in deferred.approvals],
@@ -214,7 +262,9 @@ def main(framework: str, folder: str) -> None:
         by_default = exported(box, framework)
         report = CALLERS[framework](exported(box, framework, ["nb.*"]))
         report["default"] = sorted(by_default)
-        report["log"] = sorted({row.source for row in box.log.history(limit=50) if row.tool.startswith("nb.")})
+        report["log"] = sorted(
+            {row.source for row in box.log.history(limit=50) if row.tool.startswith("nb.")}
+        )
     sys.stdout.write(f"\n{json.dumps(report)}\n")
 
 

@@ -1,7 +1,8 @@
 """A loopback server that answers each request with the next thing it was told, however bad.
 
-An answer is bytes to send and what to do then: close the connection, or keep it open and say nothing more. `seen` holds
-the requests; `hung_up` is set when the other side goes away while the server keeps the connection open.
+An answer is bytes to send and what to do then: close the connection, or keep it open and say
+nothing more. `seen` holds the requests; `hung_up` is set when the other side goes away while the
+server keeps the connection open.
 """
 
 from __future__ import annotations
@@ -32,15 +33,27 @@ class Request(NamedTuple):
 def answered(status: int, body: Any, *, kind: str = "application/json", **headers: str) -> Answer:
     """A whole answer."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = [f"HTTP/1.1 {status} x", f"Content-Type: {kind}", f"Content-Length: {len(data)}", "Connection: close"]
+    lines = [
+        f"HTTP/1.1 {status} x",
+        f"Content-Type: {kind}",
+        f"Content-Length: {len(data)}",
+        "Connection: close",
+    ]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return Answer("\r\n".join([*lines, "", ""]).encode() + data)
 
 
-def streamed(*pieces: Any, kind: str = "text/event-stream", stays: bool = False, is_cut: bool = False) -> Answer:
-    """A streamed answer: events where `kind` says so, else one line for each piece. A cut one has no end."""
+def streamed(
+    *pieces: Any, kind: str = "text/event-stream", stays: bool = False, is_cut: bool = False
+) -> Answer:
+    """A streamed answer: events where `kind` says so, else one line for each piece. A cut one has
+    no end."""
     is_sse = kind == "text/event-stream"
-    out = b"HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\nContent-Type: " + kind.encode() + b"\r\n\r\n"
+    out = (
+        b"HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\nContent-Type: "
+        + kind.encode()
+        + b"\r\n\r\n"
+    )
     for piece in pieces:
         text = piece if isinstance(piece, str) else json.dumps(piece)
         data = (f"data: {text}\n\n" if is_sse else f"{text}\n").encode()
@@ -49,7 +62,8 @@ def streamed(*pieces: Any, kind: str = "text/event-stream", stays: bool = False,
 
 
 class Misbehaving:
-    """`with Misbehaving(answer, answer) as server: server.url`; the last answer is given to every later request."""
+    """`with Misbehaving(answer, answer) as server: server.url`; the last answer is given to every
+    later request."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = answers

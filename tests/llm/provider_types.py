@@ -1,7 +1,8 @@
-"""The providers' own types, which judge the tools and requests that we send, and the replies that tests make.
+"""The providers' own types, which judge the tools and requests that we send, and the replies that
+tests make.
 
-Their packages take seconds to import, and their types as long to compile: both happen in the first test that asks for
-one, not wherever the tests are only listed.
+Their packages take seconds to import, and their types as long to compile: both happen in the first
+test that asks for one, not wherever the tests are only listed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ def openai_tool() -> TypeAdapter[Any]:
 def openai_request(*, streamed: bool) -> TypeAdapter[Any]:
     from openai.types.chat import completion_create_params as params
 
-    kind: Any = params.CompletionCreateParamsStreaming if streamed else params.CompletionCreateParamsNonStreaming
+    kind: Any = (
+        params.CompletionCreateParamsStreaming
+        if streamed
+        else params.CompletionCreateParamsNonStreaming
+    )
     return TypeAdapter(kind)
 
 
@@ -50,7 +55,9 @@ def anthropic_tool() -> TypeAdapter[Any]:
 def anthropic_request(*, streamed: bool) -> TypeAdapter[Any]:
     from anthropic.types import message_create_params as params
 
-    kind: Any = params.MessageCreateParamsStreaming if streamed else params.MessageCreateParamsNonStreaming
+    kind: Any = (
+        params.MessageCreateParamsStreaming if streamed else params.MessageCreateParamsNonStreaming
+    )
     return TypeAdapter(kind)
 
 
@@ -73,7 +80,8 @@ def ollama_request() -> Any:
 
 
 def judge_reply(provider: str, data: Any, *, streamed: bool) -> None:
-    """Raise unless the provider's own client would take this reply, or this piece of a streamed one."""
+    """Raise unless the provider's own client would take this reply, or this piece of a streamed
+    one."""
     _reply(provider, streamed=streamed).validate_python(data)
 
 

@@ -1,4 +1,5 @@
-"""The type of an answer: its schema, what is read from a reply, and what is wrong with one that does not fit."""
+"""The type of an answer: its schema, what is read from a reply, and what is wrong with one that
+does not fit."""
 
 from __future__ import annotations
 
@@ -73,7 +74,9 @@ class Tree(BaseModel):
     ],
     ids=str,
 )
-def test_rule_14_a_value_of_the_type_is_read_from_the_reply(kind: Any, text: str, value: object) -> None:
+def test_rule_14_a_value_of_the_type_is_read_from_the_reply(
+    kind: Any, text: str, value: object
+) -> None:
     assert AnswerType(kind).read(text) == value
 
 
@@ -88,25 +91,39 @@ def test_rule_14_a_value_of_the_type_is_read_from_the_reply(kind: Any, text: str
         (City, '{"name": "Lima", "people": -1}', ("field 'value.people': -1 is less than 0",)),
         (int, "about seven", ("it is not JSON",)),
         (int, "", ("it is not JSON",)),
-        (Strict, '{"name": "lima", "people": 1}', ("field 'value.name': a city has a capital letter",)),
+        (
+            Strict,
+            '{"name": "lima", "people": 1}',
+            ("field 'value.name': a city has a capital letter",),
+        ),
         (Literal["a", "b"], '{"value": "c"}', ("field 'value': 'c' is not one of",)),
     ],
     ids=str,
 )
-def test_rule_14_reasons_say_what_is_wrong_in_our_words(kind: Any, text: str, reasons: tuple[str, ...]) -> None:
+def test_rule_14_reasons_say_what_is_wrong_in_our_words(
+    kind: Any, text: str, reasons: tuple[str, ...]
+) -> None:
     with pytest.raises(AnswerMismatch) as caught:
         AnswerType(kind).read(text)
 
     assert caught.value.text == text
-    assert all(any(reason.startswith(begin) for reason in caught.value.reasons) for begin in reasons)
+    assert all(
+        any(reason.startswith(begin) for reason in caught.value.reasons) for begin in reasons
+    )
     assert "Input should" not in str(caught.value.reasons)
 
 
-@pytest.mark.parametrize(("kind", "strict"), [(City, True), (list[City], True), (dict[str, int], False), (Tree, True)])
+@pytest.mark.parametrize(
+    ("kind", "strict"), [(City, True), (list[City], True), (dict[str, int], False), (Tree, True)]
+)
 def test_rule_14_the_schema_has_an_object_at_its_top(kind: Any, strict: bool) -> None:
     schema = AnswerType(kind).schema
 
-    assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["value"], False)
+    assert (schema["type"], schema["required"], schema["additionalProperties"]) == (
+        "object",
+        ["value"],
+        False,
+    )
     assert is_strict(schema) == strict
 
 

@@ -1,4 +1,5 @@
-"""Round trips with the double of the model APIs, and what it was sent judged by the providers' own types."""
+"""Round trips with the double of the model APIs, and what it was sent judged by the providers' own
+types."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ BEGIN: list[Message] = [System("Be brief."), User(PROMPT)]
 
 
 class Recorder(httpx.AsyncBaseTransport):
-    """The real network, and what went out: the double's journal holds requests in OpenAI's words, whatever came."""
+    """The real network, and what went out: the double's journal holds requests in OpenAI's words,
+    whatever came."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -98,7 +100,9 @@ def test_three_calls_and_their_outcomes_make_a_round_trip(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_images_go_along_with_a_prompt(double: ModelDouble, make_client: MakeClient, provider: str) -> None:
+def test_images_go_along_with_a_prompt(
+    double: ModelDouble, make_client: MakeClient, provider: str
+) -> None:
     double.say([{"match": {"userMessage": PROMPT}, "response": {"content": ANSWER}}])
     sent = Recorder()
     client = make_client(provider, double.url, transport=sent)
@@ -111,7 +115,9 @@ def test_images_go_along_with_a_prompt(double: ModelDouble, make_client: MakeCli
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_the_same_holds_for_async_code(double: ModelDouble, make_client: MakeClient, provider: str) -> None:
+async def test_the_same_holds_for_async_code(
+    double: ModelDouble, make_client: MakeClient, provider: str
+) -> None:
     double.say(FIXTURES)
     client = make_client(provider, double.url)
     heard: list[str] = []
@@ -123,10 +129,19 @@ async def test_the_same_holds_for_async_code(double: ModelDouble, make_client: M
     assert second.text == ANSWER
 
 
-@pytest.mark.parametrize("provider", ["openai", "gemini", "anthropic"])  # the double has no counts for Ollama
+@pytest.mark.parametrize(
+    "provider", ["openai", "gemini", "anthropic"]
+)  # the double has no counts for Ollama
 def test_tokens_are_counted(double: ModelDouble, make_client: MakeClient, provider: str) -> None:
     usage = {"prompt_tokens": 11, "completion_tokens": 7}
-    double.say([{"match": {"userMessage": "count"}, "response": {"content": "one two three", "usage": usage}}])
+    double.say(
+        [
+            {
+                "match": {"userMessage": "count"},
+                "response": {"content": "one two three", "usage": usage},
+            }
+        ]
+    )
     client = make_client(provider, double.url)
 
     whole = client.complete([User("count")])
@@ -146,7 +161,9 @@ def test_a_conversation_goes_on_with_another_provider(
     sent = Recorder()
     replayed = Turn.from_dict(json.loads(json.dumps(turn.to_dict())))
 
-    answer = make_client(then, double.url, transport=sent).complete([*BEGIN, replayed, _outcomes(turn)], TOOLS)
+    answer = make_client(then, double.url, transport=sent).complete(
+        [*BEGIN, replayed, _outcomes(turn)], TOOLS
+    )
 
     assert answer.text == ANSWER
     _judge(then, sent.bodies[-1], streamed=False)
@@ -155,9 +172,21 @@ def test_a_conversation_goes_on_with_another_provider(
 @pytest.mark.parametrize(
     ("provider", "options", "sent_as"),
     [
-        ("openai", {"temperature": 0, "seed": 7, "max_tokens": 50}, {"temperature": 0, "seed": 7, "max_tokens": 50}),
-        ("anthropic", {"stop_sequences": ["END"], "max_tokens": 9000}, {"stop_sequences": ["END"], "max_tokens": 9000}),
-        ("gemini", {"temperature": 0, "topK": 4}, {"generationConfig": {"temperature": 0, "topK": 4}}),
+        (
+            "openai",
+            {"temperature": 0, "seed": 7, "max_tokens": 50},
+            {"temperature": 0, "seed": 7, "max_tokens": 50},
+        ),
+        (
+            "anthropic",
+            {"stop_sequences": ["END"], "max_tokens": 9000},
+            {"stop_sequences": ["END"], "max_tokens": 9000},
+        ),
+        (
+            "gemini",
+            {"temperature": 0, "topK": 4},
+            {"generationConfig": {"temperature": 0, "topK": 4}},
+        ),
         (
             "ollama",
             {"num_ctx": 16384, "think": False, "keep_alive": "5m"},
@@ -166,7 +195,11 @@ def test_a_conversation_goes_on_with_another_provider(
     ],
 )
 def test_the_models_own_options_are_sent_along(
-    double: ModelDouble, make_client: MakeClient, provider: str, options: dict[str, Any], sent_as: dict[str, Any]
+    double: ModelDouble,
+    make_client: MakeClient,
+    provider: str,
+    options: dict[str, Any],
+    sent_as: dict[str, Any],
 ) -> None:
     double.say(FIXTURES)
     plain, sent = Recorder(), Recorder()
@@ -238,7 +271,9 @@ def test_a_server_that_misbehaves_is_an_error_of_ours(
     double.misbehave(**rates)
 
     with pytest.raises(kind) as caught:
-        make_client(provider, double.url).complete(BEGIN, TOOLS, on_text=(lambda _: None) if streamed else None)
+        make_client(provider, double.url).complete(
+            BEGIN, TOOLS, on_text=(lambda _: None) if streamed else None
+        )
 
     assert KEY not in str(caught.value)
     double.behave()
@@ -249,7 +284,9 @@ def test_a_slow_server_is_waited_for(double: ModelDouble, make_client: MakeClien
     double.say(FIXTURES)
     double.misbehave(latencyMs=300)
 
-    assert len(make_client("openai", double.url).complete(BEGIN, TOOLS, deadline_s=HANG_S).calls) == 3
+    assert (
+        len(make_client("openai", double.url).complete(BEGIN, TOOLS, deadline_s=HANG_S).calls) == 3
+    )
 
 
 def _judge(provider: str, body: dict[str, Any], streamed: bool) -> None:

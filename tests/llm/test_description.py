@@ -1,4 +1,5 @@
-"""What a model is told of a value: at most 4 kB, three rows, nothing secret, whatever the value does."""
+"""What a model is told of a value: at most 4 kB, three rows, nothing secret, whatever the value
+does."""
 
 from __future__ import annotations
 
@@ -77,15 +78,32 @@ def test_rule_12_at_most_five_values_of_a_column_are_told() -> None:
     "frame",
     [
         pd.DataFrame(np.zeros((5, 10_000))),
-        pd.DataFrame([[f"a{'x' * 5000}"] * 50] * 5, columns=[f"column {'y' * 300} {n}" for n in range(50)]),
+        pd.DataFrame(
+            [[f"a{'x' * 5000}"] * 50] * 5, columns=[f"column {'y' * 300} {n}" for n in range(50)]
+        ),
         pd.DataFrame({f"ü{n}": ["ä" * 200] * 9 for n in range(200)}),
         pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),
         pd.DataFrame({"odd": [[1], {"a": 2}, {3}, None, object()]}),
         pd.DataFrame({"odd": [complex(1, 2), None, np.nan, pd.NA, 1 << 100]}, dtype=object),
-        pd.DataFrame({"p": pd.period_range("2020", periods=4, freq="M"), "t": pd.to_timedelta([1, 2, None, 4])}),
-        pd.DataFrame({"i": pd.array([1, None, 3], dtype="Int64"), "c": pd.Categorical(["a", None, "a"])}),
-        pd.DataFrame({"s": pd.arrays.SparseArray([0, 0, 1]), "tz": pd.date_range("2020", periods=3, tz="UTC")}),
-        pd.DataFrame({"v": pd.interval_range(0, 3)}, index=pd.MultiIndex.from_tuples([(1, "a"), (1, "b"), (2, "c")])),
+        pd.DataFrame(
+            {
+                "p": pd.period_range("2020", periods=4, freq="M"),
+                "t": pd.to_timedelta([1, 2, None, 4]),
+            }
+        ),
+        pd.DataFrame(
+            {"i": pd.array([1, None, 3], dtype="Int64"), "c": pd.Categorical(["a", None, "a"])}
+        ),
+        pd.DataFrame(
+            {
+                "s": pd.arrays.SparseArray([0, 0, 1]),
+                "tz": pd.date_range("2020", periods=3, tz="UTC"),
+            }
+        ),
+        pd.DataFrame(
+            {"v": pd.interval_range(0, 3)},
+            index=pd.MultiIndex.from_tuples([(1, "a"), (1, "b"), (2, "c")]),
+        ),
         pd.DataFrame({("a", 1): [1], ("a", 2): [2]}),
         pd.DataFrame({"n": [np.nan] * 4, "inf": [np.inf, -np.inf, 0, 1]}),
         pd.DataFrame({"half": pd.Series(["\ud800"] * 4, dtype=object)}),
@@ -173,17 +191,35 @@ def test_rule_12_a_small_value_is_told_whole(value: object, data: object) -> Non
 @pytest.mark.parametrize(
     ("value", "begin", "extent"),
     [
-        (list(range(100_000)), "list with 100,000 items (int)\n- 0\n- 1\n- 2", "3 of 100,000 items"),
-        ([{"a": 1, "b": "x" * 50}] * 400, "list with 400 items (dict)\n- {'a': 1, 'b'", "3 of 400 items"),
+        (
+            list(range(100_000)),
+            "list with 100,000 items (int)\n- 0\n- 1\n- 2",
+            "3 of 100,000 items",
+        ),
+        (
+            [{"a": 1, "b": "x" * 50}] * 400,
+            "list with 400 items (dict)\n- {'a': 1, 'b'",
+            "3 of 400 items",
+        ),
         ({n: "x" * n for n in range(5000)}, "dict with 5,000 keys\n- 0: str", "of 5,000 keys"),
         ("word " * 10_000, "word word", "of 50,000 characters"),
-        (np.zeros((1000, 3)), "array of shape (1000, 3), float64, 0.0 to 0.0; first values [0.0,", "5 of 3,000 values"),
-        (np.array([np.nan] * 9000), "array of shape (9000,), float64, 9,000 NaN", "5 of 9,000 values"),
+        (
+            np.zeros((1000, 3)),
+            "array of shape (1000, 3), float64, 0.0 to 0.0; first values [0.0,",
+            "5 of 3,000 values",
+        ),
+        (
+            np.array([np.nan] * 9000),
+            "array of shape (9000,), float64, 9,000 NaN",
+            "5 of 9,000 values",
+        ),
         (bytes(5000), "5,000 bytes: b'", "40 of 5,000 bytes"),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_rule_12_of_a_large_value_the_beginning_is_told(value: object, begin: str, extent: str) -> None:
+def test_rule_12_of_a_large_value_the_beginning_is_told(
+    value: object, begin: str, extent: str
+) -> None:
     description = describe(value)
 
     assert description.data.startswith(begin)
@@ -201,16 +237,22 @@ def test_rule_12_a_registered_describer_counts_for_subclasses_and_before_the_cla
     class Child(Own):
         pass
 
-    described: dict[type, Callable[[Any], object]] = {Own: lambda value: f"a {type(value).__name__}"}
+    described: dict[type, Callable[[Any], object]] = {
+        Own: lambda value: f"a {type(value).__name__}"
+    }
 
     assert describe(Child(), describers=described).data == "a Child"
     assert describe(Own(), describers={Own: lambda value: 1 / 0}).data == {"own": True}
     assert describe(3, describers={int: lambda value: "x" * 9000}).size <= MAX_BYTES
     assert describe(3, describers={int: lambda value: ["x"] * 9000}).size <= MAX_BYTES
-    assert describe(3, describers={int: lambda value: Image("image/png", b"p")}).images == (Image("image/png", b"p"),)
+    assert describe(3, describers={int: lambda value: Image("image/png", b"p")}).images == (
+        Image("image/png", b"p"),
+    )
 
 
-@pytest.mark.parametrize("value", [Drawn(), Image("image/png", b"\x89PNG\r\n\x1a\n drawn"), b"\x89PNG\r\n\x1a\n drawn"])
+@pytest.mark.parametrize(
+    "value", [Drawn(), Image("image/png", b"\x89PNG\r\n\x1a\n drawn"), b"\x89PNG\r\n\x1a\n drawn"]
+)
 def test_rule_13_what_is_a_picture_goes_as_one(value: object) -> None:
     description = describe(value)
 
@@ -233,7 +275,9 @@ def test_rule_13_what_is_a_picture_goes_as_one(value: object) -> None:
     ],
     ids=["text", "list", "dict", "frame", "array", "repr", "own", "bytes"],
 )
-def test_rule_12_a_secret_is_masked_wherever_the_text_is_cut(hide: Callable[[str], object], distance: int) -> None:
+def test_rule_12_a_secret_is_masked_wherever_the_text_is_cut(
+    hide: Callable[[str], object], distance: int
+) -> None:
     description = describe(hide("." * distance + SECRET + "." * 9000), mask=mask)
 
     text = json.dumps(description.data)
@@ -248,7 +292,13 @@ def test_rule_12_the_outline_runs_no_code_of_the_value() -> None:
 
 @pytest.mark.parametrize("limit", [60, 200, 1000])
 def test_rule_12_a_smaller_limit_holds(limit: int) -> None:
-    for value in (customers(100), "x" * 5000, list(range(5000)), {n: n for n in range(5000)}, np.zeros(5000)):
+    for value in (
+        customers(100),
+        "x" * 5000,
+        list(range(5000)),
+        {n: n for n in range(5000)},
+        np.zeros(5000),
+    ):
         assert describe(value, limit=limit).size <= limit
 
 

@@ -1,4 +1,5 @@
-"""Pictures for a model: which values are pictures, how they fit a provider, and what a model without eyes gets."""
+"""Pictures for a model: which values are pictures, how they fit a provider, and what a model
+without eyes gets."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from tests.llm import provider_types
 from tests.llm.conftest import MakeClient
 from tests.llm.misbehaving import Misbehaving, answered
 
-FORMATS: dict[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
+FORMATS: dict[str, WireFormat] = {
+    wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())
+}
 
 
 def drawing(width: int = 40, height: int = 20, kind: str = "PNG") -> bytes:
@@ -86,11 +89,16 @@ def test_rule_13_a_picture_over_the_limit_is_scaled() -> None:
         fitted(large, ImageLimits(max_bytes=10))
 
 
-def test_rule_13_without_pillow_a_large_picture_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_13_without_pillow_a_large_picture_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     large = Image("image/png", drawing(900, 300))
     monkeypatch.setitem(sys.modules, "PIL", None)
 
-    with pytest.raises(TooLarge, match=r"900 pixels wide or high is too large for the model, which takes 300 pixels"):
+    with pytest.raises(
+        TooLarge,
+        match=r"900 pixels wide or high is too large for the model, which takes 300 pixels",
+    ):
         fitted(large, ImageLimits(max_side=300))
     with pytest.raises(TooLarge, match="bytes is too large") as caught:
         fitted(large, ImageLimits(max_bytes=1000))
@@ -127,7 +135,9 @@ def test_rule_13_a_tools_picture_goes_in_its_providers_form(provider: str) -> No
     tools = (OfferedTool("plot_draw", "Draw.", {"type": "object", "properties": {}}, "plot.draw"),)
     wire = FORMATS[provider]
 
-    body = wire.body(ModelRequest(wire.default_url, "m-1", messages, tools, None, is_streamed=False))
+    body = wire.body(
+        ModelRequest(wire.default_url, "m-1", messages, tools, None, is_streamed=False)
+    )
 
     assert json.dumps(body).count(encoded) == 1
     if provider == "openai":
@@ -135,7 +145,10 @@ def test_rule_13_a_tools_picture_goes_in_its_providers_form(provider: str) -> No
         assert [line["role"] for line in body["messages"][-3:]] == ["tool", "tool", "user"]
     elif provider == "anthropic":
         provider_types.anthropic_request(streamed=False).validate_python(body)
-        assert [block["type"] for block in body["messages"][-1]["content"][0]["content"]] == ["text", "image"]
+        assert [block["type"] for block in body["messages"][-1]["content"][0]["content"]] == [
+            "text",
+            "image",
+        ]
     elif provider == "gemini":
         for content in body["contents"]:
             provider_types.gemini().Content.model_validate(content)

@@ -1,4 +1,5 @@
-"""Our tools for other frameworks: called by LangChain, pydantic-ai, OpenAI Agents and smolagents themselves."""
+"""Our tools for other frameworks: called by LangChain, pydantic-ai, OpenAI Agents and smolagents
+themselves."""
 
 from __future__ import annotations
 
@@ -23,12 +24,18 @@ from tests.harness.servers import others_python
 from tests.harness.surroundings import ROOT
 
 FRAMEWORKS = ("langchain", "pydantic-ai", "openai-agents", "smolagents")
-_ERROR = {"langchain": "error", "pydantic-ai": True, "openai-agents": "", "smolagents": "ToolCallError"}
+_ERROR = {
+    "langchain": "error",
+    "pydantic-ai": True,
+    "openai-agents": "",
+    "smolagents": "ToolCallError",
+}
 """How a framework marks the message of a failure."""
 
 Report = Callable[[str], dict[str, Any]]
 
-# The first test with a report waits for the worker, which imports all of a framework.
+# The first test with a report waits for the worker, which imports all of a framework: any of them
+# may be the first, so each is marked `slow`. `make test` has no environment of frameworks.
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -41,8 +48,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         if framework not in reports:
             worker = Path(__file__).with_name("export_worker.py")
             env = {**os.environ, "PYTHONPATH": str(ROOT)}
-            command = [others_python("frameworks"), str(worker), framework, str(tmp_path_factory.mktemp(framework))]
-            ended = subprocess.run(command, capture_output=True, text=True, env=env, timeout=280, check=False)
+            command = [
+                others_python("frameworks"),
+                str(worker),
+                framework,
+                str(tmp_path_factory.mktemp(framework)),
+            ]
+            ended = subprocess.run(
+                command, capture_output=True, text=True, env=env, timeout=280, check=False
+            )
             assert ended.returncode == 0, ended.stderr[-3000:]
             reports[framework] = json.loads(ended.stdout.splitlines()[-1])
         return reports[framework]
@@ -71,22 +85,28 @@ def test_only_reading_tools_are_exported_by_themselves(framework: str, report: R
     assert "ot_stats" not in exported, "it writes a report where it is told to"
 
 
+@pytest.mark.slow
 def test_the_others_carry_the_mark_of_the_framework(framework: str, report: Report) -> None:
     """smolagents has none."""
     marks = {"nb_look": False, "nb_much": False, "nb_odd": False, "nb_send": True}
     assert report(framework)["approval"] == (None if framework == "smolagents" else marks)
 
 
+@pytest.mark.slow
 def test_pydantic_ai_asks_before_a_tool_that_writes(report: Report) -> None:
     assert report("pydantic-ai")["deferred"] == ["nb_send"]
 
 
+@pytest.mark.slow
 def test_the_schema_is_whole(framework: str, report: Report) -> None:
     properties = report(framework)["schema"]["properties"]
     assert properties["city"] == {"type": "string", "description": "Where."}
-    assert {"enum": ["brief", "full"], "type": "string", "default": "brief"}.items() <= properties["mode"].items()
+    assert {"enum": ["brief", "full"], "type": "string", "default": "brief"}.items() <= properties[
+        "mode"
+    ].items()
 
 
+@pytest.mark.slow
 def test_a_call_gives_content_and_our_result(framework: str, report: Report) -> None:
     """The content has no secrets; the result goes along where the framework has a place for it."""
     assert json.loads(report(framework)["good"]) == {"city": "Oslo", "days": 1, "key": "***"}
@@ -95,21 +115,38 @@ def test_a_call_gives_content_and_our_result(framework: str, report: Report) -> 
     artifact = report(framework)["artifact"]
     assert (artifact is not None) == has_place
     if has_place:
-        assert (artifact["ok"], artifact["error"], artifact["meta"]["source"]) == (True, None, "model")
+        assert (artifact["ok"], artifact["error"], artifact["meta"]["source"]) == (
+            True,
+            None,
+            "model",
+        )
         assert artifact["data"] == {"city": "Oslo", "days": 1, "key": "***"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("framework", "ways"),
-    [("langchain", {"messages_to_dict", "checkpoint", "model_dump_json"}), ("pydantic-ai", {"all_messages_json"})],
+    [
+        ("langchain", {"messages_to_dict", "checkpoint", "model_dump_json"}),
+        ("pydantic-ai", {"all_messages_json"}),
+    ],
 )
-def test_messages_can_be_kept_and_loaded_again(framework: str, ways: set[str], report: Report) -> None:
-    """A result with a table, a date, a huge number and half a character in it, a failure, and a large result."""
+def test_messages_can_be_kept_and_loaded_again(
+    framework: str, ways: set[str], report: Report
+) -> None:
+    """A result with a table, a date, a huge number and half a character in it, a failure, and a
+    large result."""
     assert report(framework)["kept"] == dict.fromkeys(ways, True)
-    odd = {"big": str(2**70), "frame": [{"at": "2026-01-02T00:00:00"}, {"at": None}], "key": "***", "nan": None}
+    odd = {
+        "big": str(2**70),
+        "frame": [{"at": "2026-01-02T00:00:00"}, {"at": None}],
+        "key": "***",
+        "nan": None,
+    }
     assert report(framework)["odd"]["data"] == {**odd, "half": "\\ud800"}
 
 
+@pytest.mark.slow
 def test_a_tool_that_keeps_failing_does_not_end_a_run_of_pydantic_ai(report: Report) -> None:
     endured = report("pydantic-ai")["endured"]
     assert endured["output"] == "done"
@@ -119,22 +156,26 @@ def test_a_tool_that_keeps_failing_does_not_end_a_run_of_pydantic_ai(report: Rep
     assert json.loads(last)["city"] == "Oslo"
 
 
+@pytest.mark.slow
 def test_bad_arguments_are_said_to_the_model(framework: str, report: Report) -> None:
     mark, text = report(framework)["bad"]
     assert mark == _ERROR[framework]
     assert "missing argument 'city'" in text
 
 
+@pytest.mark.slow
 def test_a_failure_is_an_error_in_the_framework_s_way(framework: str, report: Report) -> None:
     mark, text = report(framework)["failed"]
     assert mark == _ERROR[framework]
     assert "LookupError: no such city, ***" in text
 
 
+@pytest.mark.slow
 def test_arguments_that_are_not_json_are_said(report: Report) -> None:
     assert report("openai-agents")["not_json"].startswith("Error: The arguments are not JSON")
 
 
+@pytest.mark.slow
 def test_what_is_large_goes_as_a_handle(framework: str, report: Report) -> None:
     assert json.loads(report(framework)["large"])["total_lines"] == 50_000
 
@@ -162,7 +203,9 @@ LEAVES = st.one_of(
 VALUES = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        st.lists(inner), st.dictionaries(st.one_of(st.text(), st.integers()), inner), st.tuples(inner)
+        st.lists(inner),
+        st.dictionaries(st.one_of(st.text(), st.integers()), inner),
+        st.tuples(inner),
     ),
     max_leaves=12,
 )
@@ -179,7 +222,8 @@ def numbers_in(data: Any) -> Iterator[int]:
 @given(data=VALUES)
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_tool_gives_goes_into_messages_as_plain_data(box: Toolbox, data: Any) -> None:
-    """The twin is JSON itself: what comes back from it is equal. No number is too large for MessagePack."""
+    """The twin is JSON itself: what comes back from it is equal. No number is too large for
+    MessagePack."""
     exported = ExportedTool(box, box.registry.require("tools.echo"), "tools_echo")
     exported.mask = lambda text: text.replace(SECRET, "***")
 
@@ -191,6 +235,7 @@ def test_whatever_a_tool_gives_goes_into_messages_as_plain_data(box: Toolbox, da
     assert SECRET not in content + json.dumps(record)
 
 
+@pytest.mark.slow
 def test_the_calls_are_those_of_a_model(framework: str, report: Report) -> None:
     assert report(framework)["log"] == ["model"]
 
@@ -216,7 +261,9 @@ with open_toolbox({str(tmp_path)!r}, env={{"ONETOOL_STATE": {str(tmp_path / "sta
 """
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [others_python("frameworks"), "-c", code]
-    first, second = subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout.splitlines()
+    first, second = subprocess.run(
+        command, capture_output=True, text=True, env=env, check=True
+    ).stdout.splitlines()
     assert first.startswith(ToolNotFound.__name__)
     assert "time.now" in first
     assert second == "['time_now']"

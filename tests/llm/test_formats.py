@@ -34,45 +34,92 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "any": _args(x={}, y=True, z=False),
     "type list": _args(x={"type": ["string", "null", "integer"]}, y={"type": ["null"]}),
     "enums": _args(
-        a={"enum": [1, 2]}, b={"enum": ["", "x"]}, c={"enum": ["x", None]}, d={"const": 3}, e={"const": "on"}
+        a={"enum": [1, 2]},
+        b={"enum": ["", "x"]},
+        c={"enum": ["x", None]},
+        d={"const": 3},
+        e={"const": "on"},
     ),
-    "enum typed": _args(a={"type": "integer", "enum": [1, 2], "description": "How many."}, b={"enum": []}),
+    "enum typed": _args(
+        a={"type": "integer", "enum": [1, 2], "description": "How many."}, b={"enum": []}
+    ),
     "ref": {**_args(x={"$ref": "#/$defs/P"}), "$defs": {"P": _args(y={"type": "number"})}},
-    "ref to itself": {**_args(x={"$ref": "#/$defs/N"}), "$defs": {"N": _args(next={"$ref": "#/$defs/N"})}},
+    "ref to itself": {
+        **_args(x={"$ref": "#/$defs/N"}),
+        "$defs": {"N": _args(next={"$ref": "#/$defs/N"})},
+    },
     "ref to the top": _args(x={"$ref": "#"}),
     "ref in a ring": {
         **_args(x={"$ref": "#/$defs/A"}),
         "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}},
     },
     "ref nowhere": _args(x={"$ref": "#/$defs/None"}),
-    "choices": _args(x={"oneOf": [{"type": "string"}, {"type": "integer"}]}, y={"anyOf": [{"type": "null"}]}),
+    "choices": _args(
+        x={"oneOf": [{"type": "string"}, {"type": "integer"}]}, y={"anyOf": [{"type": "null"}]}
+    ),
     "all": _args(x={"allOf": [_args(a={"type": "string"}), {**_args(b={}), "required": ["b"]}]}),
-    "top choice": {"type": "object", "oneOf": [{**_args(a={}), "required": ["a"]}, _args(b={"type": "string"})]},
-    "top all": {"type": "object", "allOf": [{"$ref": "#/$defs/P"}], "$defs": {"P": _args(y={"type": "number"})}},
-    "top odd": {**_args(a={}), "enum": [{}], "not": {"required": ["b"]}, "if": True, "then": {}, "$schema": "x"},
+    "top choice": {
+        "type": "object",
+        "oneOf": [{**_args(a={}), "required": ["a"]}, _args(b={"type": "string"})],
+    },
+    "top all": {
+        "type": "object",
+        "allOf": [{"$ref": "#/$defs/P"}],
+        "$defs": {"P": _args(y={"type": "number"})},
+    },
+    "top odd": {
+        **_args(a={}),
+        "enum": [{}],
+        "not": {"required": ["b"]},
+        "if": True,
+        "then": {},
+        "$schema": "x",
+    },
     "tuples": _args(
-        a={"type": "array", "items": [{"type": "integer"}, {"type": "integer"}]}, b={"prefixItems": [{}, {}]}
+        a={"type": "array", "items": [{"type": "integer"}, {"type": "integer"}]},
+        b={"prefixItems": [{}, {}]},
     ),
     "arrays": _args(
-        a={"type": "array"}, b={"type": "array", "items": {"type": "array"}}, c={"items": {"type": "string"}}
+        a={"type": "array"},
+        b={"type": "array", "items": {"type": "array"}},
+        c={"items": {"type": "string"}},
     ),
     "bounds": _args(
-        a={"type": "number", "exclusiveMinimum": 0, "multipleOf": 2}, b={"type": "string", "format": "uri"}
+        a={"type": "number", "exclusiveMinimum": 0, "multipleOf": 2},
+        b={"type": "string", "format": "uri"},
     ),
     "required unknown": {**_args(a={"type": "string"}), "required": ["a", "b"]},
-    "odd words": _args(**{"a b": {"type": "string"}, "$x": {"type": "string"}, "type": {"type": "string"}}),
-    "names of keywords": _args(properties=_args(items={"type": "string"}), enum={"type": "array"}),
-    "free": {"type": "object", "additionalProperties": {"type": "string"}, "patternProperties": {"^x": {}}},
-    "deep": _args(
-        x={"type": "array", "items": {"type": "array", "items": {"type": "array", "items": {"type": "array"}}}}
+    "odd words": _args(
+        **{"a b": {"type": "string"}, "$x": {"type": "string"}, "type": {"type": "string"}}
     ),
-    "defaults": _args(a={"type": "string", "default": None}, b={"type": "array", "items": {}, "default": []}),
-    "dependent": {**_args(a={}), "dependentRequired": {"a": ["b"]}, "unevaluatedProperties": False, "minProperties": 1},
+    "names of keywords": _args(properties=_args(items={"type": "string"}), enum={"type": "array"}),
+    "free": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "patternProperties": {"^x": {}},
+    },
+    "deep": _args(
+        x={
+            "type": "array",
+            "items": {"type": "array", "items": {"type": "array", "items": {"type": "array"}}},
+        }
+    ),
+    "defaults": _args(
+        a={"type": "string", "default": None}, b={"type": "array", "items": {}, "default": []}
+    ),
+    "dependent": {
+        **_args(a={}),
+        "dependentRequired": {"a": ["b"]},
+        "unevaluatedProperties": False,
+        "minProperties": 1,
+    },
 }
 _WEB = [f"#/$defs/N{i}" for i in range(12)]
 HOSTILE["refs without end"] = {
     **_args(x={"$ref": _WEB[0]}),
-    "$defs": {f"N{i}": _args(**{f"p{j}": {"$ref": ref} for j, ref in enumerate(_WEB)}) for i in range(12)},
+    "$defs": {
+        f"N{i}": _args(**{f"p{j}": {"$ref": ref} for j, ref in enumerate(_WEB)}) for i in range(12)
+    },
 }
 HOSTILE["choices without end"] = {
     "type": "object",
@@ -119,15 +166,20 @@ def test_every_schema_is_what_each_provider_takes(name: str, schema: dict[str, A
 
 @pytest.mark.parametrize(("name", "schema"), ALL, ids=[name for name, _ in ALL])
 def test_geminis_raw_schema_is_taken_too(name: str, schema: dict[str, Any]) -> None:
-    body = Gemini().body(ModelRequest("https://x", "m", (), (_offer(name, schema),), None, is_streamed=False))
+    body = Gemini().body(
+        ModelRequest("https://x", "m", (), (_offer(name, schema),), None, is_streamed=False)
+    )
 
     (tool,) = body["tools"]
     provider_types.gemini().Tool.model_validate(tool)
 
 
 @pytest.mark.parametrize(("name", "schema"), REAL, ids=[name for name, _ in REAL])
-def test_what_fits_a_real_schema_fits_what_the_model_is_told(name: str, schema: dict[str, Any]) -> None:
-    """A schema is loosened, never tightened: every argument is still named, and no other is needed."""
+def test_what_fits_a_real_schema_fits_what_the_model_is_told(
+    name: str, schema: dict[str, Any]
+) -> None:
+    """A schema is loosened, never tightened: every argument is still named, and no other is
+    needed."""
     (openai,) = declare("openai", [_offer(name, schema)])
     (gemini,) = declare("gemini", [_offer(name, schema)])
 
@@ -196,14 +248,19 @@ def test_only_allowed_tools_in_their_own_order(box: Toolbox, provider: str) -> N
     assert found == expected
     assert len(found) == 3
     assert box.formats(provider, allowed=[]) == []
-    assert [_name(tool) for tool in box.formats(provider, allowed=["fs.*"])] == ["fs_list_dir", "fs_read_file"]
+    assert [_name(tool) for tool in box.formats(provider, allowed=["fs.*"])] == [
+        "fs_list_dir",
+        "fs_read_file",
+    ]
     assert len(box.formats(provider)) == len(names)
 
 
 @pytest.mark.spec("003/Provider Format Conversion/Unknown provider format")
 @pytest.mark.parametrize("provider", ["openia", "", "OpenAI", "cohere", None, 7])
 def test_an_unknown_provider_is_refused_by_name(box: Toolbox, provider: Any) -> None:
-    with pytest.raises(UnknownProvider, match=rf"^The provider {provider!r} is not supported\.") as caught:
+    with pytest.raises(
+        UnknownProvider, match=rf"^The provider {provider!r} is not supported\."
+    ) as caught:
         box.formats(provider)
 
     assert isinstance(caught.value, ValueError)
@@ -244,7 +301,10 @@ def test_a_long_description_is_cut_where_openai_wants_it() -> None:
 
 
 def test_what_geminis_subset_cannot_say_is_said_in_words() -> None:
-    schema = _args(n={"type": "integer", "enum": [1, 2], "description": "How many."}, t={"type": ["string", "null"]})
+    schema = _args(
+        n={"type": "integer", "enum": [1, 2], "description": "How many."},
+        t={"type": ["string", "null"]},
+    )
 
     (made,) = declare("gemini", [_offer("x", schema)])
 
@@ -254,7 +314,10 @@ def test_what_geminis_subset_cannot_say_is_said_in_words() -> None:
 
 
 def test_the_arguments_beside_a_choice_stay_for_gemini() -> None:
-    choice = {"anyOf": [{"required": ["k"]}, {"required": ["n"]}], **_args(k={"type": "string"}, n={"type": "integer"})}
+    choice = {
+        "anyOf": [{"required": ["k"]}, {"required": ["n"]}],
+        **_args(k={"type": "string"}, n={"type": "integer"}),
+    }
 
     (made,) = declare("gemini", [_offer("x", _args(at=choice))])
 
@@ -263,12 +326,19 @@ def test_the_arguments_beside_a_choice_stay_for_gemini() -> None:
 
 
 def test_a_ref_is_written_out_for_gemini() -> None:
-    schema = {**_args(at={"$ref": "#/$defs/P", "description": "Where."}), "$defs": {"P": _args(lat={"type": "number"})}}
+    schema = {
+        **_args(at={"$ref": "#/$defs/P", "description": "Where."}),
+        "$defs": {"P": _args(lat={"type": "number"})},
+    }
 
     (made,) = declare("gemini", [_offer("x", schema)])
 
     at = made["functionDeclarations"][0]["parameters"]["properties"]["at"]
-    assert at == {"type": "object", "description": "Where.", "properties": {"lat": {"type": "number"}}}
+    assert at == {
+        "type": "object",
+        "description": "Where.",
+        "properties": {"lat": {"type": "number"}},
+    }
 
 
 def test_a_choice_at_the_top_is_loosened_to_all_that_its_branches_name() -> None:
@@ -331,7 +401,8 @@ def _judge_arrays(schema: Any) -> None:
 
 
 def _judge_gemini(tool: dict[str, Any]) -> None:
-    """The type, and what the server is known to refuse: empty enums, arrays without items, unknown required ones."""
+    """The type, and what the server is known to refuse: empty enums, arrays without items, unknown
+    required ones."""
     provider_types.gemini().Tool.model_validate(tool)
     for declared in tool["functionDeclarations"]:
         top = declared["parameters"]

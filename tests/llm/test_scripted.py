@@ -17,7 +17,9 @@ def test_replies_are_said_in_order_and_requests_are_kept() -> None:
     begin = [System("Be brief."), User("When?")]
 
     first = model.complete(begin, TOOLS)
-    second = model.complete([*begin, first, Outcomes((Outcome(first.calls[0], {"iso": "12:00"}),))], TOOLS)
+    second = model.complete(
+        [*begin, first, Outcomes((Outcome(first.calls[0], {"iso": "12:00"}),))], TOOLS
+    )
 
     assert (first.text, first.stop) == ("one moment", "calls")
     assert first.calls == (Call("call_2_1", "time_now", {}),)
@@ -31,9 +33,14 @@ def test_replies_are_said_in_order_and_requests_are_kept() -> None:
 
 
 def test_a_tool_that_was_not_offered_is_asked_for_as_it_stands() -> None:
-    turn = ScriptedModel([[("FS.read_file", {}), ("made.up", "{not json")]]).complete([User("x")], TOOLS)
+    turn = ScriptedModel([[("FS.read_file", {}), ("made.up", "{not json")]]).complete(
+        [User("x")], TOOLS
+    )
 
-    assert [(call.wire_name, call.arguments) for call in turn.calls] == [("FS.read_file", {}), ("made.up", "{not json")]
+    assert [(call.wire_name, call.arguments) for call in turn.calls] == [
+        ("FS.read_file", {}),
+        ("made.up", "{not json"),
+    ]
     assert len({call.id for call in turn.calls}) == 2
 
 
@@ -41,7 +48,9 @@ def test_a_function_sees_the_request_and_an_exception_is_raised() -> None:
     def shout(request: ScriptedRequest) -> str:
         return request.prompt.upper()
 
-    model = ScriptedModel([shout, RateLimited("slow down"), KeyboardInterrupt, Turn("as is", usage=TokenUsage(1, 2))])
+    model = ScriptedModel(
+        [shout, RateLimited("slow down"), KeyboardInterrupt, Turn("as is", usage=TokenUsage(1, 2))]
+    )
 
     assert model.complete([User("hi")]).text == "HI"
     with pytest.raises(RateLimited):
@@ -72,7 +81,9 @@ def test_the_end_of_a_script_is_told() -> None:
 def test_the_last_reply_can_be_said_for_ever() -> None:
     model = ScriptedModel([("time.now", {})], repeat=True)
 
-    assert [model.complete([User("x")], TOOLS).calls[0].wire_name for _ in range(5)] == ["time_now"] * 5
+    assert [model.complete([User("x")], TOOLS).calls[0].wire_name for _ in range(5)] == [
+        "time_now"
+    ] * 5
 
 
 @pytest.mark.parametrize("reply", [7, ("f",), ("f", 3), {"tool": "f"}, [None]], ids=str)

@@ -1,4 +1,5 @@
-"""How replies end, in the four wire formats, whole and streamed. Each reply is what its provider's own types take."""
+"""How replies end, in the four wire formats, whole and streamed. Each reply is what its provider's
+own types take."""
 
 from __future__ import annotations
 
@@ -14,7 +15,16 @@ from onetool_ipy.base.errors import InvalidOutput
 from onetool_ipy.llm import TokenUsage, User
 from onetool_ipy.llm.answer_type import AnswerType
 from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, System, Turn
-from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, WireFormat, arguments_of, with_options
+from onetool_ipy.llm.wire import (
+    Anthropic,
+    Gemini,
+    ModelRequest,
+    Ollama,
+    OpenAi,
+    WireFormat,
+    arguments_of,
+    with_options,
+)
 from tests.llm import provider_types
 from tests.llm.conftest import MakeClient
 from tests.llm.misbehaving import Answer, Misbehaving, answered, streamed
@@ -47,13 +57,16 @@ EVERY_END = pytest.mark.parametrize("end", ENDS, ids=[f"{end.provider}-{end.word
 
 
 def reply(end: End, *, is_streamed: bool, text: str = TEXT, has_call: bool = False) -> Answer:
-    """A reply with this text, and a call if asked for, that ends in this word; judged by the provider's types."""
+    """A reply with this text, and a call if asked for, that ends in this word; judged by the
+    provider's types."""
     pieces = _REPLIES[end.provider](end.word, text, CALL if has_call else None, is_streamed)
     for piece in pieces:
         provider_types.judge_reply(end.provider, piece, streamed=is_streamed)
     if not is_streamed:
         return answered(200, pieces[0])
-    return streamed(*pieces, kind="application/x-ndjson" if end.provider == "ollama" else "text/event-stream")
+    return streamed(
+        *pieces, kind="application/x-ndjson" if end.provider == "ollama" else "text/event-stream"
+    )
 
 
 def _openai(word: str, text: str, call: Any, is_streamed: bool) -> list[Any]:
@@ -107,8 +120,13 @@ def _gemini(word: str, text: str, call: Any, is_streamed: bool) -> list[Any]:
     }
     content = {"role": "model", "parts": parts}
     if not is_streamed:
-        return [{"candidates": [{"content": content, "finishReason": word}], "usageMetadata": usage}]
-    return [{"candidates": [{"content": content}]}, {"candidates": [{"finishReason": word}], "usageMetadata": usage}]
+        return [
+            {"candidates": [{"content": content, "finishReason": word}], "usageMetadata": usage}
+        ]
+    return [
+        {"candidates": [{"content": content}]},
+        {"candidates": [{"finishReason": word}], "usageMetadata": usage},
+    ]
 
 
 def _anthropic(word: str, text: str, call: Any, is_streamed: bool) -> list[Any]:
@@ -119,8 +137,22 @@ def _anthropic(word: str, text: str, call: Any, is_streamed: bool) -> list[Any]:
     written = {"output_tokens": 12, "output_tokens_details": {"thinking_tokens": 5}}
     head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m-1"}
     if not is_streamed:
-        return [{**head, "content": blocks, "stop_reason": word, "stop_sequence": None, "usage": {**read, **written}}]
-    begun = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**read, "output_tokens": 1}}
+        return [
+            {
+                **head,
+                "content": blocks,
+                "stop_reason": word,
+                "stop_sequence": None,
+                "usage": {**read, **written},
+            }
+        ]
+    begun = {
+        **head,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**read, "output_tokens": 1},
+    }
     events: list[Any] = [{"type": "message_start", "message": begun}]
     for index, block in enumerate(blocks):
         is_text = block["type"] == "text"
@@ -136,10 +168,19 @@ def _anthropic(word: str, text: str, call: Any, is_streamed: bool) -> list[Any]:
             {"type": "content_block_stop", "index": index},
         ]
     end = {"stop_reason": word, "stop_sequence": None}
-    return [*events, {"type": "message_delta", "delta": end, "usage": written}, {"type": "message_stop"}]
+    return [
+        *events,
+        {"type": "message_delta", "delta": end, "usage": written},
+        {"type": "message_stop"},
+    ]
 
 
-_REPLIES: dict[str, Any] = {"openai": _openai, "ollama": _ollama, "gemini": _gemini, "anthropic": _anthropic}
+_REPLIES: dict[str, Any] = {
+    "openai": _openai,
+    "ollama": _ollama,
+    "gemini": _gemini,
+    "anthropic": _anthropic,
+}
 
 
 @STREAMED
@@ -175,14 +216,21 @@ def test_rule_15_cached_and_reasoning_tokens_are_counted(
 def test_rule_15_an_ask_tells_how_the_reply_ended_and_runs_none_of_its_calls(
     tmp_path: Path, end: End, is_streamed: bool
 ) -> None:
-    """A model asks for a read-only call in a reply that is cut or refused: `stop_reason` says so, nothing runs."""
+    """A model asks for a read-only call in a reply that is cut or refused: `stop_reason` says so,
+    nothing runs."""
     folder = tmp_path / ".onetool"
     folder.mkdir()
     with Misbehaving(reply(end, is_streamed=is_streamed, has_call=True)) as server:
         model = {"provider": end.provider, "base_url": server.url, "model": "m-1"}
-        settings = {"version": 1, "models": {"default": "m", "m": model}, "ask": {"stream": is_streamed}}
+        settings = {
+            "version": 1,
+            "models": {"default": "m", "m": model},
+            "ask": {"stream": is_streamed},
+        }
         (folder / "onetool.yaml").write_text(json.dumps(settings), encoding="utf-8")
-        with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}) as box:
+        with open_toolbox(
+            tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}
+        ) as box:
             answer = box.ask("hello", session="s")
             rows = box.log.history()
             messages = box.ask.session("s").messages
@@ -194,14 +242,22 @@ def test_rule_15_an_ask_tells_how_the_reply_ended_and_runs_none_of_its_calls(
     assert "The call in it was not run." in answer.note
     assert len(server.seen) == 1
     (row,) = rows
-    assert (row.tool, row.source, row.ok, row.code, row.reason) == ("ask", "python", False, end.stop, end.stop)
+    assert (row.tool, row.source, row.ok, row.code, row.reason) == (
+        "ask",
+        "python",
+        False,
+        end.stop,
+        end.stop,
+    )
     assert row.message == answer.note
     assert [getattr(message, "text", "") for message in messages] == ["hello", TEXT]
     assert messages[-1].calls == ()  # type: ignore[union-attr]  # it is a Turn
 
 
 @STREAMED
-def test_rule_15_a_blocked_prompt_is_refused_and_no_error(make_client: MakeClient, is_streamed: bool) -> None:
+def test_rule_15_a_blocked_prompt_is_refused_and_no_error(
+    make_client: MakeClient, is_streamed: bool
+) -> None:
     body = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 3}}
     provider_types.judge_reply("gemini", body, streamed=is_streamed)
     with Misbehaving(streamed(body) if is_streamed else answered(200, body)) as server:
@@ -212,7 +268,9 @@ def test_rule_15_a_blocked_prompt_is_refused_and_no_error(make_client: MakeClien
 
 
 @STREAMED
-def test_rule_15_a_refusal_in_openais_own_field_is_refused(make_client: MakeClient, is_streamed: bool) -> None:
+def test_rule_15_a_refusal_in_openais_own_field_is_refused(
+    make_client: MakeClient, is_streamed: bool
+) -> None:
     message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
     pieces = _openai("stop", "", None, is_streamed)
     pieces[0]["choices"][0]["delta" if is_streamed else "message"] = message
@@ -234,10 +292,14 @@ def test_an_empty_reply_that_ended_oddly_is_a_failure_that_names_its_end(
         Misbehaving(reply(end, is_streamed=is_streamed, text="")) as server,
         pytest.raises(InvalidOutput, match="it ended with 'MALFORMED_FUNCTION_CALL'"),
     ):
-        make_client("gemini", server.url).complete([User("hello")], on_text=(lambda _: None) if is_streamed else None)
+        make_client("gemini", server.url).complete(
+            [User("hello")], on_text=(lambda _: None) if is_streamed else None
+        )
 
 
-FORMATS: dict[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
+FORMATS: dict[str, WireFormat] = {
+    wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())
+}
 FORBIDDEN = {
     "openai": {"tool_choice": "none"},
     "ollama": {},
@@ -248,9 +310,12 @@ FORBIDDEN = {
 
 
 def _bodies(provider: str) -> list[dict[str, Any]]:
-    """The bodies of three requests of one ask: the prompt, after a call, and the last one, which forbids calls."""
+    """The bodies of three requests of one ask: the prompt, after a call, and the last one, which
+    forbids calls."""
     call = Call("call_1", "time_now", {})
-    tools = (OfferedTool("time_now", "Tell the time.", {"type": "object", "properties": {}}, "time.now"),)
+    tools = (
+        OfferedTool("time_now", "Tell the time.", {"type": "object", "properties": {}}, "time.now"),
+    )
     messages = [System("Be brief."), User("What time is it?")]
     later = [*messages, Turn(calls=(call,)), Outcomes((Outcome(call, "noon"),))]
     last = [*later, User("Answer now.", forbids_calls=True)]
@@ -291,7 +356,9 @@ def test_rule_18_the_last_request_keeps_its_tools_and_forbids_calls(provider: st
 
 
 def test_rule_18_anthropic_is_asked_to_cache() -> None:
-    request = ModelRequest("https://api.anthropic.com", "m-1", [User("Hi")], (), None, is_streamed=False)
+    request = ModelRequest(
+        "https://api.anthropic.com", "m-1", [User("Hi")], (), None, is_streamed=False
+    )
     longer = request._replace(options={"cache_control": {"type": "ephemeral", "ttl": "1h"}})
 
     assert Anthropic().body(request)["cache_control"] == {"type": "ephemeral"}
@@ -309,31 +376,44 @@ STRUCTURED: dict[str, Any] = {
         }
     },
     "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-    "gemini": {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA}},
+    "gemini": {
+        "generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA}
+    },
     "ollama": {"format": SCHEMA},
 }
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_rule_14_each_provider_is_asked_for_a_structured_answer_in_its_own_way(provider: str) -> None:
+def test_rule_14_each_provider_is_asked_for_a_structured_answer_in_its_own_way(
+    provider: str,
+) -> None:
     wire, user = FORMATS[provider], User("Count", schema=SCHEMA)
-    tools = (OfferedTool("time_now", "Tell the time.", {"type": "object", "properties": {}}, "time.now"),)
+    tools = (
+        OfferedTool("time_now", "Tell the time.", {"type": "object", "properties": {}}, "time.now"),
+    )
     last = User("Answer now.", forbids_calls=True)
 
     def body(messages: list[Message], tools: tuple[OfferedTool, ...] = ()) -> dict[str, Any]:
-        return wire.body(ModelRequest(wire.default_url, "m-1", messages, tools, None, is_streamed=False))
+        return wire.body(
+            ModelRequest(wire.default_url, "m-1", messages, tools, None, is_streamed=False)
+        )
 
     plain, structured = body([User("Count")]), body([user])
     assert structured == {**plain, **STRUCTURED[provider]}
     judges = {
         "openai": lambda: provider_types.openai_request(streamed=False).validate_python(structured),
-        "anthropic": lambda: provider_types.anthropic_request(streamed=False).validate_python(structured),
-        "gemini": lambda: provider_types.gemini().GenerationConfig.model_validate(structured["generationConfig"]),
+        "anthropic": lambda: provider_types.anthropic_request(streamed=False).validate_python(
+            structured
+        ),
+        "gemini": lambda: provider_types.gemini().GenerationConfig.model_validate(
+            structured["generationConfig"]
+        ),
         "ollama": lambda: provider_types.ollama_request().model_validate(structured),
     }
     judges[provider]()
     (key,) = STRUCTURED[provider]
-    # Gemini and Ollama cannot write by a schema while a call is possible, so the field waits for the last request.
+    # Gemini and Ollama cannot write by a schema while a call is possible, so the field waits for
+    # the last request.
     assert (key in body([user], tools)) == (provider in ("openai", "anthropic"))
     assert key in body([user, last], tools)
     assert key not in body([user, Turn("[1]"), User("And now?")])
@@ -352,12 +432,18 @@ def test_rule_14_each_provider_is_asked_for_a_structured_answer_in_its_own_way(p
         (5, "5"),
     ],
 )
-def test_arguments_that_are_no_object_stay_the_text_that_came(value: object, arguments: object) -> None:
+def test_arguments_that_are_no_object_stay_the_text_that_came(
+    value: object, arguments: object
+) -> None:
     assert arguments_of(value) == arguments
 
 
 def test_a_models_options_go_along_and_the_lower_limit_holds() -> None:
     options = {"temperature": 0, "max_tokens": 50, "model": "other"}
 
-    assert with_options({"model": "m", "max_tokens": 90}, options) == {"temperature": 0, "max_tokens": 50, "model": "m"}
+    assert with_options({"model": "m", "max_tokens": 90}, options) == {
+        "temperature": 0,
+        "max_tokens": 50,
+        "model": "m",
+    }
     assert with_options({"max_tokens": 9}, options)["max_tokens"] == 9

@@ -1,4 +1,5 @@
-"""An MCP server whose tools ask the client: for a form, an address to visit, its folders. A program of its own.
+"""An MCP server whose tools ask the client: for a form, an address to visit, its folders. A program
+of its own.
 
 It speaks both protocols. `--sse PORT` and `--http PORT` serve on loopback instead of stdio.
 """
@@ -48,18 +49,25 @@ def _poem() -> Sample:
 
 
 def _novel() -> Sample:
-    return Sample([SamplingMessage(role="user", content=TextContent(text="x" * 60_000))], max_tokens=10)
+    return Sample(
+        [SamplingMessage(role="user", content=TextContent(text="x" * 60_000))], max_tokens=10
+    )
 
 
 def _dialogue() -> Sample:
-    return Sample([SamplingMessage(role="user", content=TextContent(text="")) for _ in range(51)], max_tokens=10)
+    return Sample(
+        [SamplingMessage(role="user", content=TextContent(text="")) for _ in range(51)],
+        max_tokens=10,
+    )
 
 
 def _roots() -> ListRoots:
     return ListRoots()
 
 
-@server.tool(annotations=ToolAnnotations(title="Order", destructive_hint=True, open_world_hint=False))
+@server.tool(
+    annotations=ToolAnnotations(title="Order", destructive_hint=True, open_world_hint=False)
+)
 def order(answer: Annotated[ElicitationResult[Order], Resolve(_order)]) -> str:
     if answer.action != "accept":
         return f"no order: {answer.action}"
@@ -103,13 +111,17 @@ async def consent(ctx: Context[Any, Any], url: str) -> str | InputRequiredResult
         return (await ctx.elicit_url("Say yes there.", url, "1")).action
     if ctx.input_responses:
         return str(ctx.input_responses["yes"].action)  # type: ignore[union-attr]  # it is what was asked for
-    request = ElicitRequest(params=ElicitRequestURLParams(message="Say yes there.", url=url, elicitation_id="1"))
+    request = ElicitRequest(
+        params=ElicitRequestURLParams(message="Say yes there.", url=url, elicitation_id="1")
+    )
     return InputRequiredResult(input_requests={"yes": request})
 
 
 @server.tool()
 async def for_ever(ctx: Context[Any, Any]) -> str | InputRequiredResult:
-    params = ElicitRequestURLParams(message="Again.", url="https://shop.example/", elicitation_id="1")
+    params = ElicitRequestURLParams(
+        message="Again.", url="https://shop.example/", elicitation_id="1"
+    )
     return InputRequiredResult(input_requests={"again": ElicitRequest(params=params)})
 
 

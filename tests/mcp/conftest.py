@@ -1,4 +1,5 @@
-"""Toolboxes with servers: those that others wrote, once for all tests of this folder, and fresh ones on request."""
+"""Toolboxes with servers: those that others wrote, once for all tests of this folder, and fresh
+ones on request."""
 
 from __future__ import annotations
 
@@ -17,10 +18,13 @@ Open = Callable[..., Toolbox]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Open]:
-    """`opened({name: definition}, more="timeouts: ...", env={...})`: a toolbox in a project of its own."""
+    """`opened({name: definition}, more="timeouts: ...", env={...})`: a toolbox in a project of its
+    own."""
     boxes: list[Toolbox] = []
 
-    def start(servers: Mapping[str, Any], more: str = "", env: Mapping[str, str] | None = None) -> Toolbox:
+    def start(
+        servers: Mapping[str, Any], more: str = "", env: Mapping[str, str] | None = None
+    ) -> Toolbox:
         harness.write_project(tmp_path, servers, more)
         boxes.append(open_toolbox(tmp_path, env=env))
         return boxes[-1]
@@ -34,7 +38,8 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 def real_box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
     """All servers that others wrote, started by the first who lists."""
     folder = tmp_path_factory.mktemp("real")
-    # This folder is not in the project: what the server's command line names is what the server opens.
+    # This folder is not in the project: what the server's command line names is what the server
+    # opens.
     files = tmp_path_factory.mktemp("files")
     (files / "hello.txt").write_text("hello, world\n", encoding="utf-8")
     memory = {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}

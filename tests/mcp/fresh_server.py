@@ -1,7 +1,8 @@
-"""An MCP server of the newest protocol that says for how long its answers count, made with the official SDK.
+"""An MCP server of the newest protocol that says for how long its answers count, made with the
+official SDK.
 
-A program of its own. Its resource counts how often it was read; each list of tools has one tool more. It tells nobody
-of new tools.
+A program of its own. Its resource counts how often it was read; each list of tools has one tool
+more. It tells nobody of new tools.
 """
 
 from __future__ import annotations
@@ -34,21 +35,28 @@ async def call_tool(_context: ServerRequestContext[Any], _params: Any) -> types.
     return types.CallToolResult(content=[types.TextContent(text="changed")])
 
 
-async def list_resources(_context: ServerRequestContext[Any], _params: Any) -> types.ListResourcesResult:
+async def list_resources(
+    _context: ServerRequestContext[Any], _params: Any
+) -> types.ListResourcesResult:
     return types.ListResourcesResult(resources=[types.Resource(uri="count://reads", name="reads")])
 
 
 async def read(_context: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> Any:
     state["reads"] += 1
     padding = " " * (300_000 if "large" in str(params.uri) else 0)
-    text = types.TextResourceContents(uri=str(params.uri), text=f"read {state['reads']} times{padding}")
+    text = types.TextResourceContents(
+        uri=str(params.uri), text=f"read {state['reads']} times{padding}"
+    )
     return types.ReadResourceResult(contents=[text])
 
 
 async def main() -> None:
     server: Server[Any] = Server(
         "fresh",
-        cache_hints={"tools/list": CacheHint(ttl_ms=1), "resources/read": CacheHint(ttl_ms=3_600_000)},
+        cache_hints={
+            "tools/list": CacheHint(ttl_ms=1),
+            "resources/read": CacheHint(ttl_ms=3_600_000),
+        },
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,

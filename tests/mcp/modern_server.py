@@ -1,4 +1,5 @@
-"""An MCP server of the newest protocol, made with the official SDK: one resource that changes, which clients follow.
+"""An MCP server of the newest protocol, made with the official SDK: one resource that changes,
+which clients follow.
 
 A program of its own. Clients of 2026-07-28 follow resources by `subscriptions/listen`.
 """

@@ -1,4 +1,5 @@
-"""An MCP server made with the official SDK's own helper, as most authors write one. A program of its own.
+"""An MCP server made with the official SDK's own helper, as most authors write one. A program of
+its own.
 
 Runs with any version of the SDK: `MCPServer` since 2, `FastMCP` before.
 """

@@ -1,4 +1,5 @@
-"""Signing in to a server on loopback that wants it, by way of the toolbox: link, answer, tokens, renewal, the end."""
+"""Signing in to a server on loopback that wants it, by way of the toolbox: link, answer, tokens,
+renewal, the end."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ from tests.harness.stub import Asked, Stub
 
 Open = Callable[..., Toolbox]
 LOGIN = "%tool server login crm"
-CALL = "from onetool_ipy import open_toolbox\nwith open_toolbox('.') as box: print(box.call('crm.whoami').unwrap())"
+CALL = (
+    "from onetool_ipy import open_toolbox\nwith open_toolbox('.') as box:"
+    " print(box.call('crm.whoami').unwrap())"
+)
 
 
 @pytest.fixture
@@ -65,7 +69,8 @@ def grant_file(state: Path) -> Path:
 
 
 def test_from_the_first_call_to_the_first_result(box: Toolbox, server: OAuthServer) -> None:
-    """A call says what to type; the link leads to the tokens; the call works; the other kernels know."""
+    """A call says what to type; the link leads to the tokens; the call works; the other kernels
+    know."""
     failed = box.call("crm.whoami").error
     assert failed is not None
     assert (failed.message, failed.hint) == (
@@ -109,7 +114,8 @@ def test_all_kernels_share_the_tokens_and_a_sign_out_ends_them_everywhere(
 def test_two_kernels_do_not_spend_one_refresh_token_twice(
     box: Toolbox, server: OAuthServer, state: Path, tmp_path: Path
 ) -> None:
-    """The server takes a refresh token once. Both start with tokens that are over; one renews them."""
+    """The server takes a refresh token once. Both start with tokens that are over; one renews
+    them."""
     sign_in(box, server)
     box.close()
     file = grant_file(state)
@@ -117,7 +123,9 @@ def test_two_kernels_do_not_spend_one_refresh_token_twice(
     env = {**os.environ, "ONETOOL_STATE": str(state), "PYTHONPATH": os.getcwd()}
 
     kernels = [
-        subprocess.Popen([sys.executable, "-c", CALL], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", CALL], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(2)
     ]
 
@@ -142,8 +150,12 @@ class SlowStore(TokenStore):
 async def test_a_slow_look_at_the_tokens_does_not_bring_spent_ones_back(tmp_path: Path) -> None:
     """One request reads the file while another renews the tokens: the renewed ones count."""
     store = SlowStore(tmp_path)
-    definition = ServerDefinition(name="crm", where="here", type="http", url="http://127.0.0.1:1/mcp")
-    store.write(store.path(definition.url, ""), {"tokens": {"access_token": "a", "refresh_token": "spent"}})
+    definition = ServerDefinition(
+        name="crm", where="here", type="http", url="http://127.0.0.1:1/mcp"
+    )
+    store.write(
+        store.path(definition.url, ""), {"tokens": {"access_token": "a", "refresh_token": "spent"}}
+    )
     auth = ServerAuth(definition, store)
     looking = asyncio.create_task(auth.load())
     await asyncio.to_thread(store.has_read.wait, HANG_S)
@@ -159,10 +171,15 @@ async def test_a_slow_look_at_the_tokens_does_not_bring_spent_ones_back(tmp_path
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(400, {"error": "invalid_grant"}), (200, {"access_token": "less", "refresh_token": "r", "token_type": "Bearer"})],
+    [
+        (400, {"error": "invalid_grant"}),
+        (200, {"access_token": "less", "refresh_token": "r", "token_type": "Bearer"}),
+    ],
     ids=["refused", "renewed"],
 )
-async def test_a_renewal_does_not_undo_a_new_sign_in(tmp_path: Path, status: int, said: dict[str, str]) -> None:
+async def test_a_renewal_does_not_undo_a_new_sign_in(
+    tmp_path: Path, status: int, said: dict[str, str]
+) -> None:
     """The user signs in elsewhere while this kernel tries to renew the tokens from before."""
 
     def grant(name: str, expires_at: float) -> Grant:
@@ -190,7 +207,12 @@ async def test_a_renewal_does_not_undo_a_new_sign_in(tmp_path: Path, status: int
 
 @pytest.mark.parametrize(
     ("status", "words", "is_challenge"),
-    [(401, "", True), (403, "", False), (403, 'Bearer error="insufficient_scope"', True), (404, "", False)],
+    [
+        (401, "", True),
+        (403, "", False),
+        (403, 'Bearer error="insufficient_scope"', True),
+        (404, "", False),
+    ],
 )
 async def test_only_a_request_to_sign_in_is_a_challenge(
     tmp_path: Path, status: int, words: str, is_challenge: bool
@@ -200,13 +222,17 @@ async def test_only_a_request_to_sign_in_is_a_challenge(
         TokenStore(tmp_path, lambda _: None),
     )
     response = httpx2.Response(status, headers={"www-authenticate": words} if words else {})
-    async with httpx2.AsyncClient(auth=auth, transport=httpx2.MockTransport(lambda _: response)) as client:
+    async with httpx2.AsyncClient(
+        auth=auth, transport=httpx2.MockTransport(lambda _: response)
+    ) as client:
         await client.post("http://crm.test/mcp")
 
     assert (auth.challenge is not None, auth.refusals) == (is_challenge, int(is_challenge))
 
 
-def test_a_cancelled_call_does_not_lose_the_renewed_tokens(box: Toolbox, server: OAuthServer) -> None:
+def test_a_cancelled_call_does_not_lose_the_renewed_tokens(
+    box: Toolbox, server: OAuthServer
+) -> None:
     """The call is stopped after the server took the refresh token and before it answered."""
     sign_in(box, server)
     server.access.clear()
@@ -230,7 +256,9 @@ def test_tokens_that_the_server_dropped_are_renewed(box: Toolbox, server: OAuthS
     assert server.refreshes == 1
 
 
-def test_a_refresh_token_that_is_over_asks_for_a_new_sign_in(box: Toolbox, server: OAuthServer, state: Path) -> None:
+def test_a_refresh_token_that_is_over_asks_for_a_new_sign_in(
+    box: Toolbox, server: OAuthServer, state: Path
+) -> None:
     sign_in(box, server)
     server.access.clear()
     server.refresh.clear()
@@ -248,7 +276,9 @@ def test_a_person_says_no(box: Toolbox, server: OAuthServer, state: Path) -> Non
     link = box.servers.sign_in("crm")
     assert httpx.get(server.visit(link.url, allowed=False)).status_code == 200
 
-    with pytest.raises(Unavailable, match=r"You are not signed in to 'crm'. It was refused: access_denied."):
+    with pytest.raises(
+        Unavailable, match=r"You are not signed in to 'crm'. It was refused: access_denied."
+    ):
         box.servers.await_sign_in("crm")
 
     assert not list((state / "tokens").glob("*.json"))
@@ -284,7 +314,9 @@ def test_an_answer_is_pasted(box: Toolbox, server: OAuthServer) -> None:
         box.servers.await_sign_in("crm", ended)
 
 
-def test_an_answer_of_a_foreign_issuer_is_refused(box: Toolbox, server: OAuthServer, state: Path) -> None:
+def test_an_answer_of_a_foreign_issuer_is_refused(
+    box: Toolbox, server: OAuthServer, state: Path
+) -> None:
     server.extra_answer = {"iss": "https://evil.example"}
     link = box.servers.sign_in("crm")
     httpx.get(server.visit(link.url))
@@ -308,15 +340,33 @@ def test_a_code_that_is_over_gives_no_token(box: Toolbox, server: OAuthServer) -
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("authorization_endpoint", "http://login.example/authorize", "sign in at an address that is not safe"),
-        ("authorization_endpoint", "https://bank.example@login.example/a", "sign in at an address that is not safe"),
-        ("registration_endpoint", "http://login.example/register", "not safe: http://login.example/register"),
-        ("registration_endpoint", "https://you@login.example/register", "not safe: https://you@login.example/register"),
+        (
+            "authorization_endpoint",
+            "http://login.example/authorize",
+            "sign in at an address that is not safe",
+        ),
+        (
+            "authorization_endpoint",
+            "https://bank.example@login.example/a",
+            "sign in at an address that is not safe",
+        ),
+        (
+            "registration_endpoint",
+            "http://login.example/register",
+            "not safe: http://login.example/register",
+        ),
+        (
+            "registration_endpoint",
+            "https://you@login.example/register",
+            "not safe: https://you@login.example/register",
+        ),
         ("code_challenge_methods_supported", ["plain"], "does not offer PKCE with S256"),
         ("code_challenge_methods_supported", None, "does not offer PKCE with S256"),
     ],
 )
-def test_a_server_that_leads_to_an_unsafe_sign_in(opened: Open, key: str, value: Any, said: str) -> None:
+def test_a_server_that_leads_to_an_unsafe_sign_in(
+    opened: Open, key: str, value: Any, said: str
+) -> None:
     def answer(asked: Asked) -> tuple[int, Any]:
         url = stub.url("")
         if asked.path == "/mcp":
@@ -326,7 +376,11 @@ def test_a_server_that_leads_to_an_unsafe_sign_in(opened: Open, key: str, value:
         if asked.path == "/register":
             return 201, {"client_id": "x", "redirect_uris": []}
         known = {"issuer": url, "authorization_endpoint": f"{url}/a", "token_endpoint": f"{url}/t"}
-        known |= {"registration_endpoint": f"{url}/register", "code_challenge_methods_supported": ["S256"], key: value}
+        known |= {
+            "registration_endpoint": f"{url}/register",
+            "code_challenge_methods_supported": ["S256"],
+            key: value,
+        }
         return 200, {"response_types_supported": ["code"], **known}
 
     with Stub(answer) as stub:
@@ -337,20 +391,40 @@ def test_a_server_that_leads_to_an_unsafe_sign_in(opened: Open, key: str, value:
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0x7f000001", "2130706433", "127.1", "0.0.0.0", "[::]"],
+    [
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "0x7f000001",
+        "2130706433",
+        "127.1",
+        "0.0.0.0",
+        "[::]",
+    ],
 )
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_server_elsewhere_cannot_make_us_dial_this_machine(tmp_path: Path, scheme: str, host: str) -> None:
+async def test_a_server_elsewhere_cannot_make_us_dial_this_machine(
+    tmp_path: Path, scheme: str, host: str
+) -> None:
     with Stub(lambda _asked: (200, {})) as stub:
         port = urlsplit(stub.url("")).port
-        headers = {"WWW-Authenticate": f'Bearer resource_metadata="{scheme}://{host}:{port}/metadata"'}
-        definition = ServerDefinition(name="crm", where="onetool.yaml", type="http", url="https://crm.example/mcp")
+        headers = {
+            "WWW-Authenticate": f'Bearer resource_metadata="{scheme}://{host}:{port}/metadata"'
+        }
+        definition = ServerDefinition(
+            name="crm", where="onetool.yaml", type="http", url="https://crm.example/mcp"
+        )
 
         async def connect() -> None:
             raise AssertionError("Nobody signed in.")
 
         sign_in = SignIn(
-            definition, TokenStore(tmp_path, lambda _: None), {}, httpx2.Response(401, headers=headers), connect
+            definition,
+            TokenStore(tmp_path, lambda _: None),
+            {},
+            httpx2.Response(401, headers=headers),
+            connect,
         )
         with pytest.raises(Unavailable, match="an address for its sign-in that is not safe"):
             await sign_in.finished()
@@ -358,7 +432,9 @@ async def test_a_server_elsewhere_cannot_make_us_dial_this_machine(tmp_path: Pat
     assert not stub.asked
 
 
-def test_the_secret_of_a_client_goes_to_no_issuer_that_only_the_server_names(opened: Open, server: OAuthServer) -> None:
+def test_the_secret_of_a_client_goes_to_no_issuer_that_only_the_server_names(
+    opened: Open, server: OAuthServer
+) -> None:
     redirect_uri = "http://127.0.0.1:1/callback"
     auth = {"client_id": "mine", "client_secret": "${CRM}", "redirect_uri": redirect_uri}
     server.clients["mine"] = OAuthClientInformationFull(
@@ -368,7 +444,9 @@ def test_the_secret_of_a_client_goes_to_no_issuer_that_only_the_server_names(ope
         scope="read",
         token_endpoint_auth_method="client_secret_basic",
     )
-    box = opened({"crm": {"url": server.url, "auth": auth}}, env={**os.environ, "CRM": "a-secret-canary"})
+    box = opened(
+        {"crm": {"url": server.url, "auth": auth}}, env={**os.environ, "CRM": "a-secret-canary"}
+    )
 
     with pytest.raises(UnconfirmedIssuer, match="as its authorization server") as refused:
         box.servers.sign_in("crm")
@@ -397,7 +475,11 @@ def test_a_client_that_signs_in_by_itself_says_why_it_cannot(opened: Open) -> No
         if asked.path == "/mcp":
             return 401, None
         if asked.path == "/t":
-            return 400, {"error": "invalid_client", "echo": asked.headers["authorization"], "secret": secret}
+            return 400, {
+                "error": "invalid_client",
+                "echo": asked.headers["authorization"],
+                "secret": secret,
+            }
         if "oauth-protected-resource" in asked.path:
             return 200, {"resource": f"{url}/mcp", "authorization_servers": [url]}
         known = {"issuer": url, "authorization_endpoint": f"{url}/a", "token_endpoint": f"{url}/t"}
@@ -405,12 +487,21 @@ def test_a_client_that_signs_in_by_itself_says_why_it_cannot(opened: Open) -> No
 
     secret = "a-secret-canary"
     with Stub(answer) as stub:
-        auth = {"grant": "client_credentials", "client_id": "x", "client_secret": "${CI}", "issuer": stub.url("")}
-        box = opened({"crm": {"url": stub.url("/mcp"), "auth": auth}}, env={**os.environ, "CI": secret})
+        auth = {
+            "grant": "client_credentials",
+            "client_id": "x",
+            "client_secret": "${CI}",
+            "issuer": stub.url(""),
+        }
+        box = opened(
+            {"crm": {"url": stub.url("/mcp"), "auth": auth}}, env={**os.environ, "CI": secret}
+        )
         failed = box.call("crm.whoami").error
         assert failed is not None
         assert failed.hint == "Are 'auth.client_id' and its secret right?"
-        assert box.servers.reason("crm") == "Its authorization server gave no token: invalid_client."
+        assert (
+            box.servers.reason("crm") == "Its authorization server gave no token: invalid_client."
+        )
         with pytest.raises(UsageProblem, match="needs no sign-in"):
             box.servers.sign_in("crm")
         assert "canary" not in f"{failed!r}{box.ot.health()}{box.servers.test('crm')}"
@@ -430,7 +521,9 @@ def test_a_sign_in_ends_with_its_toolbox(opened: Open, server: OAuthServer) -> N
 def test_a_server_without_a_sign_in_says_so(opened: Open) -> None:
     with Stub(lambda asked: (401 if asked.path == "/mcp" else 404, None)) as stub:
         box = opened({"crm": {"url": stub.url("/mcp")}})
-        with pytest.raises(Unavailable, match=r"It offers no sign-in. If it wants a token, set its header"):
+        with pytest.raises(
+            Unavailable, match=r"It offers no sign-in. If it wants a token, set its header"
+        ):
             box.servers.sign_in("crm")
 
 
@@ -446,7 +539,10 @@ def test_a_token_is_seen_nowhere(
 
     assert box.mask(f"Bearer {access} {refresh}") == "Bearer *** ***"
     result = box.call("crm.whoami")
-    shown = f"{result!r} {box.servers!r} {box.servers.definition('crm')!r} {box.ot.health()} {box.ot.stats()}"
+    shown = (
+        f"{result!r} {box.servers!r} {box.servers.definition('crm')!r} {box.ot.health()}"
+        f" {box.ot.stats()}"
+    )
     server.access.clear()
     server.refresh.clear()
     with pytest.raises(ToolCallError) as raised:
@@ -465,7 +561,10 @@ def test_a_file_of_tokens_that_others_may_read_is_not_used(
     path.chmod(0o666)
     with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(state)}) as other:
         assert not other.call("crm.whoami").ok
-        assert other.servers.reason("crm") == f"The file with its tokens is open to others, so it is not used: {path}"
+        assert (
+            other.servers.reason("crm")
+            == f"The file with its tokens is open to others, so it is not used: {path}"
+        )
         sign_in(other, server)
     assert grant_file(state).stat().st_mode & 0o777 == 0o600
 

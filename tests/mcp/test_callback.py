@@ -1,4 +1,5 @@
-"""Where a browser brings the answer of a sign-in: the mailbox of Jupyter Server, and a port of this machine."""
+"""Where a browser brings the answer of a sign-in: the mailbox of Jupyter Server, and a port of this
+machine."""
 
 from __future__ import annotations
 
@@ -57,18 +58,27 @@ async def test_a_port_answers_with_no_markup_of_the_address() -> None:
     async with listening_port() as port, httpx.AsyncClient() as browser:
         waiting = asyncio.create_task(port.wait("mine"))
         await asyncio.sleep(0)
-        page = await browser.get(port.redirect_uri, params={"state": MARKUP, "code": MARKUP, "error": MARKUP})
+        page = await browser.get(
+            port.redirect_uri, params={"state": MARKUP, "code": MARKUP, "error": MARKUP}
+        )
         assert page.status_code == 400
         assert MARKUP not in page.text
         assert "default-src 'none'" in page.headers["content-security-policy"]
-        assert (await browser.get(port.redirect_uri, params={"state": "mine", "error": MARKUP})).status_code == 200
+        assert (
+            await browser.get(port.redirect_uri, params={"state": "mine", "error": MARKUP})
+        ).status_code == 200
         assert (await waiting).error == MARKUP
 
 
 async def test_a_port_survives_what_is_no_browser() -> None:
     async with listening_port() as port:
         number = httpx.URL(port.redirect_uri).port
-        for sent in (b"\r\n\r\n", b"GET\r\n\r\n", b"\x00" * 40_000, b"GET /callback HTTP/1.1\r\n\r\n"):
+        for sent in (
+            b"\r\n\r\n",
+            b"GET\r\n\r\n",
+            b"\x00" * 40_000,
+            b"GET /callback HTTP/1.1\r\n\r\n",
+        ):
             reader, writer = await asyncio.open_connection("127.0.0.1", number)
             writer.write(sent)
             writer.write_eof()
@@ -77,7 +87,9 @@ async def test_a_port_survives_what_is_no_browser() -> None:
         waiting = asyncio.create_task(port.wait("mine"))
         await asyncio.sleep(0)
         async with httpx.AsyncClient() as browser:
-            assert (await browser.get(port.redirect_uri, params={"state": "mine", "code": "x"})).status_code == 200
+            assert (
+                await browser.get(port.redirect_uri, params={"state": "mine", "code": "x"})
+            ).status_code == 200
         assert (await waiting).code == "x"
 
 
@@ -94,7 +106,13 @@ async def test_a_port_that_is_taken_is_replaced_unless_it_is_fixed() -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["", "code=1", "state=1", "state=1&code=2&state=3", "state=1&code=2&" + "&".join(f"a{i}=1" for i in range(50))],
+    [
+        "",
+        "code=1",
+        "state=1",
+        "state=1&code=2&state=3",
+        "state=1&code=2&" + "&".join(f"a{i}=1" for i in range(50)),
+    ],
 )
 def test_what_is_no_answer(query: str) -> None:
     assert read_answer(query) is None

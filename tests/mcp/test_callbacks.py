@@ -1,4 +1,5 @@
-"""Servers that ask: forms and addresses reach whoever made the call, folders are answered, log messages are kept."""
+"""Servers that ask: forms and addresses reach whoever made the call, folders are answered, log
+messages are kept."""
 
 from __future__ import annotations
 
@@ -42,11 +43,15 @@ def asking(protocol: str, **keys: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module", params=["legacy", "2026-07-28"])
-def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
+def shop(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Toolbox]:
     """A toolbox with the server that asks, by either protocol."""
     folder = tmp_path_factory.mktemp("shop")
     (folder / "data").mkdir()
-    write_project(folder, {"shop": asking(request.param, roots=[".", "data"])}, "fs: {roots: [other]}")
+    write_project(
+        folder, {"shop": asking(request.param, roots=[".", "data"])}, "fs: {roots: [other]}"
+    )
     with open_toolbox(folder) as box:
         yield box
 
@@ -79,7 +84,9 @@ def test_where_nobody_can_answer_the_server_hears_no(shop: Toolbox) -> None:
     error = shop.call("shop.must_order", source="rest").error
 
     assert error is not None
-    assert error.hint == "Server 'shop' asks a person, and the client of this call cannot ask anybody."
+    assert (
+        error.hint == "Server 'shop' asks a person, and the client of this call cannot ask anybody."
+    )
     assert result.meta["note"] == error.hint
     assert person.questions == []
 
@@ -90,7 +97,9 @@ def test_password_is_not_asked_for(shop: Toolbox) -> None:
     error = shop.call("shop.login").error
 
     assert error is not None
-    assert "asks for a secret ('password'), which a form must not" in f"{error.message} {error.hint}"
+    assert (
+        "asks for a secret ('password'), which a form must not" in f"{error.message} {error.hint}"
+    )
     assert person.questions == []
 
 
@@ -99,7 +108,9 @@ def test_address_of_a_server_is_shown_and_never_opened(shop: Toolbox) -> None:
 
     assert shop.call("shop.consent", {"url": "https://shop.example/yes"}).unwrap() == "accept"
     assert person.questions[0].url == "https://shop.example/yes"
-    assert "neither https nor" in str(shop.call("shop.consent", {"url": "http://shop.example/"}).error)
+    assert "neither https nor" in str(
+        shop.call("shop.consent", {"url": "http://shop.example/"}).error
+    )
 
 
 @pytest.mark.slow
@@ -132,7 +143,14 @@ def poet(
 @pytest.mark.slow
 def test_model_is_lent_to_a_server_after_a_yes(poet: tuple[Toolbox, ModelDouble]) -> None:
     box, double = poet
-    double.say([{"match": {"userMessage": "Write a line about rain"}, "response": {"content": "Rain, rain."}}])
+    double.say(
+        [
+            {
+                "match": {"userMessage": "Write a line about rain"},
+                "response": {"content": "Rain, rain."},
+            }
+        ]
+    )
     person = box.host = Person(Reply("accept", {"run": [1]}))
 
     assert box.call("poet.poem").unwrap() == "double: Rain, rain."
@@ -161,7 +179,9 @@ def test_server_is_told_that_the_lent_models_reply_was_cut_or_refused(
 
 
 @pytest.mark.parametrize("reply", [Reply("decline"), Reply("cancel"), Reply("accept", {"run": []})])
-def test_without_a_yes_the_model_is_not_asked(poet: tuple[Toolbox, ModelDouble], reply: Reply) -> None:
+def test_without_a_yes_the_model_is_not_asked(
+    poet: tuple[Toolbox, ModelDouble], reply: Reply
+) -> None:
     box, double = poet
     double.say([])
     box.host = Person(reply)
@@ -174,7 +194,9 @@ def test_without_a_yes_the_model_is_not_asked(poet: tuple[Toolbox, ModelDouble],
 
 
 @pytest.mark.slow
-def test_model_is_not_lent_for_too_much_text_or_to_other_servers(poet: tuple[Toolbox, ModelDouble]) -> None:
+def test_model_is_not_lent_for_too_much_text_or_to_other_servers(
+    poet: tuple[Toolbox, ModelDouble],
+) -> None:
     box, double = poet
     double.say([])
     person = box.host = Person(Reply("accept", {"run": [1]}))
@@ -187,7 +209,9 @@ def test_model_is_not_lent_for_too_much_text_or_to_other_servers(poet: tuple[Too
 
 
 async def test_time_of_the_person_counts_towards_no_limit() -> None:
-    definition = read_server("shop", {"type": "stdio", "timeout_s": 2, "idle_s": 1}, "", folder=Path(), timeout_s=9)
+    definition = read_server(
+        "shop", {"type": "stdio", "timeout_s": 2, "idle_s": 1}, "", folder=Path(), timeout_s=9
+    )
     callbacks = ServerCallbacks(definition, print)
     asked = []
 
@@ -220,12 +244,18 @@ def test_roots_are_the_folders_of_the_definition(shop: Toolbox) -> None:
 
 
 @pytest.mark.parametrize("roots", [{}, {"roots": []}], ids=["none", "empty"])
-def test_server_without_roots_in_its_definition_cannot_ask_for_them(opened: Open, roots: dict[str, Any]) -> None:
+def test_server_without_roots_in_its_definition_cannot_ask_for_them(
+    opened: Open, roots: dict[str, Any]
+) -> None:
     """`fs.roots` opens folders to our own tools; it is not for servers."""
     box = opened({"every": real("everything", **roots)}, "fs: {roots: ['.']}")
 
     assert box.servers.start("every") == "connected"
-    (asked,) = [row for row in box.servers.trace("every") if row["method"] == "initialize" and row["way"] == "→"]
+    (asked,) = [
+        row
+        for row in box.servers.trace("every")
+        if row["method"] == "initialize" and row["way"] == "→"
+    ]
     assert '"roots"' not in asked["message"]
     assert '"elicitation"' in asked["message"]
     assert "every.get-roots-list" not in {spec.name for spec in box.registry.packs()["every"]}
@@ -235,7 +265,9 @@ def test_log_messages_stand_in_the_log_of_the_server(shop: Toolbox) -> None:
 
     assert shop.call("shop.log", {"text": "two\nlines \x1b[31m" + "x" * 5000}).unwrap() == "logged"
 
-    (line,) = [line for line in shop.servers.logs("shop").splitlines() if line.startswith("[warning]")]
+    (line,) = [
+        line for line in shop.servers.logs("shop").splitlines() if line.startswith("[warning]")
+    ]
     assert line.startswith(r"[warning] shop: two\nlines \x1b[31mxxx")
     assert len(line) < 2_100
 
@@ -246,7 +278,9 @@ def test_older_server_is_told_the_log_level(opened: Open, key: dict[str, str], l
     box = opened({"every": real("everything", **key)})
 
     assert box.servers.start("every") == "connected"
-    asked, answered = [row for row in box.servers.trace("every") if row["method"] == "logging/setLevel"]
+    asked, answered = [
+        row for row in box.servers.trace("every") if row["method"] == "logging/setLevel"
+    ]
     assert (asked["way"], asked["message"]) == ("→", f'{{"level": "{level}"}}')
     assert (answered["way"], answered["message"]) == ("←", "{}")
 
@@ -265,11 +299,17 @@ def test_everything_has_its_tools_that_ask(opened: Open, tmp_path: Path) -> None
 
     names = {spec.name for spec in box.registry.packs()["every"]}
 
-    assert {"every.get-roots-list", "every.trigger-elicitation-request", "every.trigger-url-elicitation"} <= names
+    assert {
+        "every.get-roots-list",
+        "every.trigger-elicitation-request",
+        "every.trigger-url-elicitation",
+    } <= names
     assert tmp_path.as_uri() in str(box.call("every.get-roots-list").unwrap())
     assert "Ada" in str(box.call("every.trigger-elicitation-request").unwrap())
     assert person.questions[0].asker == "server 'every'"
-    error = box.call("every.trigger-url-elicitation", {"url": "https://a.example/x", "errorPath": True}).error
+    error = box.call(
+        "every.trigger-url-elicitation", {"url": "https://a.example/x", "errorPath": True}
+    ).error
     assert error is not None
     assert error.hint == "Visit https://modelcontextprotocol.io, then call again."
 

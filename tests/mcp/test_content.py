@@ -34,7 +34,10 @@ def test_annotations_of_content_are_in_the_meta_of_the_result(opened: Open) -> N
         (CallToolResult(content=[], _meta={"a": "x" * 20_000}), {}),
         (
             CallToolResult(
-                content=[TextContent(text="a"), TextContent(text="b", annotations=Annotations(priority=0.5))]
+                content=[
+                    TextContent(text="a"),
+                    TextContent(text="b", annotations=Annotations(priority=0.5)),
+                ]
             ),
             {"annotations": [None, {"priority": 0.5}]},
         ),

@@ -1,7 +1,9 @@
-"""The official exam's client scenarios, each done by a toolbox that has the exam's server in its configuration.
+"""The official exam's client scenarios, each done by a toolbox that has the exam's server in its
+configuration.
 
-`EXPECTED` names every scenario that does not pass yet, with the reason. One that passes although it is in the list, or
-fails although it is not, makes the test fail. The list counts the scenarios that a revision does not require, too.
+`EXPECTED` names every scenario that does not pass yet, with the reason. One that passes although it
+is in the list, or fails although it is not, makes the test fail. The list counts the scenarios that
+a revision does not require, too.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ SECRETS = {"client_secret": "client_secret", "private_key": "private_key_pem"}
 EXTENSIONS = {
     "auth/dpop": "not required, and the SDK has no DPoP",
     "auth/dpop-nonce": "not required, and the SDK has no DPoP",
-    "auth/enterprise-managed-authorization": "not required, and there is no setting for an identity provider",
+    "auth/enterprise-managed-authorization": (
+        "not required, and there is no setting for an identity provider"
+    ),
     "auth/wif-jwt-bearer": "not required, and there is no setting for a workload's token",
 }
 EXPECTED: dict[exam.Revision, dict[str, str]] = {"2025-11-25": EXTENSIONS, "2026-07-28": EXTENSIONS}
@@ -38,7 +42,10 @@ class Agreeable(Host):
 
     def ask(self, question: Question) -> Reply:
         fields = (question.form or {}).get("properties", {})
-        return Reply("accept", {name: field["default"] for name, field in fields.items() if "default" in field})
+        return Reply(
+            "accept",
+            {name: field["default"] for name, field in fields.items() if "default" in field},
+        )
 
 
 @pytest.mark.slow
@@ -65,10 +72,14 @@ def call_every_tool(box: Toolbox, scenario: exam.Scenario) -> None:
     """Make the calls that the scenario names, or else one call of each tool."""
     given = [(call["name"], call["arguments"]) for call in scenario.context.get("toolCalls", ())]
     listed = box.registry.packs().get("exam", ())
-    calls = given or [(spec.name.partition(".")[2], next(samples(spec.parameters))[1]) for spec in listed]
+    calls = given or [
+        (spec.name.partition(".")[2], next(samples(spec.parameters))[1]) for spec in listed
+    ]
     assert calls, box.servers.reason("exam")
     for name, args in calls:
-        box.call(f"exam.{name}", {key: arg for key, arg in args.items() if arg is not None}).unwrap()
+        box.call(
+            f"exam.{name}", {key: arg for key, arg in args.items() if arg is not None}
+        ).unwrap()
 
 
 def auth_of(scenario: exam.Scenario) -> dict[str, Any]:
@@ -76,10 +87,15 @@ def auth_of(scenario: exam.Scenario) -> dict[str, Any]:
     context = scenario.context
     if scenario.name == "auth/basic-cimd":
         return {"auth": {"client_metadata_url": CLIENT_DOCUMENT}}
-    if "client_id" not in context or not scenario.name.startswith(("auth/client-credentials", "auth/pre-reg")):
+    if "client_id" not in context or not scenario.name.startswith(
+        ("auth/client-credentials", "auth/pre-reg")
+    ):
         return {}
     auth = {name: f"${{{key}}}" for name, key in SECRETS.items() if key in context}
-    auth |= {"client_id": context["client_id"], "issuer": context.get("issuer") or issuer_of(scenario.url)}
+    auth |= {
+        "client_id": context["client_id"],
+        "issuer": context.get("issuer") or issuer_of(scenario.url),
+    }
     if scenario.name.startswith("auth/client-credentials"):
         auth["grant"] = "client_credentials"
     if "signing_algorithm" in context:
@@ -95,7 +111,8 @@ def issuer_of(url: str) -> str:
 
 
 def sign_in_and_call(box: Toolbox, scenario: exam.Scenario) -> None:
-    """Call every tool; where the server asks for it, sign in as a person does, and call again. At most three times."""
+    """Call every tool; where the server asks for it, sign in as a person does, and call again. At
+    most three times."""
     for _ in range(3):
         try:
             return call_every_tool(box, scenario)
@@ -116,5 +133,7 @@ def echo_schema(box: Toolbox, _scenario: exam.Scenario) -> None:
     box.call("exam.json_schema_echo", {"schema": schema}).unwrap()
 
 
-PLAYS: dict[str, Callable[[Toolbox, exam.Scenario], None]] = {"json-schema-2020-12-preservation": echo_schema}
+PLAYS: dict[str, Callable[[Toolbox, exam.Scenario], None]] = {
+    "json-schema-2020-12-preservation": echo_schema
+}
 """What is done in the scenarios that want more than calls."""

@@ -1,4 +1,5 @@
-"""What a server says of its tools is kept and shown: hints, titles, icons. It counts only for a trusted server."""
+"""What a server says of its tools is kept and shown: hints, titles, icons. It counts only for a
+trusted server."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ async def nothing(_tool: str, _args: dict[str, Any]) -> None:
 
 
 def spec_of(tool: dict[str, Any], *, trusted: bool = False) -> ToolSpec:
-    definition = read_server("shop", {"type": "stdio", "trusted": trusted}, "", folder=Path(), timeout_s=9)
+    definition = read_server(
+        "shop", {"type": "stdio", "trusted": trusted}, "", folder=Path(), timeout_s=9
+    )
     tools, faults = read_tools([tool])
     assert faults == ()
     (spec,) = to_specs(definition, ServerListing(tools), nothing)
@@ -37,13 +40,21 @@ def spec_of(tool: dict[str, Any], *, trusted: bool = False) -> ToolSpec:
         ({"readOnlyHint": True, "openWorldHint": True}, True, ("read-only", "open world")),
         ({"readOnlyHint": True, "destructiveHint": True}, True, ("read-only",)),
         ({"readOnlyHint": True, "idempotentHint": True}, False, ()),
-        ({"readOnlyHint": True, "destructiveHint": True, "openWorldHint": True}, False, ("destructive", "open world")),
+        (
+            {"readOnlyHint": True, "destructiveHint": True, "openWorldHint": True},
+            False,
+            ("destructive", "open world"),
+        ),
         ({"destructiveHint": True, "idempotentHint": True}, True, ("destructive", "idempotent")),
         ({"destructiveHint": "yes", "openWorldHint": 1}, True, ()),
     ],
 )
-def test_hints_of_a_server_are_badges(said: dict[str, Any], trusted: bool, shown: tuple[str, ...]) -> None:
-    spec = spec_of({"name": "x", "inputSchema": {"type": "object"}, "annotations": said}, trusted=trusted)
+def test_hints_of_a_server_are_badges(
+    said: dict[str, Any], trusted: bool, shown: tuple[str, ...]
+) -> None:
+    spec = spec_of(
+        {"name": "x", "inputSchema": {"type": "object"}, "annotations": said}, trusted=trusted
+    )
 
     assert spec.badges == shown
 
@@ -66,7 +77,12 @@ def test_title_and_icons_are_kept_and_nothing_is_fetched() -> None:
 
     assert (spec.server_facts.title, spec.server_facts.icon) == ("Order things", PIXEL)
     assert spec_of({"name": "x", "annotations": {"title": "Older"}}).server_facts.title == "Older"
-    assert spec_of({"name": "x", "icons": [{"src": "data:image/png;base64," + "A" * 33_000}]}).server_facts.icon == ""
+    assert (
+        spec_of(
+            {"name": "x", "icons": [{"src": "data:image/png;base64," + "A" * 33_000}]}
+        ).server_facts.icon
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,11 +131,17 @@ def test_meta_does_not_make_it_another_tool() -> None:
 @pytest.mark.slow
 def test_list_that_no_longer_counts_is_asked_for_again(tmp_path: Path) -> None:
     """The server says that its list counts for a millisecond, and tells of no change."""
-    fresh = {"type": "stdio", "command": sys.executable, "args": [str(Path(__file__).with_name("fresh_server.py"))]}
+    fresh = {
+        "type": "stdio",
+        "command": sys.executable,
+        "args": [str(Path(__file__).with_name("fresh_server.py"))],
+    }
     write_project(tmp_path, {"fresh": fresh})
 
     with open_toolbox(tmp_path) as box:
-        assert "fresh.tool0" in [tool["name"] for tool in box.ot.tools(pattern="fresh.", info="min")]
+        assert "fresh.tool0" in [
+            tool["name"] for tool in box.ot.tools(pattern="fresh.", info="min")
+        ]
         assert until(lambda: "fresh.tool1" in str(box.ot.tools(pattern="fresh.", info="min")))
         shown = box.ot.help(query="fresh.tool1", info="full")
         assert 'Meta: {"shop.example/color": "green"}' in shown
@@ -129,12 +151,17 @@ def test_icons_do_not_make_it_another_tool() -> None:
     one, other = (spec_of({"name": "x", **more}) for more in ({}, {"icons": [{"src": PIXEL}]}))
 
     assert one.fingerprint == other.fingerprint
-    assert one.fingerprint != spec_of({"name": "x", "annotations": {"destructiveHint": True}}).fingerprint
+    assert (
+        one.fingerprint
+        != spec_of({"name": "x", "annotations": {"destructiveHint": True}}).fingerprint
+    )
 
 
 def test_what_is_kept_survives_the_cache(tmp_path: Path) -> None:
     definition = read_server("shop", {"type": "stdio"}, "", folder=Path(), timeout_s=9)
-    listing = ServerListing(read_tools([{"name": "x", "title": "Order", "icons": [{"src": OTHER}]}])[0], icon=PIXEL)
+    listing = ServerListing(
+        read_tools([{"name": "x", "title": "Order", "icons": [{"src": OTHER}]}])[0], icon=PIXEL
+    )
     cache = ListingCache(tmp_path, str)
 
     cache.put(definition, listing)

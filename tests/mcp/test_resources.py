@@ -1,4 +1,5 @@
-"""Resources, templates and prompts of servers: listed, read, followed, completed; also where the server is hostile."""
+"""Resources, templates and prompts of servers: listed, read, followed, completed; also where the
+server is hostile."""
 
 from __future__ import annotations
 
@@ -21,14 +22,24 @@ from tests.harness.servers import everything_over_http, hostile, write_project
 from tests.harness.surroundings import ROOT
 
 Open = Callable[..., Toolbox]
-MODERN = {"type": "stdio", "command": sys.executable, "args": [str(ROOT / "tests" / "mcp" / "modern_server.py")]}
+MODERN = {
+    "type": "stdio",
+    "command": sys.executable,
+    "args": [str(ROOT / "tests" / "mcp" / "modern_server.py")],
+}
 
-FRESH = {"type": "stdio", "command": sys.executable, "args": [str(ROOT / "tests" / "mcp" / "fresh_server.py")]}
+FRESH = {
+    "type": "stdio",
+    "command": sys.executable,
+    "args": [str(ROOT / "tests" / "mcp" / "fresh_server.py")],
+}
 
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = write_project(tmp_path_factory.mktemp("offers"), {"srv": hostile("--offers"), "modern": MODERN})
+    folder = write_project(
+        tmp_path_factory.mktemp("offers"), {"srv": hostile("--offers"), "modern": MODERN}
+    )
     with open_toolbox(folder) as opened:
         yield opened
 
@@ -61,11 +72,15 @@ def test_everything_is_complete(real_box: Toolbox) -> None:
     ]
     for row in rows[:7]:
         assert every.read(row["uri"]).startswith("# Everything Server")
-    assert every.read("demo://resource/dynamic/text/{resourceId}", resourceId=3).startswith("Resource 3: This is")
+    assert every.read("demo://resource/dynamic/text/{resourceId}", resourceId=3).startswith(
+        "Resource 3: This is"
+    )
     assert every.read("demo://resource/dynamic/blob/4").startswith(b"Resource 4: This is")
     assert every.args_prompt(city="Oslo").text == "What's weather in Oslo?"
     assert "Resource 1" in every["resource-prompt"](resourceType="Text", resourceId="1").text
-    found = real_box.servers.complete("everything", "department", "E", {}, prompt="completable-prompt")
+    found = real_box.servers.complete(
+        "everything", "department", "E", {}, prompt="completable-prompt"
+    )
     assert found == ["Engineering"]
     named = real_box.servers.complete(
         "everything", "name", "", {"department": "Engineering"}, prompt="completable-prompt"
@@ -177,7 +192,9 @@ def test_a_template_is_filled(srv: Any) -> None:
         ("x:" + "y" * 9_000, {}, "This is not a URI"),
     ],
 )
-def test_wrong_uris_and_values_are_not_sent(box: Toolbox, uri: str, variables: dict[str, Any], said: str) -> None:
+def test_wrong_uris_and_values_are_not_sent(
+    box: Toolbox, uri: str, variables: dict[str, Any], said: str
+) -> None:
     error = box.read_resource("srv", uri, variables).error
 
     assert error is not None
@@ -191,7 +208,11 @@ def test_wrong_uris_and_values_are_not_sent(box: Toolbox, uri: str, variables: d
 def test_wrong_entries_are_left_out_and_named(box: Toolbox, srv: Any) -> None:
     rows = srv.resources
 
-    assert [row["uri"] for row in rows if not row["template"]][:3] == ["x:text", "x:json", "x:broken"]
+    assert [row["uri"] for row in rows if not row["template"]][:3] == [
+        "x:text",
+        "x:json",
+        "x:broken",
+    ]
     first = rows[0]
     assert (first["name"], first["title"], first["size"]) == ("bell\\x07<script>", "A B", 12)
     assert "<script>" not in rows._repr_html_()
@@ -293,11 +314,22 @@ def test_known_offers_are_listed_without_starting_anything(opened: Open, tmp_pat
 
 
 def test_in_an_untrusted_project_no_server_is_dialled(tmp_path: Path) -> None:
-    folder = write_project(tmp_path / "work", {"srv": hostile("--offers", f"--journal={tmp_path / 'journal'}")})
-    env = {**os.environ, "HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": ""}
+    folder = write_project(
+        tmp_path / "work", {"srv": hostile("--offers", f"--journal={tmp_path / 'journal'}")}
+    )
+    env = {
+        **os.environ,
+        "HOME": str(tmp_path / "home"),
+        "ONETOOL_STATE": str(tmp_path / "state"),
+        "ONETOOL_TRUST": "",
+    }
     with open_leniently(env=env, cwd=folder) as box:
         srv: Any = box.pack("srv")
-        for look in (lambda: list(srv.resources), lambda: list(srv.prompts), lambda: srv.watch("x:text")):
+        for look in (
+            lambda: list(srv.resources),
+            lambda: list(srv.prompts),
+            lambda: srv.watch("x:text"),
+        ):
             with pytest.raises(Untrusted):
                 look()
         error = box.read_resource("srv", "x:text").error
@@ -319,15 +351,21 @@ def test_a_secret_in_a_listing_is_masked(opened: Open, tmp_path: Path) -> None:
 
     assert "bell" in rows
     assert "open-sesame" not in rows
-    kept = b"".join(file.read_bytes() for file in box.config.paths.state.rglob("*") if file.is_file())
+    kept = b"".join(
+        file.read_bytes() for file in box.config.paths.state.rglob("*") if file.is_file()
+    )
     assert b"open-sesame" not in kept
 
 
 # Following
 
 
-@pytest.mark.parametrize(("server", "uri", "change"), [("srv", "x:text", "change"), ("modern", "count://now", "add")])
-def test_a_watch_says_when_a_resource_changed(box: Toolbox, server: str, uri: str, change: str) -> None:
+@pytest.mark.parametrize(
+    ("server", "uri", "change"), [("srv", "x:text", "change"), ("modern", "count://now", "add")]
+)
+def test_a_watch_says_when_a_resource_changed(
+    box: Toolbox, server: str, uri: str, change: str
+) -> None:
     pack: Any = box.pack(server)
     watch = pack.watch(uri)
     before = watch.value
@@ -344,7 +382,9 @@ def test_a_watch_says_when_a_resource_changed(box: Toolbox, server: str, uri: st
     assert not watch.is_live
 
 
-def test_an_older_server_is_told_that_a_resource_is_no_longer_followed(opened: Open, tmp_path: Path) -> None:
+def test_an_older_server_is_told_that_a_resource_is_no_longer_followed(
+    opened: Open, tmp_path: Path
+) -> None:
     journal = tmp_path / "journal"
     box = opened({"srv": hostile("--offers", f"--journal={journal}")})
     watch = box.pack("srv").watch("x:text")  # type: ignore[union-attr]  # it is there

@@ -1,4 +1,5 @@
-"""Servers as a whole: when they start, what is remembered, start and stop by hand, reload, names."""
+"""Servers as a whole: when they start, what is remembered, start and stop by hand, reload,
+names."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def starts(journal: Path) -> int:
 
 
 def test_a_configured_server_does_not_import_the_sdk(tmp_path: Path) -> None:
-    """The SDK takes 2 s to import. That happens when a server starts, not when a toolbox is opened."""
+    """The SDK takes 2 s to import. That happens when a server starts, not when a toolbox is
+    opened."""
     folder = write_project(tmp_path, {"srv": hostile()})
     code = (
         "import sys; from onetool_ipy import open_toolbox\n"
@@ -38,7 +40,9 @@ def test_a_configured_server_does_not_import_the_sdk(tmp_path: Path) -> None:
         "print(sorted({'mcp', 'mcp_types', 'httpx2', 'anyio'} & set(sys.modules)))"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG_S)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG_S
+    )
 
     assert done.stdout.splitlines() == ["{'srv': 'not started'}", "[]"]
 
@@ -57,7 +61,8 @@ def test_nothing_starts_before_it_is_needed(opened: Open, tmp_path: Path) -> Non
 
 
 def test_listing_waits_for_a_server_that_a_screen_began_to_start(opened: Open) -> None:
-    """The panel lists and does not wait; the line that follows must not say that the server has no tools."""
+    """The panel lists and does not wait; the line that follows must not say that the server has no
+    tools."""
     box = opened({"srv": hostile()})
     box.servers.prepare(wait=False)
 
@@ -85,7 +90,9 @@ def test_another_definition_has_another_memory(opened: Open, tmp_path: Path) -> 
     assert "srv.more_0" in opened({"srv": hostile("--many=1")}).ot.tools(info="list")
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"version": 1, "tools": [3], "faults": []}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[]", b'{"version": 1, "tools": [3], "faults": []}', b"\xff\xfe"]
+)
 def test_a_damaged_memory_is_no_memory(opened: Open, tmp_path: Path, damage: bytes) -> None:
     with opened({"srv": hostile()}) as first:
         names = first.ot.tools(info="list")
@@ -104,7 +111,9 @@ def test_no_secret_is_in_what_is_remembered(opened: Open, tmp_path: Path) -> Non
 
     assert "srv.echo" in box.ot.tools(info="list")
     assert "open-sesame-99" not in box.ot.packs(pattern="srv", info="full")
-    kept = b"".join(file.read_bytes() for file in box.config.paths.state.rglob("*") if file.is_file())
+    kept = b"".join(
+        file.read_bytes() for file in box.config.paths.state.rglob("*") if file.is_file()
+    )
     assert b"echo" in kept
     assert b"open-sesame" not in kept
     assert "open-sesame" not in repr(box.servers.definition("srv"))
@@ -128,7 +137,9 @@ def test_a_check_with_a_limit_leaves_a_slow_server_starting(opened: Open, tmp_pa
     """As `ot.health` does: a server that is not up yet is neither waited for nor given up."""
     gate, real = tmp_path / "gate", hostile()
     line = f'until [ -e "{gate}" ]; do sleep 0.05; done; exec "$0" "$@"'
-    box = opened({"srv": {**real, "command": "sh", "args": ["-c", line, real["command"], *real["args"]]}})
+    box = opened(
+        {"srv": {**real, "command": "sh", "args": ["-c", line, real["command"], *real["args"]]}}
+    )
 
     assert box.servers.check(0.2) == {"srv": "starting"}
 
@@ -163,7 +174,12 @@ print([name for name in ("mcp", "mcp_types", "httpx2") if name in sys.modules])
 print([thread.name for thread in threading.enumerate() if thread.name == "onetool-loop"])
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
     )
 
     said, loaded, threads = done.stdout.splitlines()[-3:]
@@ -200,7 +216,13 @@ def test_test_says_how_it_went(opened: Open) -> None:
 
     found = box.servers.test("srv")
     assert found.pop("ms") >= 0
-    assert found == {"server": "srv", "ok": True, "tools": 18, "about": "hostile 6.6.6", "protocol": "2025-11-25"}
+    assert found == {
+        "server": "srv",
+        "ok": True,
+        "tools": 18,
+        "about": "hostile 6.6.6",
+        "protocol": "2025-11-25",
+    }
     found = box.servers.test("bad")
     assert not found["ok"]
     assert "It ended with status 4. KeyError: 'the flux capacitor'" in found["reason"]
@@ -248,7 +270,12 @@ def test_a_server_that_is_switched_off_is_left_out(opened: Open) -> None:
     box = opened({"srv": hostile(enabled=False)})
 
     assert not [name for name in box.ot.tools(info="list") if name.startswith("srv")]
-    assert box.ot.health()["proxy"] == {"status": "ok", "server_count": 0, "servers": {}, "states": {}}
+    assert box.ot.health()["proxy"] == {
+        "status": "ok",
+        "server_count": 0,
+        "servers": {},
+        "states": {},
+    }
     assert dict(box.servers) == {"srv": "disabled"}
     with pytest.raises(Unavailable, match="switched off"):
         box.servers.start("srv")
@@ -272,7 +299,11 @@ def test_reload_restarts_only_what_changed(opened: Open, tmp_path: Path) -> None
     box.servers.check()
     before = {name: box.servers.pid(name) for name in box.servers}
 
-    write_project(tmp_path, {"fresh": hostile(), "same": hostile(), "other": hostile("--many=2")}, "stats: {}\n")
+    write_project(
+        tmp_path,
+        {"fresh": hostile(), "same": hostile(), "other": hostile("--many=2")},
+        "stats: {}\n",
+    )
     assert str(box.ot.reload()) == "OK: Configuration reloaded"
 
     assert set(box.servers) == {"fresh", "same", "other"}

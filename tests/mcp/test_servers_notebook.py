@@ -1,4 +1,5 @@
-"""A server in a notebook: `server.<TAB>`, calls, pictures, the bar, errors of a few lines. A real kernel."""
+"""A server in a notebook: `server.<TAB>`, calls, pictures, the bar, errors of a few lines. A real
+kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     write_project(folder / "work", servers)
     with private_kernel(folder) as kernel:
         assert kernel.execute("%load_ext onetool_ipy").text == ""
-        assert kernel.evaluate("[m for m in ('mcp', 'mcp_types', 'httpx2') if m in __import__('sys').modules]") == "[]"
+        assert (
+            kernel.evaluate(
+                "[m for m in ('mcp', 'mcp_types', 'httpx2') if m in __import__('sys').modules]"
+            )
+            == "[]"
+        )
         kernel.execute("while 'starting' in ot.health()['proxy']['states'].values(): pass", HANG_S)
         yield kernel
 
@@ -27,14 +33,18 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 def test_a_server_is_a_name_with_its_tools_behind_tab(notebook: Kernel) -> None:
     offers = notebook.complete("every_thing.get_").matches
 
-    assert "every_thing.get_sum" in offers or "get_sum" in [offer.rpartition(".")[2] for offer in offers]
+    assert "every_thing.get_sum" in offers or "get_sum" in [
+        offer.rpartition(".")[2] for offer in offers
+    ]
     assert "every-thing.get-sum" in notebook.complete("%tool every-thing.get-s").matches
     assert set(notebook.complete("%tool every-thing.get-sum ").matches) == {"a=", "b="}
     assert "a: First number" in notebook.inspect("every_thing.get_sum")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", ["every_thing.get_tiny_image()", "%tool every-thing.get-tiny-image"])
+@pytest.mark.parametrize(
+    "cell", ["every_thing.get_tiny_image()", "%tool every-thing.get-tiny-image"]
+)
 def test_a_picture_is_shown(notebook: Kernel, cell: str) -> None:
     shown = notebook.execute(cell).result
 
@@ -60,7 +70,9 @@ def test_progress_is_the_bar_of_the_cell(notebook: Kernel) -> None:
     outcome = notebook.execute("%tool srv.steps n=0.2", allow_stdin=True)
 
     assert outcome.result_text == "done"
-    assert any("step" in shown.text or "/8" in shown.text for shown in outcome.displays), outcome.displays
+    assert any("step" in shown.text or "/8" in shown.text for shown in outcome.displays), (
+        outcome.displays
+    )
 
 
 @pytest.mark.slow
@@ -90,12 +102,19 @@ def test_resources_are_read_by_magic_and_from_python(notebook: Kernel) -> None:
     assert "demo://resource/static/document/features.md" in table["text/html"]
     assert notebook.execute("len(every_thing.resources)").result_text == "9"
 
-    shown = notebook.execute("%tool server read every-thing demo://resource/static/document/architecture.md").result
+    shown = notebook.execute(
+        "%tool server read every-thing demo://resource/static/document/architecture.md"
+    ).result
     assert shown is not None
     assert "Everything Server" in shown["text/plain"]
-    by_template = "%tool server read every-thing demo://resource/dynamic/text/{resourceId} resourceId=5"
+    by_template = (
+        "%tool server read every-thing demo://resource/dynamic/text/{resourceId} resourceId=5"
+    )
     assert notebook.execute(by_template).result_text.startswith("Resource 5: This is a plaintext")
-    assert notebook.execute("every_thing.read('demo://resource/dynamic/text/6')[:11]").result_text == "'Resource 6:'"
+    assert (
+        notebook.execute("every_thing.read('demo://resource/dynamic/text/6')[:11]").result_text
+        == "'Resource 6:'"
+    )
     link = notebook.execute("%tool every-thing.get-resource-links count=1").result
     assert link is not None
     assert "%tool server read every-thing demo://resource/dynamic/" in link["text/html"]
@@ -115,7 +134,9 @@ def test_tab_completes_uris_and_prompts(notebook: Kernel) -> None:
         assert (line[: found.start] + offer).endswith(features), line
     assert "every-thing.args-prompt" in notebook.complete("$every-thing.ar").matches
     assert set(notebook.complete("$every-thing.args-prompt ").matches) == {"city=", "state="}
-    assert notebook.complete("$every-thing.completable-prompt department=E").matches == ("Engineering",)
+    assert notebook.complete("$every-thing.completable-prompt department=E").matches == (
+        "Engineering",
+    )
     named = notebook.complete("$every-thing.completable-prompt department=Engineering name=")
     assert named.matches == ("Alice", "Bob", "Charlie")
 
@@ -125,13 +146,15 @@ def test_a_prompt_is_used_like_a_snippet(notebook: Kernel) -> None:
     shown = notebook.execute("$every-thing.args-prompt city=Vienna").result
     assert shown is not None
     assert shown["text/plain"] == "What's weather in Vienna?"
-    assert notebook.execute("p = $every-thing.args-prompt city=Oslo state=X\np.data.text").result_text == (
-        '"What\'s weather in Oslo, X?"'
-    )
+    assert notebook.execute(
+        "p = $every-thing.args-prompt city=Oslo state=X\np.data.text"
+    ).result_text == ('"What\'s weather in Oslo, X?"')
     missing = notebook.execute("$every-thing.args-prompt state=X", allow_errors=True).error
     assert missing is not None
     assert "city" in missing.text
-    assert "$every-thing.args-prompt city=... [state=...]" in notebook.execute("%snippet").result_text
+    assert (
+        "$every-thing.args-prompt city=... [state=...]" in notebook.execute("%snippet").result_text
+    )
 
 
 @pytest.mark.slow
@@ -159,4 +182,6 @@ def test_unload_ends_the_servers(notebook: Kernel) -> None:
     notebook.execute("%unload_ext onetool_ipy")
 
     assert wait_until_gone(pids) == {}
-    assert notebook.execute("%load_ext onetool_ipy\n%tool srv.echo text=again").result_text == "again"
+    assert (
+        notebook.execute("%load_ext onetool_ipy\n%tool srv.echo text=again").result_text == "again"
+    )

@@ -1,4 +1,5 @@
-"""MCP servers that others wrote: every tool is listed and reachable, a call to each gives what it says."""
+"""MCP servers that others wrote: every tool is listed and reachable, a call to each gives what it
+says."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ ASKING = [
 
 def recorded(server: str) -> dict[str, Any]:
     """The tools of a server as they were written down once, by name."""
-    text = (ROOT / "tests" / "data" / "mcp_schemas" / f"{KNOWN.get(server, server)}.json").read_text(encoding="utf-8")
+    text = (
+        ROOT / "tests" / "data" / "mcp_schemas" / f"{KNOWN.get(server, server)}.json"
+    ).read_text(encoding="utf-8")
     found = json.loads(text)
     tools = found["tools"] if isinstance(found, dict) else found
     if server == "everything":
@@ -81,7 +84,8 @@ def test_health_is_true_now(real_box: Toolbox) -> None:
 @pytest.mark.slow
 @pytest.mark.spec("001/List Tools/Proxy tool signature from schema")
 def test_signatures_are_python_and_say_what_is_required(real_box: Toolbox) -> None:
-    """Required parameters without defaults, optional ones with theirs or '...': ast reads what the schema has."""
+    """Required parameters without defaults, optional ones with theirs or '...': ast reads what the
+    schema has."""
     rows = [row for row in real_box.ot.tools(info="full") if row["source"].startswith("proxy:")]
 
     assert len(rows) == sum(COUNTS.values())
@@ -89,7 +93,9 @@ def test_signatures_are_python_and_say_what_is_required(real_box: Toolbox) -> No
         server, _, tool = row["name"].partition(".")
         wanted = recorded(server)[tool]["inputSchema"]
         required = set(wanted.get("required", ()))
-        labels = {param.name: label for param in params(wanted) for label in [identifier(param.name)]}
+        labels = {
+            param.name: label for param in params(wanted) for label in [identifier(param.name)]
+        }
         head, _, rest = row["signature"].partition("(")
         assert head == row["name"]
         (function,) = ast.parse(f"def f({rest}: ...").body
@@ -99,7 +105,10 @@ def test_signatures_are_python_and_say_what_is_required(real_box: Toolbox) -> No
         assert set(names) == set(labels.values())
         assert set(names) - optional == {labels[name] for name in required}
     signatures = {row["name"]: row["signature"] for row in rows}
-    assert signatures["git.git_diff_unstaged"] == "git.git_diff_unstaged(repo_path: str, context_lines: int = 3)"
+    assert (
+        signatures["git.git_diff_unstaged"]
+        == "git.git_diff_unstaged(repo_path: str, context_lines: int = 3)"
+    )
     assert signatures["filesystem.read_text_file"].count("'...'") == 2
 
 
@@ -109,7 +118,9 @@ def test_arguments_come_from_the_schema(real_box: Toolbox) -> None:
     (row,) = real_box.ot.tools(pattern="clock.convert_time", info="full")
 
     described = recorded("clock")["convert_time"]["inputSchema"]["properties"]
-    assert row["args"] == [f"{name}: {' '.join(sub['description'].split())}" for name, sub in described.items()]
+    assert row["args"] == [
+        f"{name}: {' '.join(sub['description'].split())}" for name, sub in described.items()
+    ]
 
 
 @pytest.mark.slow
@@ -125,7 +136,8 @@ def test_a_pack_of_a_server_lists_its_tools_and_what_the_server_says(real_box: T
 @pytest.mark.slow
 @pytest.mark.spec("001/Health Check/Disconnected server")
 def test_why_a_server_did_not_start(real_box: Toolbox) -> None:
-    """mcp-server-sqlite as installed breaks with mcp 2.x: the state, the reason from its stderr, and where to look."""
+    """mcp-server-sqlite as installed breaks with mcp 2.x: the state, the reason from its stderr,
+    and where to look."""
     health = real_box.ot.health()
 
     assert health["proxy"]["states"]["sqlite"] == "failed"
@@ -149,7 +161,9 @@ def test_why_a_server_did_not_start(real_box: Toolbox) -> None:
 
 @pytest.mark.slow
 def test_time_gives_structured_data(real_box: Toolbox) -> None:
-    found = real_box.pack("clock").convert_time(source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo")
+    found = real_box.pack("clock").convert_time(
+        source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo"
+    )
 
     assert found["target"]["datetime"].endswith("T21:00:00+09:00")
     assert found["time_difference"] == "+9.0h"
@@ -202,7 +216,9 @@ def test_memory_keeps_what_it_is_told(real_box: Toolbox) -> None:
 def test_sequential_thinking_takes_a_thought(real_box: Toolbox) -> None:
     thinking = real_box.pack("sequential_thinking")  # as Python spells it
 
-    found = thinking.sequentialthinking(thought="a", nextThoughtNeeded=False, thoughtNumber=1, totalThoughts=1)
+    found = thinking.sequentialthinking(
+        thought="a", nextThoughtNeeded=False, thoughtNumber=1, totalThoughts=1
+    )
 
     assert found["thoughtHistoryLength"] == 1
 
@@ -230,7 +246,9 @@ def test_everything_has_images_resources_and_links(real_box: Toolbox) -> None:
     links = everything.get_resource_links(count=2)
     assert isinstance(links, Blocks)
     assert [link.uri for link in links if isinstance(link, ResourceLink)]
-    resources = [piece for piece in everything.get_resource_reference() if isinstance(piece, Resource)]
+    resources = [
+        piece for piece in everything.get_resource_reference() if isinstance(piece, Resource)
+    ]
     assert resources[0].uri.startswith("demo://")
     assert "plaintext resource" in resources[0].content
 
@@ -245,7 +263,7 @@ def test_everything_reports_progress(real_box: Toolbox) -> None:
         notify=lambda job: heard.append((job.progress.done, job.progress.total)),
     )
 
-    assert job.result(20).ok
+    assert job.result(HANG_S).ok
     assert (4.0, 4.0) in heard
     assert (1.0, 4.0) in heard
 
@@ -280,7 +298,9 @@ def page() -> Any:
             self.end_headers()
             if found:
                 words = "The quick brown fox jumps over the lazy dog. " * 20
-                self.wfile.write(f"<html><body><article><h1>A</h1><p>{words}</p></article></body></html>".encode())
+                self.wfile.write(
+                    f"<html><body><article><h1>A</h1><p>{words}</p></article></body></html>".encode()
+                )
 
         def log_message(self, *_args: object) -> None:
             return None

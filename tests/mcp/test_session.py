@@ -49,7 +49,9 @@ def wait_for(seen: Callable[[], Any]) -> Any:
 def test_structured_content_stays_structured(box: Toolbox) -> None:
     result = box.call("srv.rows")
 
-    assert result.data == {"items": [{"city": "Berlin", "at": "2026-01-02"}, {"city": "Oslo", "at": "2026-01-03"}]}
+    assert result.data == {
+        "items": [{"city": "Berlin", "at": "2026-01-02"}, {"city": "Oslo", "at": "2026-01-03"}]
+    }
     assert result.df["city"].tolist() == ["Berlin", "Oslo"]
 
 
@@ -78,7 +80,11 @@ def test_output_that_its_own_schema_forbids_is_an_error(box: Toolbox) -> None:
 
 @pytest.mark.parametrize(
     ("tool", "words"),
-    [("fail", "the tool says no"), ("refuse", "internal trouble"), ("nonsense", "result that is not valid")],
+    [
+        ("fail", "the tool says no"),
+        ("refuse", "internal trouble"),
+        ("nonsense", "result that is not valid"),
+    ],
 )
 def test_errors_of_a_server_are_execution_errors(box: Toolbox, tool: str, words: str) -> None:
     error = box.call(f"srv.{tool}").error
@@ -97,7 +103,8 @@ def test_the_hint_of_a_failure_stays_where_the_call_has_nothing_to_add(opened: O
 
 
 def test_a_result_that_leaves_out_what_it_is_counts_as_complete(opened: Open) -> None:
-    """The newest protocol asks for `resultType`, `ttlMs` and `cacheScope`; a result without them has a meaning, too."""
+    """The newest protocol asks for `resultType`, `ttlMs` and `cacheScope`; a result without them
+    has a meaning, too."""
     box = opened({"srv": hostile("--terse", "--offers")})
 
     assert box.call("srv.echo", {"text": "hello"}).data == "hello"
@@ -149,10 +156,17 @@ def test_a_call_past_its_limit_is_cancelled_at_the_server(opened: Open, tmp_path
     assert box.call("srv.echo", {"text": "x"}).ok
 
     def calls() -> set[Any]:
-        return {c["id"] for c in journal(tmp_path / "journal", "tools/call") if c["params"]["name"] == "slow"}
+        return {
+            c["id"]
+            for c in journal(tmp_path / "journal", "tools/call")
+            if c["params"]["name"] == "slow"
+        }
 
     def cancelled() -> set[Any]:
-        return {c["params"]["requestId"] for c in journal(tmp_path / "journal", "notifications/cancelled")}
+        return {
+            c["params"]["requestId"]
+            for c in journal(tmp_path / "journal", "notifications/cancelled")
+        }
 
     while not calls():  # on a machine that stands still, the time may end before it is sent
         error = box.call("srv.slow", {"n": 60}, timeout=0.3).error
@@ -195,7 +209,7 @@ def test_a_cancelled_await_is_cancelled_at_the_server(opened: Open, tmp_path: Pa
 
 
 def test_the_servers_own_limit_holds(opened: Open) -> None:
-    box = opened({"srv": hostile(timeout_s=3), "other": hostile()}, "timeouts: {mcp_s: 60}\n")
+    box = opened({"srv": hostile(timeout_s=8), "other": hostile()}, "timeouts: {mcp_s: 60}\n")
     box.servers.check()
 
     error = box.call("srv.slow", {"n": 60}).error
@@ -208,13 +222,13 @@ def test_the_servers_own_limit_holds(opened: Open) -> None:
 
 
 def test_silence_has_a_limit_that_progress_resets(opened: Open) -> None:
-    box = opened({"srv": hostile(idle_s=3)})
+    box = opened({"srv": hostile(idle_s=5)})
 
-    assert box.call("srv.steps", {"n": 0.45}).data == "done"  # 3.6 s in all
+    assert box.call("srv.steps", {"n": 0.7}).data == "done"  # 5.6 s in all
     error = box.call("srv.slow", {"n": 60}).error
     assert error is not None
     assert error.reason == "timeout"
-    assert "Nothing was heard for 3 s" in error.message
+    assert "Nothing was heard for 5 s" in error.message
     assert box.call("srv.echo", {"text": "x"}).data == "x"
 
 
@@ -265,7 +279,8 @@ UNWRAPPED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["2", "1"])
 def test_a_value_that_the_sdk_wrapped_is_unwrapped(opened: Open, version: str) -> None:
-    """And an object of the author's own that has one field of that name is not. Both versions of the SDK in use."""
+    """And an object of the author's own that has one field of that name is not. Both versions of
+    the SDK in use."""
     python = sys.executable if version == "2" else others_python("clients")
     box = opened({"sdk": {"type": "stdio", "command": python, "args": [str(SDK_SERVER)]}})
 
@@ -277,7 +292,9 @@ def test_a_value_that_the_sdk_wrapped_is_unwrapped(opened: Open, version: str) -
 def test_what_a_server_requires_and_has_a_default_for_need_not_be_given(opened: Open) -> None:
     box = opened({"srv": hostile("--schemas")})
 
-    assert box.call("srv.given", {"query": "x"}).data == {"args": {"query": "x", "depth": 3, "urls": []}}
+    assert box.call("srv.given", {"query": "x"}).data == {
+        "args": {"query": "x", "depth": 3, "urls": []}
+    }
     assert box.pack("srv").given("x") == {"args": {"query": "x", "depth": 3, "urls": []}}
     assert box.registry.require("srv.given").signature == (
         "srv.given(query: str, depth: int = 3, urls: list[str] = [], extra: Any = ...)"
@@ -289,7 +306,9 @@ def test_text_is_sent_as_the_list_that_it_holds(opened: Open, source: Any) -> No
     box = opened({"srv": hostile("--schemas")})
     assert box.registry.list()  # a model's call starts no server
 
-    sent = box.call("srv.given", {"query": "[1]", "urls": '["a", "b"]'}, source=source).unwrap()["args"]
+    sent = box.call("srv.given", {"query": "[1]", "urls": '["a", "b"]'}, source=source).unwrap()[
+        "args"
+    ]
 
     assert sent == {"query": "[1]", "urls": ["a", "b"], "depth": 3}
 
@@ -323,7 +342,9 @@ def test_a_result_that_breaks_its_schema_is_in_the_details(opened: Open) -> None
 
     assert error is not None
     assert error.reason == "invalid_output"
-    assert error.message == (
-        "The result of 'wrong' does not fit its own output schema: field 'result': 'no number' is not a number"
+    assert (
+        error.message
+        == "The result of 'wrong' does not fit its own output schema: field 'result': 'no number'"
+        " is not a number"
     )
     assert error.details["value"] == {"result": "no number"}

@@ -1,4 +1,5 @@
-"""Servers over streamable HTTP, on loopback: calls, headers by secret, an address that is dead, lost sessions."""
+"""Servers over streamable HTTP, on loopback: calls, headers by secret, an address that is dead,
+lost sessions."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def everything() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`onetool-ipy mcp --http` of another project, which asks for a token and speaks the newest protocol."""
+    """`onetool-ipy mcp --http` of another project, which asks for a token and speaks the newest
+    protocol."""
     folder = tmp_path_factory.mktemp("served")
     command = [sys.executable, "-m", "onetool_ipy.faces.cli", "mcp", "--http"]
     env = {**os.environ, "ONETOOL_MCP_TOKEN": TOKEN}
@@ -54,7 +56,9 @@ def test_calls_over_http(opened: Open, everything: str) -> None:
     assert len(box.registry.packs()["web"]) == 15
     assert box.call("web.get-sum", {"a": 1, "b": 2}).data == "The sum of 1 and 2 is 3."
     assert isinstance(box.pack("web").get_tiny_image()[1], Image)
-    assert set(box.call("web.get-structured-content", {"location": "Chicago"}).unwrap()) >= {"temperature"}
+    assert set(box.call("web.get-structured-content", {"location": "Chicago"}).unwrap()) >= {
+        "temperature"
+    }
     assert box.ot.health()["proxy"]["servers"] == {"web": "connected"}
     heard: list[float] = []
     job = box.start(
@@ -100,7 +104,10 @@ def test_an_address_where_nobody_is(opened: Open) -> None:
 
 def test_what_is_no_mcp_server_says_so(opened: Open, misbehaving: str) -> None:
     box = opened(
-        {name: {"type": "http", "url": f"{misbehaving}/{name}", "timeout_s": 3} for name in ("page", "huge", "packed")}
+        {
+            name: {"type": "http", "url": f"{misbehaving}/{name}", "timeout_s": 3}
+            for name in ("page", "huge", "packed")
+        }
     )
 
     states = box.servers.check()
@@ -134,12 +141,16 @@ def misbehaving() -> Iterator[str]:
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.send_response(200)
-            self.send_header("Content-Type", "text/html" if self.path == "/page" else "application/json")
+            self.send_header(
+                "Content-Type", "text/html" if self.path == "/page" else "application/json"
+            )
             if self.path == "/packed":
                 self.send_header("Content-Encoding", "gzip")
             self.end_headers()
             try:
-                self.wfile.write(b"<h1>hello</h1>" if self.path == "/page" else json.dumps({"a": 1}).encode())
+                self.wfile.write(
+                    b"<h1>hello</h1>" if self.path == "/page" else json.dumps({"a": 1}).encode()
+                )
                 while self.path == "/huge":
                     self.wfile.write(b" " * 1_000_000)
             except OSError:
@@ -161,7 +172,9 @@ def test_server_of_the_older_http_with_two_addresses(opened: Open) -> None:
     """`type: sse`: an event stream to read, and an address that the server names to send to."""
     held = reserve()
     port = held.getsockname()[1]
-    process = subprocess.Popen([sys.executable, str(ASKING), "--sse", str(port)], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, str(ASKING), "--sse", str(port)], stderr=subprocess.DEVNULL
+    )
     try:
         assert until(lambda: is_open(port) or process.poll() is not None)
         box = opened({"shop": {"type": "sse", "url": f"http://127.0.0.1:{port}/sse"}})

@@ -1,4 +1,5 @@
-"""Tools that run as tasks, on the reference server: to the end, with a question on the way, and cancelled."""
+"""Tools that run as tasks, on the reference server: to the end, with a question on the way, and
+cancelled."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ class Person(Host):
         self.questions.append(question)
         assert question.form is not None
         fields = question.form["properties"].items()
-        choices = {name: (field.get("enum") or [one["const"] for one in field["oneOf"]])[0] for name, field in fields}
+        choices = {
+            name: (field.get("enum") or [one["const"] for one in field["oneOf"]])[0]
+            for name, field in fields
+        }
         return Reply("accept", choices)
 
 
@@ -76,6 +80,8 @@ def test_cancelled_call_cancels_its_task(box: Toolbox) -> None:
     assert job.result(60).error is not None
 
 
-@pytest.mark.parametrize("tool", [None, 7, {}, {"name": 5, "execution": {"taskSupport": "required"}}, {"name": "x"}])
+@pytest.mark.parametrize(
+    "tool", [None, 7, {}, {"name": 5, "execution": {"taskSupport": "required"}}, {"name": "x"}]
+)
 def test_odd_tools_require_no_task(tool: object) -> None:
     assert not requires_task(tool)

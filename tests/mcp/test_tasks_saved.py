@@ -1,4 +1,5 @@
-"""Tasks of a server at an address: they outlive the call, the connection and the kernel that began them."""
+"""Tasks of a server at an address: they outlive the call, the connection and the kernel that began
+them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ from tests.harness.patience import HANG_S, until
 from tests.harness.ports import reserved_port
 from tests.harness.servers import everything_over_http, tasks_over_http, write_project
 
-LOAD = "%load_ext onetool_ipy\nfrom onetool_ipy.core import current\nservers = current.toolbox().servers"
+LOAD = (
+    "%load_ext onetool_ipy\nfrom onetool_ipy.core import current\nservers ="
+    " current.toolbox().servers"
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +41,12 @@ def leave_task(project: Path, **more: Any) -> str:
     """Start a task in a toolbox that is closed before the task ends; its id."""
     with open_toolbox(project) as box:
         job = box.start("lab.report", {"topic": "rain", **more})
-        assert until(lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"])
-        assert box.servers.tasks() == []  # this toolbox waits for it: it is a job, not a task that was left
+        assert until(
+            lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"]
+        )
+        assert (
+            box.servers.tasks() == []
+        )  # this toolbox waits for it: it is a job, not a task that was left
         box.close()
         assert job.is_over
     with open_toolbox(project) as box:
@@ -102,7 +110,9 @@ def test_cancelled_wait_cancels_the_task(project: Path) -> None:
 
     with open_toolbox(project) as box:
         job = box.resume(task)
-        assert until(lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"])
+        assert until(
+            lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"]
+        )
         job.cancel()
         assert until(lambda: states(box)["states"][-1] == "cancelled")
         assert until(lambda: not list(project.rglob("tasks/t*.json")))
@@ -114,7 +124,9 @@ def test_task_past_its_time_is_not_listed(project: Path) -> None:
     with open_toolbox(project) as box:
         box.start("lab.report", {"topic": "rain", "ttl": 1})
         assert until(lambda: states(box)["made"] > 0)
-        assert until(lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"])
+        assert until(
+            lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"]
+        )
 
     with open_toolbox(project) as box:
         assert box.servers.tasks() == []
@@ -127,7 +139,9 @@ def test_server_that_forgot_the_task_is_named_once(tmp_path: Path) -> None:
         write_project(tmp_path, {"every": {"type": "http", "url": url}})
         with open_toolbox(tmp_path) as box:
             box.start("every.simulate-research-query", {"topic": "rain"})
-            assert until(lambda: [row for row in box.servers.trace("every") if row["method"] == "tasks/get"])
+            assert until(
+                lambda: [row for row in box.servers.trace("every") if row["method"] == "tasks/get"]
+            )
         with open_toolbox(tmp_path) as box:
             [task] = box.servers.tasks()
             error = box.resume(task.id).result(HANG_S).error
@@ -138,17 +152,23 @@ def test_server_that_forgot_the_task_is_named_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_lost_server_does_not_run_the_tool_twice(tmp_path: Path) -> None:
-    """The connection ends under a task: the call fails, says where its result will be, and is not repeated."""
+    """The connection ends under a task: the call fails, says where its result will be, and is not
+    repeated."""
     with reserved_port() as port:
         with tasks_over_http(port) as url:
             write_project(tmp_path, {"lab": {"type": "http", "url": url}})
             box = open_toolbox(tmp_path)
             job = box.start("lab.report", {"topic": "rain"})
-            assert until(lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"])
+            assert until(
+                lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"]
+            )
         error = job.result(HANG_S).error
         assert error is not None
         [left] = box.servers.tasks()
-        assert error.hint == f"The task goes on at the server. Get its result with: %tool jobs {left.id}"
+        assert (
+            error.hint
+            == f"The task goes on at the server. Get its result with: %tool jobs {left.id}"
+        )
         with tasks_over_http(port), box:
             assert states(box) == {"made": 0, "states": []}
             error = box.resume(left.id).result(HANG_S).error

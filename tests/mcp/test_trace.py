@@ -1,4 +1,5 @@
-"""`%tool server trace NAME`: every message to and from a server, as a table, bounded and without secrets."""
+"""`%tool server trace NAME`: every message to and from a server, as a table, bounded and without
+secrets."""
 
 from __future__ import annotations
 
@@ -39,8 +40,14 @@ def test_every_message_of_a_call_is_traced(opened: Open) -> None:
 
 def test_a_whole_message_is_masked_and_a_huge_one_is_cut_without_half_a_secret() -> None:
     trace, mask = MessageTrace(), (lambda text: text.replace(TOKEN, "***"))
-    trace.note(None, is_sent=True, data=json.dumps({"params": {"text": f"a {TOKEN} b", "long": "x" * 9_000}}).encode())
-    trace.note(None, is_sent=True, data=b'{"params": "' + b"y" * (256 * 1024 - 20) + TOKEN.encode() + b'"}')
+    trace.note(
+        None,
+        is_sent=True,
+        data=json.dumps({"params": {"text": f"a {TOKEN} b", "long": "x" * 9_000}}).encode(),
+    )
+    trace.note(
+        None, is_sent=True, data=b'{"params": "' + b"y" * (256 * 1024 - 20) + TOKEN.encode() + b'"}'
+    )
 
     first, second = (trace.message(number, mask) or "" for number in (1, 2))
     assert json.loads(first)["params"] == {"text": "a *** b", "long": "x" * 9_000}

@@ -1,8 +1,9 @@
-"""No MCP server outlives its kernel: killed, restarted, shut down; and Stop leaves none behind that nobody owns.
+"""No MCP server outlives its kernel: killed, restarted, shut down; and Stop leaves none behind that
+nobody owns.
 
-Counted by pid: all that is below the kernel before, and whether any of it still runs after. The servers are one
-that others wrote behind a shell (as npx is), and one that ignores its closed stdin and SIGTERM and has children that
-went their own way.
+Counted by pid: all that is below the kernel before, and whether any of it still runs after. The
+servers are one that others wrote behind a shell (as npx is), and one that ignores its closed stdin
+and SIGTERM and has children that went their own way.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def restarted(home: Path, times: int) -> None:
 
 
 def interrupted(home: Path, times: int) -> None:
-    """Stop during a call and during a start: control is back, the server is told, nothing is left unowned."""
+    """Stop during a call and during a start: control is back, the server is told, nothing is left
+    unowned."""
     with private_kernel(home.parent) as kernel:
         before = start(kernel)
         for turn in range(times):
@@ -140,7 +142,12 @@ def test_nothing_is_left_after_the_end_of_a_script(home: Path, tmp_path: Path) -
         )
         root = str(Path(__file__).resolve().parents[2])
         done = subprocess.run(
-            [sys.executable, "-c", code, root], cwd=home, capture_output=True, text=True, timeout=HANG_S, check=False
+            [sys.executable, "-c", code, root],
+            cwd=home,
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+            check=False,
         )
         status, pids, *_ = done.stdout.splitlines()
         assert (status, done.returncode, done.stderr) == ("ok", 0, "")
@@ -166,7 +173,9 @@ def test_nothing_is_left_after_many_interrupts(home: Path, record_property: Any)
 
 
 def _wait_for_calls(journal: Path, count: int) -> None:
-    _wait(journal, lambda m: m.get("method") == "tools/call" and m["params"]["name"] == "slow", count)
+    _wait(
+        journal, lambda m: m.get("method") == "tools/call" and m["params"]["name"] == "slow", count
+    )
 
 
 def _wait_for_cancels(journal: Path, count: int) -> None:

@@ -33,7 +33,9 @@ class AwaitingClient(HttpClient):
         return asyncio.run(self.arequest(*args, **options))
 
 
-BOTH_SIDES = pytest.mark.parametrize("make_client", [HttpClient, AwaitingClient], ids=["sync", "async"], indirect=True)
+BOTH_SIDES = pytest.mark.parametrize(
+    "make_client", [HttpClient, AwaitingClient], ids=["sync", "async"], indirect=True
+)
 """Runs a test with its clients sending as sync callers do, and as async ones do."""
 
 

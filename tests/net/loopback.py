@@ -1,7 +1,9 @@
-"""A real HTTP server on a loopback socket that behaves as badly as it is told to, and counts who knocks.
+"""A real HTTP server on a loopback socket that behaves as badly as it is told to, and counts who
+knocks.
 
-`Loopback` listens on a free port; every path is a behaviour (`_ROUTES`). What waits, waits on `ended`, so that closing
-the server lets go of it. `accepts` counts connections at the socket, `seen` the requests that came over them.
+`Loopback` listens on a free port; every path is a behaviour (`_ROUTES`). What waits, waits on
+`ended`, so that closing the server lets go of it. `accepts` counts connections at the socket,
+`seen` the requests that came over them.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class Loopback:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
         self.ended.set()
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # closing alone does not wake who accepts
@@ -98,7 +102,9 @@ class _Conn:
     server: Loopback
     sock: socket.socket
 
-    def reply(self, status: int, body: bytes = b"", kind: str = "text/plain", **headers: str) -> bool:
+    def reply(
+        self, status: int, body: bytes = b"", kind: str = "text/plain", **headers: str
+    ) -> bool:
         lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(body)}"]
         lines += [f"Content-Type: {kind}"] if kind else []
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
@@ -153,13 +159,21 @@ def _route(request: Seen) -> _Route:
 
 
 def _json(conn: _Conn, request: Seen) -> bool:
-    return conn.reply(200, json.dumps({"path": request.path, "n": [1, 2]}).encode(), "application/json")
+    return conn.reply(
+        200, json.dumps({"path": request.path, "n": [1, 2]}).encode(), "application/json"
+    )
 
 
 def _echo(conn: _Conn, request: Seen) -> bool:
     """Gives back what was sent, as JSON."""
-    shown = {"method": request.method, "headers": request.headers, "body": request.body.decode("latin-1")}
-    return conn.reply(200, json.dumps({**shown, "query": request.query}).encode(), "application/json")
+    shown = {
+        "method": request.method,
+        "headers": request.headers,
+        "body": request.body.decode("latin-1"),
+    }
+    return conn.reply(
+        200, json.dumps({**shown, "query": request.query}).encode(), "application/json"
+    )
 
 
 def _status(conn: _Conn, request: Seen) -> bool:
@@ -167,7 +181,9 @@ def _status(conn: _Conn, request: Seen) -> bool:
     query = request.query
     body = query.get("body", "x" * int(query.get("size", 0))).encode()
     extra = {"Retry_After": query["after"]} if "after" in query else {}
-    return conn.reply(int(request.path.rpartition("/")[2]), body, query.get("kind", "text/plain"), **extra)
+    return conn.reply(
+        int(request.path.rpartition("/")[2]), body, query.get("kind", "text/plain"), **extra
+    )
 
 
 def _flaky(conn: _Conn, request: Seen) -> bool:
@@ -284,11 +300,16 @@ def _bomb(conn: _Conn, request: Seen) -> bool:
 
 
 def _packed(conn: _Conn, request: Seen) -> bool:
-    """`/packed/gzip`, `/packed/deflate`, `/packed/raw`, `/packed/two`, `/packed/br`, `/packed/damaged`"""
+    """`/packed/gzip`, `/packed/deflate`, `/packed/raw`, `/packed/two`, `/packed/br`,
+    `/packed/damaged`"""
     kind = request.path.rpartition("/")[2]
     text = b"packed text " * 1000
     whole = {"gzip": _with(31, text), "deflate": _with(15, text), "raw": _with(-15, text)}
-    body = {**whole, "two": _with(31, text[:6000]) + _with(31, text[6000:]), "damaged": b"\x1f\x8b" + text}
+    body = {
+        **whole,
+        "two": _with(31, text[:6000]) + _with(31, text[6000:]),
+        "damaged": b"\x1f\x8b" + text,
+    }
     encoding = {"raw": "deflate", "two": "gzip", "damaged": "gzip"}.get(kind, kind)
     return conn.reply(200, body.get(kind, text), Content_Encoding=encoding)
 

@@ -1,10 +1,10 @@
-"""The client against a real server: replies, limits, redirects, failures, from every kind of caller."""
+"""The client against a real server: replies, limits, redirects, failures, from every kind of
+caller."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import resource
 import signal
 import socket
 import subprocess
@@ -46,14 +46,24 @@ def mask(text: str) -> str:
 def test_a_reply_is_given_whatever_its_status(server: Loopback, client: HttpClient) -> None:
     reply = client.request("GET", server.url("/status/404?body=nothing+here"), rules=HERE)
 
-    assert (reply.status, reply.text, reply.mime, reply.attempts) == (404, "nothing here", "text/plain", 1)
+    assert (reply.status, reply.text, reply.mime, reply.attempts) == (
+        404,
+        "nothing here",
+        "text/plain",
+        1,
+    )
     assert reply.url == server.url("/status/404?body=nothing+here")
 
 
 @BOTH_SIDES
 def test_json_is_sent_and_read(server: Loopback, client: HttpClient) -> None:
     reply = client.request(
-        "POST", server.url("/echo?a=1"), params={"b": "x y&z"}, json={"k": [1, None]}, headers={"X-A": "é"}, rules=HERE
+        "POST",
+        server.url("/echo?a=1"),
+        params={"b": "x y&z"},
+        json={"k": [1, None]},
+        headers={"X-A": "é"},
+        rules=HERE,
     )
 
     seen = reply.json()
@@ -69,7 +79,10 @@ def test_json_is_sent_and_read(server: Loopback, client: HttpClient) -> None:
 @BOTH_SIDES
 @pytest.mark.parametrize("kind", ["gzip", "deflate", "raw", "two"])
 def test_packed_replies_are_unpacked(server: Loopback, client: HttpClient, kind: str) -> None:
-    assert client.request("GET", server.url(f"/packed/{kind}"), rules=HERE).body == b"packed text " * 1000
+    assert (
+        client.request("GET", server.url(f"/packed/{kind}"), rules=HERE).body
+        == b"packed text " * 1000
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,14 +96,18 @@ def test_packed_replies_are_unpacked(server: Loopback, client: HttpClient, kind:
 def test_what_says_it_is_json_is_parsed(
     server: Loopback, client: HttpClient, kind: str, body: str, value: object
 ) -> None:
-    reply = client.request("GET", server.url("/typed"), params={"kind": kind, "body": body}, rules=HERE)
+    reply = client.request(
+        "GET", server.url("/typed"), params={"kind": kind, "body": body}, rules=HERE
+    )
 
     assert reply.is_json
     assert reply.json() == value
 
 
 @pytest.mark.parametrize("body", ["{oops", "", "NaN", "[" * 200_000, "1" * 5000])
-def test_broken_json_is_invalid_output(server: Loopback, make_client: MakeClient, body: str) -> None:
+def test_broken_json_is_invalid_output(
+    server: Loopback, make_client: MakeClient, body: str
+) -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body.encode()))
 
     with pytest.raises(InvalidOutput, match="says it is JSON"):
@@ -98,7 +115,9 @@ def test_broken_json_is_invalid_output(server: Loopback, make_client: MakeClient
 
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "undefined", "hex", "no-such"])
-def test_a_charset_that_is_none_of_a_body_counts_as_utf_8(make_client: MakeClient, charset: str) -> None:
+def test_a_charset_that_is_none_of_a_body_counts_as_utf_8(
+    make_client: MakeClient, charset: str
+) -> None:
     body = ("ü" * 50 + "-" + "a" * 2_000_000).encode()  # punycode takes minutes for so much
     headers = {"Content-Type": f"text/plain; charset={charset}"}
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body, headers=headers))
@@ -110,7 +129,9 @@ def test_a_charset_that_is_none_of_a_body_counts_as_utf_8(make_client: MakeClien
 
 @BOTH_SIDES
 @pytest.mark.parametrize("path", ["/hang", "/drip", "/drip-headers"])
-def test_one_deadline_ends_a_server_that_hangs_or_drips(server: Loopback, client: HttpClient, path: str) -> None:
+def test_one_deadline_ends_a_server_that_hangs_or_drips(
+    server: Loopback, client: HttpClient, path: str
+) -> None:
     with pytest.raises(CallTimeout, match=r"did not respond completely within 0\.4 s"):
         client.request("GET", server.url(path), rules=replace(HERE, timeout_s=0.4))
 
@@ -126,7 +147,9 @@ def test_the_deadline_counts_the_look_up_of_a_name(make_client: MakeClient) -> N
 
     client = make_client(resolve=stuck)
     try:
-        while not asked.is_set():  # on a machine that stands still, its time may end before the look-up begins
+        while (
+            not asked.is_set()
+        ):  # on a machine that stands still, its time may end before the look-up begins
             with pytest.raises(CallTimeout):
                 client.request("GET", "http://slow.test/", rules=replace(HERE, timeout_s=0.3))
     finally:
@@ -142,12 +165,15 @@ def test_a_connection_that_was_given_up_is_closed(server: Loopback, client: Http
     assert server.hung_up.wait(HANG_S)
 
 
+@pytest.mark.posix("the memory of a process, as POSIX counts it")
 @pytest.mark.slow
 @BOTH_SIDES
 @pytest.mark.parametrize("path", ["/huge", "/claims", "/bomb?mb=100"])
 def test_a_body_that_is_too_large_ends_at_once_and_costs_little(
     server: Loopback, client: HttpClient, path: str
 ) -> None:
+    import resource
+
     client.request("GET", server.url("/json"), rules=HERE)
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -160,9 +186,17 @@ def test_a_body_that_is_too_large_ends_at_once_and_costs_little(
 
 @BOTH_SIDES
 @pytest.mark.parametrize(
-    ("path", "words"), [("/cut", "broke"), ("/cut-gzip", "cut off"), ("/packed/br", "'br'"), ("/packed/damaged", "dam")]
+    ("path", "words"),
+    [
+        ("/cut", "broke"),
+        ("/cut-gzip", "cut off"),
+        ("/packed/br", "'br'"),
+        ("/packed/damaged", "dam"),
+    ],
 )
-def test_a_body_that_is_not_whole_is_an_error(server: Loopback, client: HttpClient, path: str, words: str) -> None:
+def test_a_body_that_is_not_whole_is_an_error(
+    server: Loopback, client: HttpClient, path: str, words: str
+) -> None:
     with pytest.raises(ExecutionFailed, match=words):
         client.request("GET", server.url(path), rules=replace(HERE, tries=1))
 
@@ -173,7 +207,9 @@ def test_a_port_where_nobody_listens_is_an_error(client: HttpClient) -> None:
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/"
 
-        with pytest.raises(ExecutionFailed, match=r"Cannot connect to '127\.0\.0\.1:\d+': Connection refused"):
+        with pytest.raises(
+            ExecutionFailed, match=r"Cannot connect to '127\.0\.0\.1:\d+': Connection refused"
+        ):
             client.request("GET", url, rules=replace(HERE, tries=1))
 
 
@@ -198,12 +234,16 @@ def test_a_name_without_an_address_is_an_error(make_client: MakeClient) -> None:
         ("GET", "http://a.test/", {"X-A": 5}),
     ],
 )
-def test_a_request_that_cannot_be_written_is_invalid(client: HttpClient, method: str, url: str, headers: dict) -> None:
+def test_a_request_that_cannot_be_written_is_invalid(
+    client: HttpClient, method: str, url: str, headers: dict
+) -> None:
     with pytest.raises(InvalidArgs):
         client.request(method, url, headers=headers, rules=HERE)
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "http://a.test:x/", "http://①.test/", "http://a\x00b/", "no url"])
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://a.test:x/", "http://①.test/", "http://a\x00b/", "no url"]
+)
 def test_a_url_that_is_none_is_an_error(client: HttpClient, url: str) -> None:
     with pytest.raises(CallFailure):
         client.request("GET", url, rules=HERE)
@@ -212,14 +252,22 @@ def test_a_url_that_is_none_is_an_error(client: HttpClient, url: str) -> None:
 @BOTH_SIDES
 @pytest.mark.parametrize(
     ("status", "method", "then"),
-    [(301, "GET", "GET"), (302, "POST", "GET"), (303, "PUT", "GET"), (307, "POST", "POST"), (308, "PUT", "PUT")],
+    [
+        (301, "GET", "GET"),
+        (302, "POST", "GET"),
+        (303, "PUT", "GET"),
+        (307, "POST", "POST"),
+        (308, "PUT", "PUT"),
+    ],
 )
 def test_redirects_are_followed_as_browsers_do(
     server: Loopback, client: HttpClient, status: int, method: str, then: str
 ) -> None:
     url = server.url(f"/redirect?status={status}&to=/echo")
 
-    reply = client.request(method, url, content=None if method == "GET" else b"data", headers={"X-A": "1"}, rules=HERE)
+    reply = client.request(
+        method, url, content=None if method == "GET" else b"data", headers={"X-A": "1"}, rules=HERE
+    )
 
     seen = reply.json()
     assert reply.url == server.url("/echo")
@@ -247,7 +295,12 @@ def test_redirects_may_be_left_alone(server: Loopback, client: HttpClient) -> No
 def test_another_host_gets_none_of_the_headers(server: Loopback, client: HttpClient) -> None:
     with Loopback() as other:
         url = server.url(f"/redirect?to={other.url('/echo')}")
-        headers = {"Authorization": "Bearer x", "X-Api-Key": "k", "Cookie": "c=1", "Accept": "text/x"}
+        headers = {
+            "Authorization": "Bearer x",
+            "X-Api-Key": "k",
+            "Cookie": "c=1",
+            "Accept": "text/x",
+        }
 
         seen = client.request("GET", url, headers=headers, rules=HERE).json()["headers"]
 
@@ -259,13 +312,20 @@ def test_another_host_gets_none_of_the_headers(server: Loopback, client: HttpCli
 @BOTH_SIDES
 def test_another_host_never_gets_the_body(server: Loopback, client: HttpClient) -> None:
     with Loopback() as other, pytest.raises(HostNotAllowed, match="body"):
-        client.request("POST", server.url(f"/redirect?status=307&to={other.url('/echo')}"), content=b"x", rules=HERE)
+        client.request(
+            "POST",
+            server.url(f"/redirect?status=307&to={other.url('/echo')}"),
+            content=b"x",
+            rules=HERE,
+        )
 
     assert other.accepts == 0
 
 
 @BOTH_SIDES
-@pytest.mark.parametrize("to", ["http://[::1", "ftp://a.test/", "http://u:p@a.test/", "javascript:alert(1)"])
+@pytest.mark.parametrize(
+    "to", ["http://[::1", "ftp://a.test/", "http://u:p@a.test/", "javascript:alert(1)"]
+)
 def test_a_redirect_to_nowhere_is_an_error(server: Loopback, client: HttpClient, to: str) -> None:
     with pytest.raises(CallFailure):
         client.request("GET", server.url("/redirect"), params={"to": to}, rules=HERE)
@@ -308,13 +368,19 @@ def test_connections_are_kept_and_shared(server: Loopback, client: HttpClient) -
 def test_many_threads_share_a_small_pool(server: Loopback, client: HttpClient) -> None:
     rules = replace(HERE, timeout_s=60)
     with ThreadPoolExecutor(64) as threads:
-        replies = list(threads.map(lambda i: client.request("GET", server.url(f"/json/{i}"), rules=rules), range(200)))
+        replies = list(
+            threads.map(
+                lambda i: client.request("GET", server.url(f"/json/{i}"), rules=rules), range(200)
+            )
+        )
 
     assert [reply.json()["path"] for reply in replies] == [f"/json/{i}" for i in range(200)]
     assert server.accepts <= 20
 
 
-async def test_async_callers_of_any_loop_do_not_block_it(server: Loopback, client: HttpClient) -> None:
+async def test_async_callers_of_any_loop_do_not_block_it(
+    server: Loopback, client: HttpClient
+) -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -324,15 +390,21 @@ async def test_async_callers_of_any_loop_do_not_block_it(server: Loopback, clien
             await asyncio.sleep(0.01)
 
     ticking = asyncio.create_task(tick())
-    replies = await asyncio.gather(*(client.arequest("GET", server.url("/lines"), rules=HERE) for _ in range(5)))
+    replies = await asyncio.gather(
+        *(client.arequest("GET", server.url("/lines"), rules=HERE) for _ in range(5))
+    )
     ticking.cancel()
 
     assert [reply.status for reply in replies] == [200] * 5
     assert ticks > 3
 
 
-async def test_cancelling_an_async_caller_closes_its_connection(server: Loopback, client: HttpClient) -> None:
-    asking = asyncio.create_task(client.arequest("GET", server.url("/drip"), rules=replace(HERE, timeout_s=HANG_S)))
+async def test_cancelling_an_async_caller_closes_its_connection(
+    server: Loopback, client: HttpClient
+) -> None:
+    asking = asyncio.create_task(
+        client.arequest("GET", server.url("/drip"), rules=replace(HERE, timeout_s=HANG_S))
+    )
     assert await asyncio.to_thread(server.begun.wait, HANG_S)
 
     asking.cancel()
@@ -374,7 +446,9 @@ def test_stop_gives_control_back(server: Loopback) -> None:
         "except KeyboardInterrupt:\n"
         "    print('stopped', flush=True)\n"
     )
-    running = subprocess.Popen([sys.executable, "-c", code, server.url("/hang")], cwd=ROOT, stdout=subprocess.PIPE)
+    running = subprocess.Popen(
+        [sys.executable, "-c", code, server.url("/hang")], cwd=ROOT, stdout=subprocess.PIPE
+    )
     assert server.begun.wait(HANG_S)
 
     running.send_signal(signal.SIGINT)
@@ -388,9 +462,13 @@ def test_a_transport_of_ones_own_stands_for_the_network(make_client: MakeClient)
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"url": str(request.url), "body": request.content.decode()})
 
-    client = make_client(transport=httpx.MockTransport(answer), resolve=lambda host, port: pytest.fail("looked up"))
+    client = make_client(
+        transport=httpx.MockTransport(answer), resolve=lambda host, port: pytest.fail("looked up")
+    )
 
-    reply = client.request("POST", "https://api.example.com/x", json=1, rules=Rules(hosts=Hosts(["api.example.com"])))
+    reply = client.request(
+        "POST", "https://api.example.com/x", json=1, rules=Rules(hosts=Hosts(["api.example.com"]))
+    )
 
     assert reply.json() == {"url": "https://api.example.com/x", "body": "1"}
 
@@ -434,7 +512,9 @@ class _SyncTransport(httpx.BaseTransport):
 
 @BOTH_SIDES
 def test_a_sync_transport_of_ones_own_works_too(make_client: MakeClient) -> None:
-    reply = make_client(transport=_SyncTransport()).request("GET", "http://api.test/", rules=Rules())
+    reply = make_client(transport=_SyncTransport()).request(
+        "GET", "http://api.test/", rules=Rules()
+    )
 
     assert reply.body == b"from api.test"
 
@@ -443,7 +523,9 @@ def _answer(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, content=b"from " + request.url.host.encode())
 
 
-@pytest.mark.parametrize("transport", [_SyncTransport(), httpx.MockTransport(_answer)], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "transport", [_SyncTransport(), httpx.MockTransport(_answer)], ids=["sync", "async"]
+)
 def test_sync_code_of_an_async_tool_sends_with_a_transport_of_ones_own(transport: Any) -> None:
     """It runs on the loop's own thread, which must not wait for itself."""
     background, workers = Background(), Workers()
@@ -461,17 +543,18 @@ def test_sync_code_of_an_async_tool_sends_with_a_transport_of_ones_own(transport
 
 def test_nothing_is_loaded_before_something_is_sent(tmp_path: Path) -> None:
     code = (
-        "import sys\n"
-        "import onetool_ipy.net, onetool_ipy.sdk\n"
-        "from onetool_ipy import open_toolbox\n"
-        "from onetool_ipy.sdk import safe_request, batch_execute, check_deps\n"
-        "box = open_toolbox(env={'HOME': sys.argv[1]})\n"
-        "box.call('time.now')\n"
-        "print([m for m in ('httpx', 'httpcore', 'anyio', 'pandas', 'distributed') if m in sys.modules])"
+        "import sys\nimport onetool_ipy.net, onetool_ipy.sdk\nfrom onetool_ipy import"
+        " open_toolbox\nfrom onetool_ipy.sdk import safe_request, batch_execute, check_deps\nbox ="
+        " open_toolbox(env={'HOME': sys.argv[1]})\nbox.call('time.now')\nprint([m for m in"
+        " ('httpx', 'httpcore', 'anyio', 'pandas', 'distributed') if m in sys.modules])"
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert done.stdout.strip() == "[]"

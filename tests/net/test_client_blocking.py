@@ -1,4 +1,5 @@
-"""Requests of sync callers, sent in their own thread: deadlines, interrupts, kept connections, checked addresses."""
+"""Requests of sync callers, sent in their own thread: deadlines, interrupts, kept connections,
+checked addresses."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def test_a_body_that_the_server_does_not_read_ends_with_the_deadline(client: Htt
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}/"
 
         with pytest.raises(CallTimeout, match=r"within 0\.4 s"):
-            client.request("POST", url, content=bytes(50_000_000), rules=replace(HERE, timeout_s=0.4))
+            client.request(
+                "POST", url, content=bytes(50_000_000), rules=replace(HERE, timeout_s=0.4)
+            )
 
 
 @BOTH_SIDES
@@ -44,7 +47,9 @@ def test_a_body_that_the_server_reads_slowly_ends_with_the_deadline(client: Http
         url = f"http://127.0.0.1:{slow.getsockname()[1]}/"
 
         with pytest.raises(CallTimeout, match=r"within 0\.4 s"):
-            client.request("POST", url, content=bytes(50_000_000), rules=replace(HERE, timeout_s=0.4))
+            client.request(
+                "POST", url, content=bytes(50_000_000), rules=replace(HERE, timeout_s=0.4)
+            )
 
         ended.set()
         reading.join(HANG_S)
@@ -53,12 +58,19 @@ def test_a_body_that_the_server_reads_slowly_ends_with_the_deadline(client: Http
 
 @BOTH_SIDES
 def test_a_handshake_that_is_not_answered_ends_with_the_deadline(client: HttpClient) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as deaf, pytest.raises(CallTimeout, match=r"within 0\.4 s"):
-        client.request("GET", f"https://127.0.0.1:{deaf.getsockname()[1]}/", rules=replace(HERE, timeout_s=0.4))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as deaf,
+        pytest.raises(CallTimeout, match=r"within 0\.4 s"),
+    ):
+        client.request(
+            "GET", f"https://127.0.0.1:{deaf.getsockname()[1]}/", rules=replace(HERE, timeout_s=0.4)
+        )
 
 
 @BOTH_SIDES
-def test_waiting_for_a_free_connection_ends_with_the_deadline(server: Loopback, client: HttpClient) -> None:
+def test_waiting_for_a_free_connection_ends_with_the_deadline(
+    server: Loopback, client: HttpClient
+) -> None:
     threads = [threading.Thread(target=_hang, args=(client, server)) for _ in range(20)]
     for thread in threads:
         thread.start()
@@ -76,11 +88,15 @@ def test_waiting_for_a_free_connection_ends_with_the_deadline(server: Loopback, 
 
 def _hang(client: HttpClient, server: Loopback) -> None:
     with pytest.raises(ExecutionFailed):
-        client.request("GET", server.url("/hang"), rules=replace(HERE, timeout_s=HANG_S * 10, tries=1))
+        client.request(
+            "GET", server.url("/hang"), rules=replace(HERE, timeout_s=HANG_S * 10, tries=1)
+        )
 
 
 @BOTH_SIDES
-def test_a_connection_that_the_server_closed_is_not_used_again(server: Loopback, client: HttpClient) -> None:
+def test_a_connection_that_the_server_closed_is_not_used_again(
+    server: Loopback, client: HttpClient
+) -> None:
     client.request("POST", server.url("/bye"), rules=HERE)
     assert server.begun.wait(HANG_S)
 
@@ -90,21 +106,19 @@ def test_a_connection_that_the_server_closed_is_not_used_again(server: Loopback,
 
 def test_a_forked_child_has_connections_of_its_own(server: Loopback) -> None:
     code = (
-        "import os, sys\n"
-        "from onetool_ipy.base.background import Background, Workers\n"
-        "from onetool_ipy.net.client import HttpClient, Rules\n"
-        "client = HttpClient(Background(), Workers())\n"
-        "def ask():\n"
-        "    return client.request('GET', sys.argv[1], rules=Rules(allow_private=True, timeout_s=60)).status\n"
-        "ask()\n"
-        "child = os.fork()\n"
-        "status = ask()\n"
-        "if child:\n"
-        "    print(status, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
-        "os._exit(0 if status == 200 else 1) if not child else None\n"
+        "import os, sys\nfrom onetool_ipy.base.background import Background, Workers\nfrom"
+        " onetool_ipy.net.client import HttpClient, Rules\nclient = HttpClient(Background(),"
+        " Workers())\ndef ask():\n    return client.request('GET', sys.argv[1],"
+        " rules=Rules(allow_private=True, timeout_s=60)).status\nask()\nchild = os.fork()\nstatus ="
+        " ask()\nif child:\n    print(status, os.waitstatus_to_exitcode(os.waitpid(child,"
+        " 0)[1]))\nos._exit(0 if status == 200 else 1) if not child else None\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, server.url("/json")], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, server.url("/json")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert done.stdout.split() == ["200", "0"]
@@ -114,7 +128,9 @@ def test_a_forked_child_has_connections_of_its_own(server: Loopback) -> None:
 @pytest.mark.slow
 @BOTH_SIDES
 @pytest.mark.parametrize("kind", ["headers", "interim", "extensions", "members", "blanks"])
-def test_a_server_that_sends_fast_and_says_nothing_ends_with_the_deadline(client: HttpClient, kind: str) -> None:
+def test_a_server_that_sends_fast_and_says_nothing_ends_with_the_deadline(
+    client: HttpClient, kind: str
+) -> None:
     """No read ever waits. There is room for more than the server can send in this time."""
     rules = replace(HERE, timeout_s=0.5, max_bytes=1 << 40, tries=1)
 

@@ -83,7 +83,9 @@ def test_an_idempotent_method_is_tried_twice_more(
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-def test_other_methods_are_sent_once(server: Loopback, make_client: MakeClient, waits: Waits, method: str) -> None:
+def test_other_methods_are_sent_once(
+    server: Loopback, make_client: MakeClient, waits: Waits, method: str
+) -> None:
     client = make_client(retry=retry(waits))
 
     reply = client.request(method, server.url("/flaky/x?times=1"), rules=HERE)
@@ -94,30 +96,46 @@ def test_other_methods_are_sent_once(server: Loopback, make_client: MakeClient, 
 
 
 @BOTH_SIDES
-def test_after_the_third_try_the_answer_is_given(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
-    reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=9"), rules=HERE)
+def test_after_the_third_try_the_answer_is_given(
+    server: Loopback, make_client: MakeClient, waits: Waits
+) -> None:
+    reply = make_client(retry=retry(waits)).request(
+        "GET", server.url("/flaky/x?times=9"), rules=HERE
+    )
 
     assert (reply.status, reply.body, reply.attempts) == (503, b"not yet", 3)
 
 
 @pytest.mark.parametrize("status", [200, 204, 301, 400, 401, 404, 501])
-def test_other_statuses_are_answers(server: Loopback, make_client: MakeClient, waits: Waits, status: int) -> None:
-    reply = make_client(retry=retry(waits)).request("GET", server.url(f"/status/{status}"), rules=HERE)
+def test_other_statuses_are_answers(
+    server: Loopback, make_client: MakeClient, waits: Waits, status: int
+) -> None:
+    reply = make_client(retry=retry(waits)).request(
+        "GET", server.url(f"/status/{status}"), rules=HERE
+    )
 
     assert (reply.status, reply.attempts) == (status, 1)
 
 
 @BOTH_SIDES
-def test_a_broken_connection_is_tried_again(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
-    reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=2&status=0"), rules=HERE)
+def test_a_broken_connection_is_tried_again(
+    server: Loopback, make_client: MakeClient, waits: Waits
+) -> None:
+    reply = make_client(retry=retry(waits)).request(
+        "GET", server.url("/flaky/x?times=2&status=0"), rules=HERE
+    )
 
     assert (reply.body, reply.attempts) == (b"at last", 3)
 
 
 @BOTH_SIDES
-def test_a_connection_that_stays_broken_is_an_error(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
+def test_a_connection_that_stays_broken_is_an_error(
+    server: Loopback, make_client: MakeClient, waits: Waits
+) -> None:
     with pytest.raises(CallFailure, match="broke") as caught:
-        make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=9&status=0"), rules=HERE)
+        make_client(retry=retry(waits)).request(
+            "GET", server.url("/flaky/x?times=9&status=0"), rules=HERE
+        )
 
     assert caught.value.details == {"attempts": 3}
     assert len(server.seen) == 3
@@ -138,7 +156,9 @@ def test_a_broken_connection_is_said_at_once_where_no_time_is_left(
 
 @BOTH_SIDES
 def test_retry_after_is_honoured(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
-    reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=1&after=2"), rules=HERE)
+    reply = make_client(retry=retry(waits)).request(
+        "GET", server.url("/flaky/x?times=1&after=2"), rules=HERE
+    )
 
     assert reply.attempts == 2
     assert waits == [2.0]
@@ -148,7 +168,9 @@ def test_retry_after_is_honoured(server: Loopback, make_client: MakeClient, wait
 def test_a_wait_beyond_the_deadline_is_not_begun(
     server: Loopback, make_client: MakeClient, waits: Waits, after: str
 ) -> None:
-    reply = make_client(retry=retry(waits)).request("GET", server.url(f"/status/429?after={after}"), rules=HERE)
+    reply = make_client(retry=retry(waits)).request(
+        "GET", server.url(f"/status/429?after={after}"), rules=HERE
+    )
 
     assert (reply.status, reply.attempts) == (429, 1)
     assert waits == []

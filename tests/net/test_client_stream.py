@@ -52,7 +52,9 @@ def test_text_comes_whole_wherever_its_pieces_end(server: Loopback, stream: Stre
 
 
 @pytest.mark.parametrize("kind", ["gzip", "deflate", "raw"])
-def test_a_compressed_body_is_decompressed_once(server: Loopback, stream: Stream, kind: str) -> None:
+def test_a_compressed_body_is_decompressed_once(
+    server: Loopback, stream: Stream, kind: str
+) -> None:
     assert "packed" in str(stream(server.url(f"/packed/{kind}"), _text))
 
 
@@ -77,7 +79,9 @@ def test_no_more_than_the_limit_is_in_memory(server: Loopback, stream: Stream, p
     assert sum(pieces) <= 1 << 20
 
 
-def test_a_body_that_breaks_off_is_a_failure_of_ours_without_its_request(server: Loopback, stream: Stream) -> None:
+def test_a_body_that_breaks_off_is_a_failure_of_ours_without_its_request(
+    server: Loopback, stream: Stream
+) -> None:
     with pytest.raises(ConnectionFailed, match="broke") as caught:
         stream(server.url("/cut"), _text)
 

@@ -9,7 +9,13 @@ import httpx
 import pytest
 
 from onetool_ipy.base.background import Workers
-from onetool_ipy.base.errors import CallTimeout, ExecutionFailed, HostNotAllowed, TooLarge, UsageProblem
+from onetool_ipy.base.errors import (
+    CallTimeout,
+    ExecutionFailed,
+    HostNotAllowed,
+    TooLarge,
+    UsageProblem,
+)
 from onetool_ipy.config.settings import HttpSettings
 from onetool_ipy.net.client import HttpClient
 from onetool_ipy.net.custom_client import send
@@ -30,13 +36,17 @@ def sent(client: HttpClient) -> Send:
 
     def go(own: Any, method: str, url: str, **options: Any) -> HttpResponse:
         http = HttpSettings(timeout_s=20, max_response_bytes=10_000, allow_private=True)
-        return send(own, method, url, http_client=client, http=http, workers=Workers(), mask=mask, **options)
+        return send(
+            own, method, url, http_client=client, http=http, workers=Workers(), mask=mask, **options
+        )
 
     return go
 
 
 def test_settings_of_the_client_are_used(server: Loopback, sent: Send) -> None:
-    own = httpx.Client(headers={"X-Mine": "1"}, params={"q": "2"}, cookies={"c": "3"}, auth=("u", "p"))
+    own = httpx.Client(
+        headers={"X-Mine": "1"}, params={"q": "2"}, cookies={"c": "3"}, auth=("u", "p")
+    )
 
     reply = sent(own, "POST", server.url("/echo"), json={"a": 1})
 
@@ -53,12 +63,17 @@ def test_other_clients_are_refused(sent: Send, own: Any) -> None:
         sent(own, "GET", "http://127.0.0.1:1/")
 
 
-def test_body_beyond_the_limit_is_refused_and_that_of_an_error_is_cut(server: Loopback, sent: Send) -> None:
+def test_body_beyond_the_limit_is_refused_and_that_of_an_error_is_cut(
+    server: Loopback, sent: Send
+) -> None:
     with pytest.raises(TooLarge):
         sent(httpx.Client(), "GET", server.url("/status/200?size=10001"))
 
     assert len(sent(httpx.Client(), "GET", server.url("/status/200?size=10000")).body) == 10_000
-    assert len(sent(httpx.Client(), "GET", server.url("/status/200?size=300"), max_bytes=300).body) == 300
+    assert (
+        len(sent(httpx.Client(), "GET", server.url("/status/200?size=300"), max_bytes=300).body)
+        == 300
+    )
     reply = sent(httpx.Client(), "GET", server.url("/status/500?size=200000"))
     assert reply.status == 500
     assert 0 < len(reply.body) <= 64 * 1024
@@ -69,8 +84,12 @@ def test_time_limit_holds(server: Loopback, sent: Send) -> None:
         sent(httpx.Client(), "GET", server.url("/hang"), timeout=0.3)
 
 
-@pytest.mark.parametrize("timeout", [None, 3, httpx.Timeout(None, connect=2)], ids=["none", "seconds", "parts"])
-def test_client_may_have_no_time_limit_of_its_own(server: Loopback, sent: Send, timeout: Any) -> None:
+@pytest.mark.parametrize(
+    "timeout", [None, 3, httpx.Timeout(None, connect=2)], ids=["none", "seconds", "parts"]
+)
+def test_client_may_have_no_time_limit_of_its_own(
+    server: Loopback, sent: Send, timeout: Any
+) -> None:
     assert sent(httpx.Client(timeout=timeout), "GET", server.url("/echo")).status == 200
 
 
@@ -81,7 +100,12 @@ def test_redirects_are_followed_if_they_are_wanted(
     url = server.url(f"/redirect?to={server.url('/echo')}")
 
     assert sent(httpx.Client(follow_redirects=client_follows), "GET", url).status == status
-    other = sent(httpx.Client(follow_redirects=client_follows), "GET", url, follow_redirects=not client_follows)
+    other = sent(
+        httpx.Client(follow_redirects=client_follows),
+        "GET",
+        url,
+        follow_redirects=not client_follows,
+    )
     assert other.status == (200 if status == 302 else 302)
 
 
@@ -107,7 +131,9 @@ def test_only_allowed_hosts_are_reached(server: Loopback, sent: Send) -> None:
         sent(httpx.Client(), "GET", server.url("/echo"), allowed_hosts=["api.example.com"])
 
     assert server.seen == []
-    assert sent(httpx.Client(), "GET", server.url("/echo"), allowed_hosts=["127.0.0.1"]).status == 200
+    assert (
+        sent(httpx.Client(), "GET", server.url("/echo"), allowed_hosts=["127.0.0.1"]).status == 200
+    )
 
 
 def test_failure_holds_no_secret(sent: Send) -> None:

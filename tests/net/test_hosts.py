@@ -45,7 +45,9 @@ from onetool_ipy.net.hosts import Hosts, UrlOrigin, is_public, origin_of
         (["*.bücher.example"], "https://a.bücher.example/", True),
     ],
 )
-def test_a_host_is_allowed_by_its_name_its_domain_and_its_port(patterns: list[str], url: str, allowed: bool) -> None:
+def test_a_host_is_allowed_by_its_name_its_domain_and_its_port(
+    patterns: list[str], url: str, allowed: bool
+) -> None:
     try:
         hosts = Hosts(patterns)
     except InvalidConfig:
@@ -58,7 +60,20 @@ def test_a_host_is_allowed_by_its_name_its_domain_and_its_port(patterns: list[st
 @pytest.mark.parametrize(
     "pattern",
     [
-        *("", "*", "*.", "a/b", "http://a.com", "a.com:", "a.com:0", "a.com:70000", "::1", "[::1", "a@b.com", "a b"),
+        *(
+            "",
+            "*",
+            "*.",
+            "a/b",
+            "http://a.com",
+            "a.com:",
+            "a.com:0",
+            "a.com:70000",
+            "::1",
+            "[::1",
+            "a@b.com",
+            "a b",
+        ),
         *("*.*.com", "2130706433", "127.1", "[zz]", "a.com?x", 5, None),
     ],
 )
@@ -112,8 +127,11 @@ def test_a_place_is_written_with_its_port_where_that_is_not_the_usual_one() -> N
 
 
 @given(st.ip_addresses())
-def test_no_address_of_a_private_network_is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
-    """Against the tables of the standard library, also where an IPv4 address is written inside an IPv6 one."""
+def test_no_address_of_a_private_network_is_public(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
+    """Against the tables of the standard library, also where an IPv4 address is written inside an
+    IPv6 one."""
     if not address.is_global or address.is_multicast:
         assert not is_public(str(address))
     if address.version == 4 and not is_public(str(address)):

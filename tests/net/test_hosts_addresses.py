@@ -75,7 +75,18 @@ def test_addresses_are_given_once_each_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["2130706433", "127.1", "127.0.1", "0x7f.1", "0x7f000001", "0177.0.0.1", "1.2.3.4.5", "a.b.1", "127.1."]
+    "host",
+    [
+        "2130706433",
+        "127.1",
+        "127.0.1",
+        "0x7f.1",
+        "0x7f000001",
+        "0177.0.0.1",
+        "1.2.3.4.5",
+        "a.b.1",
+        "127.1.",
+    ],
 )
 def test_numbers_that_only_some_programs_read_are_odd(host: str) -> None:
     assert is_odd_address(host)
@@ -87,12 +98,15 @@ def test_names_and_plain_addresses_are_not_odd(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1", "::ffff:0.0.0.0"]
+    "address",
+    ["127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1", "::ffff:0.0.0.0"],
 )
 def test_addresses_that_lead_to_this_machine(address: str) -> None:
     assert is_this_machine(address)
 
 
-@pytest.mark.parametrize("address", ["10.0.0.1", "1.1.1.1", "fe80::1", "::ffff:10.0.0.1", "2606:4700::1111"])
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1", "1.1.1.1", "fe80::1", "::ffff:10.0.0.1", "2606:4700::1111"]
+)
 def test_addresses_that_lead_elsewhere(address: str) -> None:
     assert not is_this_machine(address)

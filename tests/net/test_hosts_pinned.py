@@ -1,6 +1,7 @@
 """Hosts that must not be reached are not reached: zero connections, counted at the socket.
 
-Nothing here can leave the machine: where a name or a form of an address would lead outside, dialling is replaced.
+Nothing here can leave the machine: where a name or a form of an address would lead outside,
+dialling is replaced.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class AsyncNetwork(httpcore.AnyIOBackend):
     def __init__(self, network: Network) -> None:
         self._network = network
 
-    async def connect_tcp(self, host: str, *_args: Any, **_options: Any) -> httpcore.AsyncNetworkStream:
+    async def connect_tcp(
+        self, host: str, *_args: Any, **_options: Any
+    ) -> httpcore.AsyncNetworkStream:
         return await super().connect_tcp(*self._network.place(host))
 
 
@@ -63,7 +66,8 @@ def through(network: Network) -> dict[str, Any]:
 
 
 class Names(dict[str, list[list[str]]]):
-    """A resolver: name -> its addresses at the first look-up, at the second, ...; the last ones stay."""
+    """A resolver: name -> its addresses at the first look-up, at the second, ...; the last ones
+    stay."""
 
     def __call__(self, host: str, port: int) -> list[str]:
         known = self[host]
@@ -106,11 +110,18 @@ class Names(dict[str, list[list[str]]]):
     ],
 )
 @pytest.mark.parametrize("listed", [False, True], ids=["no list", "listed"])
-def test_loopback_is_not_reached_by_any_spelling(make_client: MakeClient, host: str, listed: bool) -> None:
-    """Real sockets on both loopback addresses; an allow-list that names the host does not help it."""
+def test_loopback_is_not_reached_by_any_spelling(
+    make_client: MakeClient, host: str, listed: bool
+) -> None:
+    """Real sockets on both loopback addresses; an allow-list that names the host does not help
+    it."""
     with Loopback() as server, Loopback("::1") as six:
         network = Network(server)
-        hosts = Hosts(["127.0.0.1", "[::1]", "localhost", "api.example.com", "[::ffff:7f00:1]"]) if listed else None
+        hosts = (
+            Hosts(["127.0.0.1", "[::1]", "localhost", "api.example.com", "[::ffff:7f00:1]"])
+            if listed
+            else None
+        )
         for port in (server.port, six.port):
             with pytest.raises(ExecutionFailed) as caught:
                 make_client(**through(network)).request(
@@ -130,15 +141,21 @@ def test_the_same_is_reached_where_private_addresses_are_allowed(
     assert server.accepts == 1
 
 
-@pytest.mark.parametrize("rules", [replace(HERE, hosts=Hosts([])), replace(HERE, hosts=Hosts(["api.example.com"]))])
-def test_a_host_that_is_not_listed_is_not_reached(server: Loopback, client: HttpClient, rules: Rules) -> None:
+@pytest.mark.parametrize(
+    "rules", [replace(HERE, hosts=Hosts([])), replace(HERE, hosts=Hosts(["api.example.com"]))]
+)
+def test_a_host_that_is_not_listed_is_not_reached(
+    server: Loopback, client: HttpClient, rules: Rules
+) -> None:
     with pytest.raises(HostNotAllowed, match="not allowed"):
         client.request("GET", server.url("/json"), rules=rules)
 
     assert server.accepts == 0
 
 
-def test_a_listed_address_with_another_port_is_not_reached(server: Loopback, client: HttpClient) -> None:
+def test_a_listed_address_with_another_port_is_not_reached(
+    server: Loopback, client: HttpClient
+) -> None:
     rules = replace(HERE, hosts=Hosts([f"127.0.0.1:{server.port}"]))
 
     assert client.request("GET", server.url("/json"), rules=rules).status == 200
@@ -175,7 +192,8 @@ def test_a_name_that_resolves_to_a_private_address_is_not_reached(
 def test_a_name_that_changes_its_address_is_dialled_where_it_was_checked(
     server: Loopback, make_client: MakeClient
 ) -> None:
-    """Looked up once for each connection, and that address is used: a second look-up would have found loopback."""
+    """Looked up once for each connection, and that address is used: a second look-up would have
+    found loopback."""
     names = Names({"rebind.test": [[PUBLIC], ["127.0.0.1"]]})
     network = Network(server)
     client = make_client(resolve=names, **through(network))
@@ -187,18 +205,27 @@ def test_a_name_that_changes_its_address_is_dialled_where_it_was_checked(
     assert names["rebind.test"] == [["127.0.0.1"]]
 
 
-def test_a_kept_connection_needs_no_second_look_up(server: Loopback, make_client: MakeClient) -> None:
+def test_a_kept_connection_needs_no_second_look_up(
+    server: Loopback, make_client: MakeClient
+) -> None:
     names = Names({"api.test": [["127.0.0.1"], []]})
     client = make_client(resolve=names)
 
-    statuses = [client.request("GET", server.url("/json", host="api.test"), rules=HERE).status for _ in range(2)]
+    statuses = [
+        client.request("GET", server.url("/json", host="api.test"), rules=HERE).status
+        for _ in range(2)
+    ]
 
     assert (statuses, server.accepts) == ([200, 200], 1)
 
 
-def test_a_name_that_has_changed_is_refused_at_its_next_connection(server: Loopback, make_client: MakeClient) -> None:
+def test_a_name_that_has_changed_is_refused_at_its_next_connection(
+    server: Loopback, make_client: MakeClient
+) -> None:
     network = Network(None)
-    client = make_client(resolve=Names({"rebind.test": [[PUBLIC], ["127.0.0.1"]]}), **through(network))
+    client = make_client(
+        resolve=Names({"rebind.test": [[PUBLIC], ["127.0.0.1"]]}), **through(network)
+    )
     with pytest.raises(ExecutionFailed, match="Cannot connect"):
         client.request("GET", f"http://rebind.test:{server.port}/json", rules=ANY)
 
@@ -227,7 +254,12 @@ def test_a_redirect_to_a_private_place_is_not_followed(make_client: MakeClient, 
         client = make_client(resolve=names, **through(network))
 
         with pytest.raises(HostNotAllowed):
-            client.request("GET", "http://open.test/redirect", params={"to": to.format(port=hidden.port)}, rules=ANY)
+            client.request(
+                "GET",
+                "http://open.test/redirect",
+                params={"to": to.format(port=hidden.port)},
+                rules=ANY,
+            )
 
         assert (front.accepts, hidden.accepts, network.dialled) == (1, 0, [PUBLIC])
 
@@ -235,7 +267,9 @@ def test_a_redirect_to_a_private_place_is_not_followed(make_client: MakeClient, 
 def test_a_redirect_to_a_host_that_is_not_listed_is_not_followed(make_client: MakeClient) -> None:
     with Loopback() as front:
         network = Network(front)
-        client = make_client(resolve=Names({"open.test": [[PUBLIC]], "else.test": [["8.8.8.8"]]}), **through(network))
+        client = make_client(
+            resolve=Names({"open.test": [[PUBLIC]], "else.test": [["8.8.8.8"]]}), **through(network)
+        )
         rules = replace(ANY, hosts=Hosts(["open.test"]))
 
         with pytest.raises(HostNotAllowed, match=r"'else\.test'"):
@@ -244,7 +278,9 @@ def test_a_redirect_to_a_host_that_is_not_listed_is_not_followed(make_client: Ma
         assert network.dialled == [PUBLIC]
 
 
-def test_a_connection_made_for_private_addresses_is_not_used_by_others(server: Loopback, client: HttpClient) -> None:
+def test_a_connection_made_for_private_addresses_is_not_used_by_others(
+    server: Loopback, client: HttpClient
+) -> None:
     client.request("GET", server.url("/json", host="localhost"), rules=HERE)
 
     with pytest.raises(HostNotAllowed):
@@ -264,7 +300,9 @@ def test_proxies_of_the_environment_are_not_used(
         assert proxy.accepts == 0
 
 
-def test_the_next_address_is_tried_where_one_does_not_answer(server: Loopback, make_client: MakeClient) -> None:
+def test_the_next_address_is_tried_where_one_does_not_answer(
+    server: Loopback, make_client: MakeClient
+) -> None:
     client = make_client(resolve=Names({"two.test": [["127.0.0.9", "127.0.0.1"]]}))
 
     assert client.request("GET", server.url("/json", host="two.test"), rules=HERE).status == 200
@@ -281,7 +319,9 @@ def secure() -> Iterator[Loopback]:
         yield running
 
 
-def test_host_header_sni_and_certificate_stay_on_the_name(secure: Loopback, make_client: MakeClient) -> None:
+def test_host_header_sni_and_certificate_stay_on_the_name(
+    secure: Loopback, make_client: MakeClient
+) -> None:
     trusting = ssl.create_default_context(cafile=str(DATA / "ca.pem"))
     client = make_client(resolve=Names({"api.example.test": [["127.0.0.1"]]}), tls=trusting)
 
@@ -291,7 +331,9 @@ def test_host_header_sni_and_certificate_stay_on_the_name(secure: Loopback, make
     assert secure.asked == ["api.example.test"]  # type: ignore[attr-defined]
 
 
-def test_a_certificate_for_another_name_is_refused(secure: Loopback, make_client: MakeClient) -> None:
+def test_a_certificate_for_another_name_is_refused(
+    secure: Loopback, make_client: MakeClient
+) -> None:
     trusting = ssl.create_default_context(cafile=str(DATA / "ca.pem"))
     client = make_client(resolve=Names({"other.test": [["127.0.0.1"]]}), tls=trusting)
 
@@ -302,7 +344,9 @@ def test_a_certificate_for_another_name_is_refused(secure: Loopback, make_client
     assert secure.accepts == 1  # and not tried again
 
 
-def test_a_certificate_nobody_vouches_for_is_refused(secure: Loopback, make_client: MakeClient) -> None:
+def test_a_certificate_nobody_vouches_for_is_refused(
+    secure: Loopback, make_client: MakeClient
+) -> None:
     client = make_client(resolve=Names({"api.example.test": [["127.0.0.1"]]}))
 
     with pytest.raises(ExecutionFailed, match="certificate"):

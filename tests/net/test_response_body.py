@@ -23,10 +23,14 @@ def pack(data: bytes, bits: int) -> bytes:
 
 @given(
     st.binary(max_size=3000),
-    st.sampled_from([("", 0), ("identity", 0), ("gzip", 31), ("GZIP", 31), ("deflate", 15), ("deflate", -15)]),
+    st.sampled_from(
+        [("", 0), ("identity", 0), ("gzip", 31), ("GZIP", 31), ("deflate", 15), ("deflate", -15)]
+    ),
     st.integers(1, 50),
 )
-def test_what_was_packed_comes_out_however_it_is_cut(data: bytes, way: tuple[str, int], step: int) -> None:
+def test_what_was_packed_comes_out_however_it_is_cut(
+    data: bytes, way: tuple[str, int], step: int
+) -> None:
     encoding, bits = way
     sent = pack(data, bits) if bits else data
     intake = BodyDecoder({"content-encoding": encoding}, 3000)
@@ -43,7 +47,9 @@ def test_what_was_packed_comes_out_however_it_is_cut(data: bytes, way: tuple[str
     st.sampled_from([1, 2]),
     st.integers(1, 50),
 )
-def test_bytes_behind_gzip_are_not_part_of_the_body(data: bytes, behind: bytes, members: int, step: int) -> None:
+def test_bytes_behind_gzip_are_not_part_of_the_body(
+    data: bytes, behind: bytes, members: int, step: int
+) -> None:
     sent = pack(data, 31) * members + behind
     intake = BodyDecoder({"content-encoding": "gzip"}, 3000)
 
@@ -62,7 +68,11 @@ def test_a_second_member_that_is_cut_off_is_no_whole_body(cut: int) -> None:
         intake.finish()
 
 
-@given(st.binary(min_size=1, max_size=2000), st.integers(0, 2000), st.sampled_from(["", "gzip", "deflate"]))
+@given(
+    st.binary(min_size=1, max_size=2000),
+    st.integers(0, 2000),
+    st.sampled_from(["", "gzip", "deflate"]),
+)
 def test_the_limit_holds_to_the_byte(data: bytes, limit: int, encoding: str) -> None:
     sent = pack(data, BITS[encoding]) if encoding else data
     intake = BodyDecoder({"content-encoding": encoding}, limit)
@@ -130,6 +140,8 @@ def test_a_sip_is_cut_where_the_limit_is() -> None:
 
 
 def test_a_response_prints_under_its_own_name() -> None:
-    response = HttpResponse(status=200, headers={"content-type": "text/plain"}, body=b"hi", url="https://a.test/")
+    response = HttpResponse(
+        status=200, headers={"content-type": "text/plain"}, body=b"hi", url="https://a.test/"
+    )
 
     assert repr(response) == "<HttpResponse 200 text/plain 2 bytes>"

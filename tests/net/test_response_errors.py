@@ -1,4 +1,5 @@
-"""Exceptions of httpx and of the system become errors of ours, in the system's words and without secrets."""
+"""Exceptions of httpx and of the system become errors of ours, in the system's words and without
+secrets."""
 
 from __future__ import annotations
 
@@ -29,8 +30,16 @@ REFUSED = OSError(111, "words of asyncio")
     ("exc", "kind", "message"),
     [
         (httpx.ReadTimeout("x"), CallTimeout, "'h' did not respond completely within 2.5 s."),
-        (caused(httpx.ConnectError("x"), REFUSED), ConnectionFailed, "Cannot connect to 'h': Connection refused"),
-        (socket.gaierror(-2, "No such name"), ConnectionFailed, "Cannot connect to 'h': No such name"),
+        (
+            caused(httpx.ConnectError("x"), REFUSED),
+            ConnectionFailed,
+            "Cannot connect to 'h': Connection refused",
+        ),
+        (
+            socket.gaierror(-2, "No such name"),
+            ConnectionFailed,
+            "Cannot connect to 'h': No such name",
+        ),
         (OSError(None, "odd words"), ConnectionFailed, "The connection to 'h' broke: odd words"),
         (httpx.ReadError(" cut "), ConnectionFailed, "The connection to 'h' broke: cut"),
         (httpx.ReadError(""), ConnectionFailed, "The connection to 'h' broke: ReadError"),
@@ -40,12 +49,29 @@ REFUSED = OSError(111, "words of asyncio")
             "The certificate of 'h' is not valid: ",
         ),
         (Mute(), ExecutionFailed, "Cannot send to 'h': Mute"),
-        (httpx.InvalidURL("bad https://u:p@a.test/x?key=1#f"), ExecutionFailed, "'h': bad https://a.test/x"),
+        (
+            httpx.InvalidURL("bad https://u:p@a.test/x?key=1#f"),
+            ExecutionFailed,
+            "'h': bad https://a.test/x",
+        ),
         (httpx.InvalidURL("pw-1"), ExecutionFailed, "Cannot send to 'h': ***"),
     ],
-    ids=["time", "refused", "name", "words", "broken", "mute", "certificate", "no text", "address", "secret"],
+    ids=[
+        "time",
+        "refused",
+        "name",
+        "words",
+        "broken",
+        "mute",
+        "certificate",
+        "no text",
+        "address",
+        "secret",
+    ],
 )
-def test_an_exception_is_said_in_the_systems_words(exc: Exception, kind: type[CallFailure], message: str) -> None:
+def test_an_exception_is_said_in_the_systems_words(
+    exc: Exception, kind: type[CallFailure], message: str
+) -> None:
     error = translated(exc, "h", 2.5, lambda text: text.replace("pw-1", "***"))
 
     assert type(error) is kind
@@ -59,5 +85,9 @@ def test_a_failure_of_ours_is_masked_and_loses_its_cause() -> None:
     with pytest.raises(NotAllowed) as caught, masking(lambda text: text.replace("pw-1", "***")):
         raise failure from ValueError("pw-1")
 
-    assert (caught.value.message, caught.value.hint, str(caught.value)) == ("no ***", "try ***", "no ***")
+    assert (caught.value.message, caught.value.hint, str(caught.value)) == (
+        "no ***",
+        "try ***",
+        "no ***",
+    )
     assert caught.value.__cause__ is caught.value.__context__ is None

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.core.support import bench, project
+from tests.core.support import bench
 
-__all__ = ["bench", "project"]
+__all__ = ["bench"]

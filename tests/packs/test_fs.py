@@ -1,4 +1,5 @@
-"""The built-in pack `fs`: what it gives, and that no spelling leads out of its roots (contract 12 and 15)."""
+"""The built-in pack `fs`: what it gives, and that no spelling leads out of its roots (contract 12
+and 15)."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox
-from tests.core.support import Project, short
+from onetool_ipy.config.paths import home_at, state_base
+from tests.core.support import short
 from tests.harness.patience import HANG_S
+from tests.harness.project import Project
 
 
 class Desk:
@@ -46,7 +49,10 @@ def desk(project: Project) -> Desk:
 @pytest.mark.spec("004/Built-ins/fs.read_file")
 def test_a_text_file_is_read_as_it_is(desk: Desk) -> None:
     assert desk.read(desk.root / "a.txt").unwrap() == "héllo\r\n"
-    assert desk.box.registry.get("fs.read_file").signature == "fs.read_file(path: str, maxBytes: int = 204800)"
+    assert (
+        desk.box.registry.get("fs.read_file").signature
+        == "fs.read_file(path: str, maxBytes: int = 204800)"
+    )
 
 
 @pytest.mark.spec("004/Built-ins/fs.read_file")
@@ -76,7 +82,13 @@ def test_max_bytes_counts_bytes_not_characters(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("content", "ok"),
-    [(b"", True), (b"\xef\xbb\xbfbom", True), (b"\xff\xfe", False), (b"caf\xe9", False), (b"a\x00b", True)],
+    [
+        (b"", True),
+        (b"\xef\xbb\xbfbom", True),
+        (b"\xff\xfe", False),
+        (b"caf\xe9", False),
+        (b"a\x00b", True),
+    ],
     ids=short,
 )
 def test_what_is_not_utf_8_is_an_error(desk: Desk, content: bytes, ok: bool) -> None:
@@ -117,11 +129,16 @@ def test_a_directory_is_listed_with_path_type_and_size_sorted(desk: Desk) -> Non
         ({"recursive": True, "maxDepth": 1}, ["b.txt", "deep"]),
         ({"recursive": True, "maxDepth": 2}, ["b.txt", "deep", "deep/c.txt", "deep/deeper"]),
         ({"recursive": True}, ["b.txt", "deep", "deep/c.txt", "deep/deeper", "deep/deeper/d.txt"]),
-        ({"recursive": True, "maxDepth": 10**9}, ["b.txt", "deep", "deep/c.txt", "deep/deeper", "deep/deeper/d.txt"]),
+        (
+            {"recursive": True, "maxDepth": 10**9},
+            ["b.txt", "deep", "deep/c.txt", "deep/deeper", "deep/deeper/d.txt"],
+        ),
     ],
     ids=short,
 )
-def test_depth_counts_from_the_direct_children(desk: Desk, args: dict[str, Any], names: list[str]) -> None:
+def test_depth_counts_from_the_direct_children(
+    desk: Desk, args: dict[str, Any], names: list[str]
+) -> None:
     rows = desk.list(desk.root / "sub", **args).unwrap()
 
     assert [row["path"].removeprefix(f"{desk.root}/sub/") for row in rows] == names
@@ -135,8 +152,12 @@ def test_the_default_depth_is_four(desk: Desk) -> None:
     rows = desk.list(desk.root / "1", recursive=True).unwrap()
 
     assert rows[-1]["path"].endswith("/1/2/3/4/5")
-    assert [row["path"] for row in desk.list(desk.root, recursive=True).unwrap()][-1].endswith("/sub/deep/deeper/d.txt")
-    assert not any(row["path"].endswith("/4/5") for row in desk.list(desk.root, recursive=True).unwrap())
+    assert [row["path"] for row in desk.list(desk.root, recursive=True).unwrap()][-1].endswith(
+        "/sub/deep/deeper/d.txt"
+    )
+    assert not any(
+        row["path"].endswith("/4/5") for row in desk.list(desk.root, recursive=True).unwrap()
+    )
 
 
 @pytest.mark.parametrize("depth", [0, -1])
@@ -144,7 +165,9 @@ def test_a_depth_below_one_is_an_error(desk: Desk, depth: int) -> None:
     assert desk.list(desk.root, recursive=True, maxDepth=depth).error.code == "execution_error"
 
 
-def test_paths_are_relative_to_the_working_directory(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_relative_to_the_working_directory(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(desk.root / "sub")
 
     assert desk.read("b.txt").data == "b"
@@ -187,7 +210,8 @@ OUTSIDE = {
 
 @pytest.fixture
 def ways_out(desk: Desk) -> Iterator[dict[str, str]]:
-    """Every way out, made ready: links, an open file, a folder whose name begins like the root's."""
+    """Every way out, made ready: links, an open file, a folder whose name begins like the
+    root's."""
     outside = desk.root.parent / "outside"
     (desk.root / "link.txt").symlink_to(outside / "secret.txt")
     (desk.root / "link2.txt").symlink_to(desk.root / "link.txt")
@@ -196,7 +220,9 @@ def ways_out(desk: Desk) -> Iterator[dict[str, str]]:
     other.mkdir()
     (other / "x.txt").write_text("other")
     fd = os.open(outside / "secret.txt", os.O_RDONLY)
-    yield {name: text.format(root=desk.root, outside=outside, fd=fd) for name, text in OUTSIDE.items()}
+    yield {
+        name: text.format(root=desk.root, outside=outside, fd=fd) for name, text in OUTSIDE.items()
+    }
     os.close(fd)
 
 
@@ -204,7 +230,10 @@ def test_the_home_folder_is_named_where_it_is_outside(desk: Desk) -> None:
     found = desk.list("~")
 
     assert found.error is not None
-    assert f"'{os.path.realpath(os.path.expanduser('~'))}' is outside the allowed folders" in found.error.message
+    assert (
+        f"'{os.path.realpath(os.path.expanduser('~'))}' is outside the allowed folders"
+        in found.error.message
+    )
 
 
 @pytest.mark.parametrize("way", OUTSIDE)
@@ -213,7 +242,9 @@ def test_no_spelling_leads_out_of_the_roots(desk: Desk, ways_out: dict[str, str]
 
     for result in (desk.read(path), desk.list(os.path.dirname(path) if "txt" in path else path)):
         if result.ok:
-            assert isinstance(result.data, list), "only the folder that holds a link, itself inside, is listed"
+            assert isinstance(result.data, list), (
+                "only the folder that holds a link, itself inside, is listed"
+            )
             assert "secret.txt" not in str(result.data)
         else:
             assert (result.error.code, result.error.reason) == ("execution_error", "not_allowed")
@@ -263,12 +294,27 @@ def _other_project(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "way",
     [
-        *("nested", "neighbour", "above", "home", "link to the file", "link to the folder", "upper case"),
-        *("hard link of the project above", "hard link of home", "an editor's copy", "the temporary file"),
+        *(
+            "nested",
+            "neighbour",
+            "above",
+            "home",
+            "link to the file",
+            "link to the folder",
+            "upper case",
+        ),
+        *(
+            "hard link of the project above",
+            "hard link of home",
+            "an editor's copy",
+            "the temporary file",
+        ),
     ],
 )
 @pytest.mark.parametrize("source", ["python", "model", "mcp"])
-def test_the_secrets_file_of_another_project_is_never_read(project: Project, way: str, source: Any) -> None:
+def test_the_secrets_file_of_another_project_is_never_read(
+    project: Project, way: str, source: Any
+) -> None:
     top = project.root.parent
     secrets = {
         "nested": _other_project(project.root / "sub" / "inner"),
@@ -276,7 +322,7 @@ def test_the_secrets_file_of_another_project_is_never_read(project: Project, way
         "above": _other_project(top),
         "home": _other_project(top / "elsewhere" / "home"),
     }
-    project.env["HOME"] = str(top / "elsewhere" / "home")
+    project.env |= home_at(top / "elsewhere" / "home")
     beside = project.root / "innocent.txt"
     folder = secrets["nested"].parent
     if way == "link to the file":
@@ -308,25 +354,38 @@ def test_the_secrets_file_of_another_project_is_never_read(project: Project, way
     assert "hunter22" not in str(result.to_dict())
 
 
-def test_the_name_of_a_secrets_file_is_listed_and_files_beside_it_are_read(project: Project) -> None:
+def test_the_name_of_a_secrets_file_is_listed_and_files_beside_it_are_read(
+    project: Project,
+) -> None:
     secrets = _other_project(project.root / "sub")
     (secrets.parent / "onetool.yaml").write_text("version: 1")
     (project.root / "secrets.yaml").write_text("a file like any other")
     box = project.open()
 
-    names = [Path(row["path"]).name for row in box.call("fs.list_dir", {"path": str(secrets.parent)}).unwrap()]
+    names = [
+        Path(row["path"]).name
+        for row in box.call("fs.list_dir", {"path": str(secrets.parent)}).unwrap()
+    ]
 
     assert names == ["onetool.yaml", "secrets.yaml"]
-    assert box.call("fs.read_file", {"path": str(secrets.parent / "onetool.yaml")}).unwrap() == "version: 1"
-    assert box.call("fs.read_file", {"path": str(project.root / "secrets.yaml")}).unwrap() == "a file like any other"
+    assert (
+        box.call("fs.read_file", {"path": str(secrets.parent / "onetool.yaml")}).unwrap()
+        == "version: 1"
+    )
+    assert (
+        box.call("fs.read_file", {"path": str(project.root / "secrets.yaml")}).unwrap()
+        == "a file like any other"
+    )
 
 
-@pytest.mark.parametrize("place", ["in force", "of another project", "of the platform", "state_dir", "through a link"])
+@pytest.mark.parametrize(
+    "place", ["in force", "of another project", "of the platform", "state_dir", "through a link"]
+)
 def test_nothing_in_a_state_directory_is_read_or_listed(project: Project, place: str) -> None:
     home = project.root / "home"
     folder = {
         "of another project": project.root / "state" / "other-0123456789ab" / "results",
-        "of the platform": home / ".local" / "state" / "onetool_ipy" / "other-0123456789ab",
+        "of the platform": state_base(home_at(home), home) / "other-0123456789ab",
         "state_dir": project.root / "kept" / "results",
     }
     config = "version: 1"
@@ -343,16 +402,24 @@ def test_nothing_in_a_state_directory_is_read_or_listed(project: Project, place:
 
     read = box.call("fs.read_file", {"path": str(kept / "x.json")}).error
     listed = box.call("fs.list_dir", {"path": str(kept)}).error
-    rows = box.call("fs.list_dir", {"path": str(project.root), "recursive": True, "maxDepth": 9}).unwrap()
+    rows = box.call(
+        "fs.list_dir", {"path": str(project.root), "recursive": True, "maxDepth": 9}
+    ).unwrap()
 
     assert (read.reason, listed.reason) == ("not_allowed", "not_allowed")
     assert "state directory" in read.message
     assert "x.json" not in str(rows)
 
 
-@pytest.mark.parametrize("place", ["tokens/server.json", "other-0123456789ab/approvals.json", "a.txt"])
-@pytest.mark.parametrize("way", ["the root is the state directory", "it holds the project", "a hard link"])
-def test_state_is_not_read_where_a_root_is_a_state_directory(project: Project, place: str, way: str) -> None:
+@pytest.mark.parametrize(
+    "place", ["tokens/server.json", "other-0123456789ab/approvals.json", "a.txt"]
+)
+@pytest.mark.parametrize(
+    "way", ["the root is the state directory", "it holds the project", "a hard link"]
+)
+def test_state_is_not_read_where_a_root_is_a_state_directory(
+    project: Project, place: str, way: str
+) -> None:
     state = project.root if way == "it holds the project" else project.root.parent / "state"
     project.env["ONETOOL_STATE"] = str(state)
     file = state / place
@@ -373,7 +440,9 @@ def test_file_with_two_names_outside_the_state_is_read(project: Project) -> None
     (project.root / "a.txt").write_text("a")
     (project.root / "b.txt").hardlink_to(project.root / "a.txt")
 
-    assert project.open().call("fs.read_file", {"path": str(project.root / "b.txt")}).unwrap() == "a"
+    assert (
+        project.open().call("fs.read_file", {"path": str(project.root / "b.txt")}).unwrap() == "a"
+    )
 
 
 @pytest.mark.parametrize("source", ["model", "rest", "mcp"])
@@ -414,7 +483,9 @@ def test_a_huge_max_bytes_takes_no_memory(desk: Desk) -> None:
         file.truncate(1 << 40)
     tracemalloc.start()
 
-    huge = desk.box.call("fs.read_file", {"path": str(desk.root / "sparse.bin"), "maxBytes": 1 << 41}, source="model")
+    huge = desk.box.call(
+        "fs.read_file", {"path": str(desk.root / "sparse.bin"), "maxBytes": 1 << 41}, source="model"
+    )
     small = desk.read(desk.root / "a.txt", maxBytes=1 << 41)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -523,14 +594,17 @@ def test_without_configuration_the_root_is_the_working_directory(
 
     (tmp_path / "x.txt").write_text("x")
     monkeypatch.chdir(tmp_path)
-    with open_toolbox(env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+    with open_toolbox(
+        env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as box:
         assert box.call("fs.read_file", {"path": "x.txt"}).data == "x"
         assert box.call("fs.read_file", {"path": "/etc/passwd"}).error.reason == "not_allowed"
 
 
 @pytest.mark.slow
 def test_a_race_between_check_and_open_does_not_lead_out(desk: Desk) -> None:
-    """A folder is swapped with a link to the outside, over and over, while it is listed and read."""
+    """A folder is swapped with a link to the outside, over and over, while it is listed and
+    read."""
     outside = desk.root.parent / "outside"
     place = desk.root / "swap"
     good, bad = desk.root / "swap.good", desk.root / "swap.bad"
@@ -557,7 +631,9 @@ def test_a_race_between_check_and_open_does_not_lead_out(desk: Desk) -> None:
         swapper.join(HANG_S)
 
     assert "outside" not in {result.data for result in found}
-    assert any(result.data == "inside" for result in found) or all(not result.ok for result in found)
+    assert any(result.data == "inside" for result in found) or all(
+        not result.ok for result in found
+    )
     assert all(result.ok for result in listed)
 
 
@@ -574,4 +650,44 @@ def test_what_a_cached_answer_depends_on(desk: Desk) -> None:
     assert read(path=str(desk.root / "none")) is None
     assert read(path="a\0b") is None
     assert listed(path=str(desk.root)) is not None
-    assert listed(path=str(desk.root), recursive=True) is None, "a folder does not tell what changed further down"
+    assert listed(path=str(desk.root), recursive=True) is None, (
+        "a folder does not tell what changed further down"
+    )
+
+
+@pytest.mark.windows("paths that only Windows has")
+@pytest.mark.parametrize(
+    "form",
+    [
+        "\\\\?\\{state}\\tokens.json",
+        "\\\\.\\{state}\\tokens.json",
+        "{state}.\\tokens.json",
+        "{state}\\tokens.json ",
+        "{state}\\tokens.json::$DATA",
+        "{STATE}\\TOKENS.JSON",
+        "{state}/../{name}/tokens.json",
+        "nul",
+        "\\\\evil\\share\\tokens.json",
+    ],
+)
+def test_no_spelling_of_windows_leads_into_the_state(project: Project, form: str) -> None:
+    """Promise 14, with the state inside a root, as a person may have put it."""
+    state = project.root / "state"
+    state.mkdir()
+    (state / "tokens.json").write_text("sesame")
+    project.env["ONETOOL_STATE"] = str(state)
+    box = project.open()
+    path = form.format(state=state, STATE=str(state).upper(), name=state.name)
+
+    answer = box.call("fs.read_file", {"path": path})
+
+    assert answer.error is not None
+    assert answer.error.reason == "not_allowed"
+
+
+@pytest.mark.windows("names without case")
+def test_a_root_is_the_same_in_any_case(desk: Desk) -> None:
+    path = str(desk.root / "sub" / "b.txt")
+
+    assert desk.read(path.upper()).unwrap() == "b"
+    assert [row["path"] for row in desk.list(f"{desk.root}\\").unwrap()] != []

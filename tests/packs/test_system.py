@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.core.support import Project, short
+from tests.core.support import short
+from tests.harness.project import Project
 
 
 @pytest.mark.spec("004/Built-ins/time.now")
@@ -33,12 +34,17 @@ def test_time_now_gives_timestamp_and_iso_by_the_clock(project: Project) -> None
     [
         (datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC), 0),
         (datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=datetime.UTC), -1),
-        (datetime.datetime(1970, 1, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2))), 0),
+        (
+            datetime.datetime(1970, 1, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+            0,
+        ),
         (datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC), 253_402_214_400_000),
     ],
     ids=short,
 )
-def test_time_now_is_exact_at_the_edges(project: Project, moment: datetime.datetime, timestamp: int) -> None:
+def test_time_now_is_exact_at_the_edges(
+    project: Project, moment: datetime.datetime, timestamp: int
+) -> None:
     assert project.open(clock=lambda: moment).call("time.now").data["timestamp"] == timestamp
 
 
@@ -81,10 +87,16 @@ def test_echo_gives_any_value_back_unchanged(project: Project, message: Any) -> 
 
 @pytest.mark.slow
 @pytest.mark.spec("004/Built-ins/tools.echo")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+)
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(),
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
         max_leaves=20,
     )
@@ -129,7 +141,9 @@ def test_the_five_are_read_only_and_take_no_extra_arguments(project: Project, na
     box = project.open()
 
     spec = box.registry.get(name)
-    error = box.call(name, {"message": 1, "path": ".", "extra": 1} if name != "time.now" else {"extra": 1}).error
+    error = box.call(
+        name, {"message": 1, "path": ".", "extra": 1} if name != "time.now" else {"extra": 1}
+    ).error
 
     assert spec.read_only
     assert spec.origin == "builtin"
@@ -140,7 +154,9 @@ def test_the_five_are_read_only_and_take_no_extra_arguments(project: Project, na
     assert "unknown argument 'extra'" in str(error.details)
 
 
-def test_the_five_are_there_without_any_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_five_are_there_without_any_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from onetool_ipy import open_toolbox
 
     monkeypatch.chdir(tmp_path)

@@ -9,7 +9,13 @@ from onetool_ipy.render import html
 
 @pytest.mark.parametrize(
     ("text", "scrolls"),
-    [("x", False), ("x" * 25_000, False), ("x" * 25_001, True), ("\n" * 80, False), ("\n" * 81, True)],
+    [
+        ("x", False),
+        ("x" * 25_000, False),
+        ("x" * 25_001, True),
+        ("\n" * 80, False),
+        ("\n" * 81, True),
+    ],
     ids=["short", "to the limit", "long", "lines to the limit", "tall"],
 )
 def test_only_a_long_text_scrolls(text: str, scrolls: bool) -> None:
@@ -17,7 +23,9 @@ def test_only_a_long_text_scrolls(text: str, scrolls: bool) -> None:
 
 
 def test_a_cell_is_cut_wrapped_and_aligned_by_what_it_holds() -> None:
-    page = html.table([{"text": "x" * 301, "n": 1}, {"text": None, "n": 2.5}, {"text": ["ü"], "n": None}])
+    page = html.table(
+        [{"text": "x" * 301, "n": 1}, {"text": None, "n": 2.5}, {"text": ["ü"], "n": None}]
+    )
 
     assert f">{'x' * 299}…<" in page
     assert ">[&quot;ü&quot;]<" in page

@@ -89,8 +89,41 @@ HOSTILE = [
 
 
 _TOKENS = [
-    *("`", "``", "```", "````", "~~~", "<img>", "![a](b)", "![a][r]", "[r]:b", "-", "1.", ">", "|", "a", "b|", "|---|"),
-    *("\\", "<!--", "-->", "<pre>", "</pre>", "$", "$$", "*", "_", "[", "](", "<", "&lt;", "![", "#"),
+    *(
+        "`",
+        "``",
+        "```",
+        "````",
+        "~~~",
+        "<img>",
+        "![a](b)",
+        "![a][r]",
+        "[r]:b",
+        "-",
+        "1.",
+        ">",
+        "|",
+        "a",
+        "b|",
+        "|---|",
+    ),
+    *(
+        "\\",
+        "<!--",
+        "-->",
+        "<pre>",
+        "</pre>",
+        "$",
+        "$$",
+        "*",
+        "_",
+        "[",
+        "](",
+        "<",
+        "&lt;",
+        "![",
+        "#",
+    ),
     *("\n", "\n\n", " ", "    ", "\t", "[a](j:x)", "[r]:j:x", "[r]", "http://"),
 ]
 
@@ -105,7 +138,8 @@ HOSTILE += [_odd(seed) for seed in range(300)]
 
 @pytest.fixture(scope="module")
 def rendered() -> dict[str, str]:
-    """The hostile texts as the renderer of JupyterLab (marked) writes them in HTML, before any sanitizer."""
+    """The hostile texts as the renderer of JupyterLab (marked) writes them in HTML, before any
+    sanitizer."""
     program = """
       import { marked } from "marked";
       import { readFileSync } from "node:fs";
@@ -127,7 +161,11 @@ def rendered() -> dict[str, str]:
 
 def test_no_element_and_no_picture_of_the_text_is_rendered(rendered: dict[str, str]) -> None:
     """The odd ones are made at random; 40,000 of them were tried once."""
-    found = {text: rendered[text] for text in HOSTILE if re.search(r"<(?:img|script|svg|!--)", rendered[text])}
+    found = {
+        text: rendered[text]
+        for text in HOSTILE
+        if re.search(r"<(?:img|script|svg|!--)", rendered[text])
+    }
 
     assert found == {}
     assert len(HOSTILE) > 300
@@ -144,7 +182,9 @@ def test_a_link_leads_to_a_page_and_runs_nothing(rendered: dict[str, str]) -> No
 def test_what_was_said_is_rendered(rendered: dict[str, str], text: str) -> None:
     shown = html.unescape(re.sub(r"<[^>]+>", "", rendered[text]))
 
-    words = re.findall(r"[^\W_]+", re.sub(r"https?://\S+", "", text.replace("html", "").replace("python", "")))
+    words = re.findall(
+        r"[^\W_]+", re.sub(r"https?://\S+", "", text.replace("html", "").replace("python", ""))
+    )
     assert [word for word in words if word not in shown] == [], shown
 
 
@@ -157,7 +197,9 @@ EVIL = "<img src=x onerror=alert(1)>\x1b[31m\u202e"
 
 @pytest.mark.parametrize("state", ["running", "ok", "failed"])
 def test_a_call_is_shown_without_anything_that_could_run(state: str) -> None:
-    call = Called(EVIL, {EVIL: EVIL}, state, {EVIL: [EVIL]}, EVIL if state == "failed" else "", (EVIL,))
+    call = Called(
+        EVIL, {EVIL: EVIL}, state, {EVIL: [EVIL]}, EVIL if state == "failed" else "", (EVIL,)
+    )
 
     shown, text = to_html(call), to_text(call)
 
@@ -168,10 +210,19 @@ def test_a_call_is_shown_without_anything_that_could_run(state: str) -> None:
 
 
 def test_a_call_shows_arguments_result_and_facts() -> None:
-    call = Called("fs.read_file", {"path": "a.txt"}, "ok", "one\ntwo", facts=("12 ms", "~40 tokens"))
+    call = Called(
+        "fs.read_file", {"path": "a.txt"}, "ok", "one\ntwo", facts=("12 ms", "~40 tokens")
+    )
 
-    assert to_text(call).split("\n") == ['✓ fs.read_file path="a.txt"  (12 ms, ~40 tokens)', "    one", "    two"]
-    assert all(word in to_html(call) for word in ("fs.read_file", "a.txt", "12 ms", "~40 tokens", "one\ntwo"))
+    assert to_text(call).split("\n") == [
+        '✓ fs.read_file path="a.txt"  (12 ms, ~40 tokens)',
+        "    one",
+        "    two",
+    ]
+    assert all(
+        word in to_html(call)
+        for word in ("fs.read_file", "a.txt", "12 ms", "~40 tokens", "one\ntwo")
+    )
 
 
 def test_a_call_with_much_in_it_is_cut() -> None:

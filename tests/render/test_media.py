@@ -1,4 +1,5 @@
-"""Images, sound, resources and links on a page: only known types are embedded, and only web addresses are links."""
+"""Images, sound, resources and links on a page: only known types are embedded, and only web
+addresses are links."""
 
 from __future__ import annotations
 
@@ -6,7 +7,15 @@ import json
 
 import pytest
 
-from onetool_ipy.render.media import Audio, Blocks, Image, PromptMessage, PromptMessages, Resource, ResourceLink
+from onetool_ipy.render.media import (
+    Audio,
+    Blocks,
+    Image,
+    PromptMessage,
+    PromptMessages,
+    Resource,
+    ResourceLink,
+)
 
 
 def page(value: object) -> str:
@@ -48,7 +57,9 @@ def test_only_web_addresses_are_links(uri: str) -> None:
 
 
 def test_messages_of_a_prompt_show_their_roles_where_there_are_several() -> None:
-    own = PromptMessages([PromptMessage("user", "a"), PromptMessage("user", Resource("u", "m", "b"))])
+    own = PromptMessages(
+        [PromptMessage("user", "a"), PromptMessage("user", Resource("u", "m", "b"))]
+    )
     both = PromptMessages([*own, PromptMessage("assistant", Image("image/png", b"x"))])
 
     assert own.text == "a\n\nb"

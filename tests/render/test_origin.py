@@ -1,4 +1,5 @@
-"""A tree of calls as text and as a picture: every call once, its facts beside it, nothing in it is code."""
+"""A tree of calls as text and as a picture: every call once, its facts beside it, nothing in it is
+code."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ import datetime
 from onetool_ipy.render.origin import Origin
 
 WHEN = datetime.datetime(2026, 1, 2, 12, 0, tzinfo=datetime.UTC)
-LEAF = Origin(call_id="c", tool="a.list", call="%tool a.list", role="rows", cell="3", notebook="/home/x/n.ipynb")
+LEAF = Origin(
+    call_id="c",
+    tool="a.list",
+    call="%tool a.list",
+    role="rows",
+    cell="3",
+    notebook="/home/x/n.ipynb",
+)
 TREE = Origin(
     call_id="a",
     tool="a.sum",
@@ -17,7 +25,10 @@ TREE = Origin(
     ms=1234.6,
     handle="r_1",
     changed="the tool has changed",
-    parts=(LEAF, Origin(call_id="c", tool="a.list", call="%tool a.list", role="called", is_repeated=True)),
+    parts=(
+        LEAF,
+        Origin(call_id="c", tool="a.list", call="%tool a.list", role="called", is_repeated=True),
+    ),
 )
 
 
@@ -32,15 +43,31 @@ def test_a_tree_prints_a_line_for_each_call() -> None:
 
 
 def test_the_id_of_a_cell_is_not_shown() -> None:
-    place = Origin(call_id="c", tool="t", call="t", cell="a9fc8bda-3366-40ae-8a00-33a266d886b1", notebook="x/n.ipynb")
+    place = Origin(
+        call_id="c",
+        tool="t",
+        call="t",
+        cell="a9fc8bda-3366-40ae-8a00-33a266d886b1",
+        notebook="x/n.ipynb",
+    )
 
     assert repr(place) == "t  [n.ipynb]"
 
 
 def test_branches_go_on_below_the_calls_that_follow() -> None:
-    deep = Origin(call_id="r", tool="t", call="t", parts=(Origin(call_id="m", tool="m", call="m", parts=(LEAF,)), LEAF))
+    deep = Origin(
+        call_id="r",
+        tool="t",
+        call="t",
+        parts=(Origin(call_id="m", tool="m", call="m", parts=(LEAF,)), LEAF),
+    )
 
-    assert [line.partition("rows")[0] for line in repr(deep).splitlines()] == ["t", "├─ m", "│  └─ ", "└─ "]
+    assert [line.partition("rows")[0] for line in repr(deep).splitlines()] == [
+        "t",
+        "├─ m",
+        "│  └─ ",
+        "└─ ",
+    ]
 
 
 def test_the_picture_has_a_box_for_each_call_and_no_code() -> None:

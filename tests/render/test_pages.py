@@ -39,7 +39,21 @@ PARTS: tuple[Part, ...] = (
     Folded("ot: 1 tool", (Rows((Row("ot.help", "Help."),)),)),
     Note("Look one up."),
 )
-TAGS = {"div", "span", "strong", "em", "code", "pre", "table", "tbody", "tr", "td", "details", "summary", "button"}
+TAGS = {
+    "div",
+    "span",
+    "strong",
+    "em",
+    "code",
+    "pre",
+    "table",
+    "tbody",
+    "tr",
+    "td",
+    "details",
+    "summary",
+    "button",
+}
 TEXT = """\
 geo (local, 2 tools)
 
@@ -91,7 +105,15 @@ def test_the_html_says_the_same_and_needs_nothing_from_elsewhere() -> None:
     shown = PageText(TEXT, PARTS)._repr_html_()
     read = Reader(shown)
 
-    for words in ("geo", "local, 2 tools", "addresses", "Find the places.", "It ended.", "connected", "what it does"):
+    for words in (
+        "geo",
+        "local, 2 tools",
+        "addresses",
+        "Find the places.",
+        "It ended.",
+        "connected",
+        "what it does",
+    ):
         assert words in read.said
     assert "mathjax_ignore tex2jax_ignore" in str(read.tags[0][1]["class"])
     assert {tag for tag, _ in read.tags} <= TAGS
@@ -100,13 +122,17 @@ def test_the_html_says_the_same_and_needs_nothing_from_elsewhere() -> None:
 
 
 def test_a_name_is_one_plain_text_with_a_hidden_empty_button() -> None:
-    """Without our JupyterLab extension there is no dead link: the button is hidden, and the name stands there once."""
+    """Without our JupyterLab extension there is no dead link: the button is hidden, and the name
+    stands there once."""
     read = Reader(to_html(PARTS))
     buttons = [attrs for tag, attrs in read.tags if tag == "button"]
 
     assert read.said.count("geo.locate") == 2  # the name, and the example
     assert all(each["style"] == "display:none" and each["type"] == "button" for each in buttons)
-    does = [(b["data-commandlinker-command"], json.loads(str(b["data-commandlinker-args"]))) for b in buttons]
+    does = [
+        (b["data-commandlinker-command"], json.loads(str(b["data-commandlinker-args"])))
+        for b in buttons
+    ]
     assert does == [
         ("onetool:show", {"name": "geo"}),
         ("onetool:show", {"name": "geo.locate"}),
@@ -124,7 +150,9 @@ def test_a_state_has_a_dot_and_a_word() -> None:
 
 
 @pytest.mark.parametrize(
-    "evil", [*EVIL, "[x](javascript:alert(1))", "![x](https://e.example/x.png)", "<h1>x</h1>"], ids=ascii
+    "evil",
+    [*EVIL, "[x](javascript:alert(1))", "![x](https://e.example/x.png)", "<h1>x</h1>"],
+    ids=ascii,
 )
 def test_nothing_from_outside_becomes_html(evil: str) -> None:
     row = Row(evil, evil, evil, "bad", "tool")

@@ -1,4 +1,5 @@
-"""Markdown of tools and servers on a page: nothing in it runs, loads or leads anywhere but to the web."""
+"""Markdown of tools and servers on a page: nothing in it runs, loads or leads anywhere but to the
+web."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def test_text_becomes_safe_html(text: str, page: str) -> None:
     assert page in to_html(text).replace("</p>\n<p", "</p><p")
 
 
-@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "//a.test"])
+@pytest.mark.parametrize(
+    "address", ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "//a.test"]
+)
 @pytest.mark.parametrize("mark", ["", "!"])
 def test_an_address_that_is_not_of_the_web_is_no_link(address: str, mark: str) -> None:
     page = to_html(f"{mark}[a]({address})")

@@ -17,7 +17,8 @@ def test_columns_of_numbers_are_set_right_in_text_and_html() -> None:
 
 def test_a_column_of_truths_or_of_texts_is_set_left() -> None:
     assert (
-        "text-align:right" not in show([{"ok": True, "text": "1"}, {"ok": False, "text": "22"}], DisplayLimits()).html
+        "text-align:right"
+        not in show([{"ok": True, "text": "1"}, {"ok": False, "text": "22"}], DisplayLimits()).html
     )
 
 

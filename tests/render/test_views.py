@@ -53,7 +53,11 @@ def test_ipython_prints_what_repr_says() -> None:
 
 @pytest.mark.parametrize("evil", EVIL, ids=ascii)
 def test_nothing_from_outside_becomes_html(evil: str) -> None:
-    plain = _shape(Listing([{"a": "x"}])._repr_html_()), _shape(Record(a="x")._repr_html_()), _shape(html.pre("x"))
+    plain = (
+        _shape(Listing([{"a": "x"}])._repr_html_()),
+        _shape(Record(a="x")._repr_html_()),
+        _shape(html.pre("x")),
+    )
 
     assert _shape(Listing([{"a": evil}])._repr_html_()) == plain[0]
     assert _shape(Listing([{evil: "x"}])._repr_html_()) == plain[0]
@@ -99,7 +103,9 @@ def test_importing_loads_nothing_heavy() -> None:
         "print([name for name in sys.argv[1:] if name in sys.modules])"
     )
 
-    done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True
+    )
 
     assert done.stdout.strip() == "[]"
 
@@ -124,15 +130,23 @@ def _shape(text: str) -> list[Any]:
 
 
 def test_shares_and_times_are_written_one_way() -> None:
-    """Numbers stay numbers for programs; a person reads one form above and below, without idle decimals."""
+    """Numbers stay numbers for programs; a person reads one form above and below, without idle
+    decimals."""
     rows = [
         {"tool": "a", "success_rate": 37.5, "avg_ms": 0.091, "p95_ms": 189.068},
         {"tool": "b", "success_rate": 64.7058, "avg_ms": 9.96, "p95_ms": 2293.759},
     ]
     record = Record(success_rate=64.7058, tools=Listing(rows))
 
-    for text in (Listing(rows)._repr_html_(), Listing(rows).to_text(100), record._repr_html_(), record.to_text(100)):
-        assert {"37.5 %", "64.7 %", "0.1", "10.0", "189", "2294"} <= set(re.findall(r"[\d.]+(?: %)?", text)), text
+    for text in (
+        Listing(rows)._repr_html_(),
+        Listing(rows).to_text(100),
+        record._repr_html_(),
+        record.to_text(100),
+    ):
+        assert {"37.5 %", "64.7 %", "0.1", "10.0", "189", "2294"} <= set(
+            re.findall(r"[\d.]+(?: %)?", text)
+        ), text
         assert "189.068" not in text
     assert html.is_numeric(["37.5 %", None, 3])
     assert not html.is_numeric(["37.5 %", "x"])

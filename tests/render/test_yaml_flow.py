@@ -12,14 +12,68 @@ from hypothesis import strategies as st
 from onetool_ipy.render.yaml_flow import flow, inline
 
 ODD = [
-    *("on", "Yes", "null", "~", "y", "1", "1.0", "1e3", "1_000", "0x1f", "12:30", "2024-01-01", "=", "<<", "a: b"),
-    *("a:", "a #b", "#a", "- x", "--- a", "...", "? a", "@x", "%y", "* a", "&b", "!c", "|", ">", "a, b", "[a", "{a"),
-    *("a]", '"', "'", " a", "a ", "", "\t", "a\nb", "\r", "\x00", "\x85", "\u2028", "\ufeff", "\U0001f600", "קובץ"),
+    *(
+        "on",
+        "Yes",
+        "null",
+        "~",
+        "y",
+        "1",
+        "1.0",
+        "1e3",
+        "1_000",
+        "0x1f",
+        "12:30",
+        "2024-01-01",
+        "=",
+        "<<",
+        "a: b",
+    ),
+    *(
+        "a:",
+        "a #b",
+        "#a",
+        "- x",
+        "--- a",
+        "...",
+        "? a",
+        "@x",
+        "%y",
+        "* a",
+        "&b",
+        "!c",
+        "|",
+        ">",
+        "a, b",
+        "[a",
+        "{a",
+    ),
+    *(
+        "a]",
+        '"',
+        "'",
+        " a",
+        "a ",
+        "",
+        "\t",
+        "a\nb",
+        "\r",
+        "\x00",
+        "\x85",
+        "\u2028",
+        "\ufeff",
+        "\U0001f600",
+        "קובץ",
+    ),
     *("a\\b", "_", "/"),
 ]
 _TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(ODD)
 _PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _TEXT,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4),
     max_leaves=12,
 )
@@ -40,7 +94,10 @@ _PLAIN = st.recursive(
         (["a.b", "c"], "[a.b, c]"),
         (["two words"], "- two words"),
         ({"v": "1.0.0", "cwd": "/a/b-c"}, '{v: "1.0.0", cwd: /a/b-c}'),
-        ({"count": 5, "ok": True, "none": None, "far": 1e20}, "{count: 5, ok: true, none: null, far: 1.0e+20}"),
+        (
+            {"count": 5, "ok": True, "none": None, "far": 1e20},
+            "{count: 5, ok: true, none: null, far: 1.0e+20}",
+        ),
         ({}, "{}"),
         ([], "[]"),
         ("Bare text, it's fine", "Bare text, it's fine"),

@@ -1,4 +1,5 @@
-"""Checking arguments: all violations with their pointers, nothing fetched, nothing hung, no value too odd."""
+"""Checking arguments: all violations with their pointers, nothing fetched, nothing hung, no value
+too odd."""
 
 from __future__ import annotations
 
@@ -88,7 +89,9 @@ def test_all_violations_are_listed_with_their_pointers() -> None:
     ],
     ids=short,
 )
-def test_a_violation_says_what_is_wrong_with_which_value(args: dict[Any, Any], message: str) -> None:
+def test_a_violation_says_what_is_wrong_with_which_value(
+    args: dict[Any, Any], message: str
+) -> None:
     assert message in _failure(args).message
 
 
@@ -96,7 +99,9 @@ def test_a_long_value_is_cut_and_a_secret_is_masked_before_that() -> None:
     secret = "s3cret" * 30
 
     with pytest.raises(InvalidArgs) as caught:
-        Checker(PERSON).check({**GOOD, "age": "x" * 100 + secret}, "p.add", lambda t: t.replace(secret, "***"))
+        Checker(PERSON).check(
+            {**GOOD, "age": "x" * 100 + secret}, "p.add", lambda t: t.replace(secret, "***")
+        )
 
     assert "s3c" not in str(caught.value.details) + caught.value.message
     assert len(caught.value.message) < 300
@@ -159,7 +164,9 @@ def test_a_value_json_cannot_hold_is_handed_on_as_it_is(name: str, value: Any) -
     ],
     ids=short,
 )
-def test_beside_a_value_json_cannot_hold_all_others_are_checked(args: dict[str, Any], pointers: list[str]) -> None:
+def test_beside_a_value_json_cannot_hold_all_others_are_checked(
+    args: dict[str, Any], pointers: list[str]
+) -> None:
     parameters = {
         "type": "object",
         "properties": {"n": {"type": "integer"}, "s": {"type": "string"}},
@@ -220,7 +227,9 @@ def _nested(levels: int, kind: type = list) -> Any:
 
 
 @pytest.mark.parametrize("kind", [list, dict, tuple])
-@pytest.mark.parametrize("schema", [TREE, {"type": "object", "properties": {"x": {}}}], ids=["typed", "any"])
+@pytest.mark.parametrize(
+    "schema", [TREE, {"type": "object", "properties": {"x": {}}}], ids=["typed", "any"]
+)
 def test_arguments_nested_deeper_than_100_are_refused(schema: Any, kind: type) -> None:
     """A native walker does not look below some 130 levels, so nobody would know what is there."""
     checker = Checker(schema)
@@ -243,7 +252,8 @@ def test_a_text_that_stands_for_a_value_nested_too_deep_stays_text() -> None:
 
 @pytest.mark.slow
 def test_very_deep_and_circular_values_do_not_crash_the_process() -> None:
-    """jsonschema-rs alone dies of them with a recursive schema; so this runs in a process of its own."""
+    """jsonschema-rs alone dies of them with a recursive schema; so this runs in a process of its
+    own."""
     code = f"""
     import collections, enum
     from onetool_ipy.schema.check import Checker
@@ -285,13 +295,16 @@ def test_very_deep_and_circular_values_do_not_crash_the_process() -> None:
     print("alive")
     """
 
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
 
     assert (done.returncode, done.stdout.strip()) == (0, "alive"), done.stderr
 
 
 def test_no_remote_schema_is_fetched() -> None:
-    """A real socket listens; nobody may connect, neither when a schema is compiled nor when arguments are checked."""
+    """A real socket listens; nobody may connect, neither when a schema is compiled nor when
+    arguments are checked."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
         visitors: list[Any] = []
@@ -336,7 +349,9 @@ def test_no_remote_schema_is_fetched() -> None:
     ids=["nested", "overlapping", "look-ahead", "back-reference", "polynomial"],
 )
 def test_an_evil_pattern_cannot_hang(pattern: str, text: str) -> None:
-    checker = Checker({"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}})
+    checker = Checker(
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+    )
     began = time.process_time()
 
     with pytest.raises(InvalidArgs):
@@ -346,7 +361,9 @@ def test_an_evil_pattern_cannot_hang(pattern: str, text: str) -> None:
 
 
 def test_patterns_with_look_around_work() -> None:
-    checker = Checker({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?!x)"}}})
+    checker = Checker(
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?!x)"}}}
+    )
 
     assert checker.check({"a": "y"}, "t.x") == {"a": "y"}
     with pytest.raises(InvalidArgs):
@@ -396,7 +413,10 @@ SERVER = {
     "$defs": {
         "Shape": {
             "type": "object",
-            "properties": {"kind": {"type": "string", "default": "box"}, "size": {"type": "integer"}},
+            "properties": {
+                "kind": {"type": "string", "default": "box"},
+                "size": {"type": "integer"},
+            },
             "required": ["kind"],
             "default": {},
         }
@@ -431,7 +451,10 @@ LISTS = {
     "properties": {
         "urls": {"type": "array", "items": {"type": "string"}},
         "more": {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]},
-        "where": {"type": "object", "properties": {"ids": {"type": "array", "items": {"type": "integer"}}}},
+        "where": {
+            "type": "object",
+            "properties": {"ids": {"type": "array", "items": {"type": "integer"}}},
+        },
         "text": {"type": "string"},
         "either": {"type": ["string", "array"]},
         "any": {},
@@ -452,7 +475,9 @@ LISTS = {
         ("any", '["a"]', '["a"]'),
     ],
 )
-def test_text_stands_for_the_list_or_object_in_it_where_text_is_not_wanted(name: str, text: str, value: Any) -> None:
+def test_text_stands_for_the_list_or_object_in_it_where_text_is_not_wanted(
+    name: str, text: str, value: Any
+) -> None:
     given = {name: text}
 
     assert Checker(LISTS).check(given, "t.x") == {name: value}
@@ -472,13 +497,18 @@ def test_text_stands_for_the_list_or_object_in_it_where_text_is_not_wanted(name:
     ],
     ids=short,
 )
-def test_text_that_is_no_json_of_the_wanted_kind_is_refused(name: str, text: str, message: str) -> None:
+def test_text_that_is_no_json_of_the_wanted_kind_is_refused(
+    name: str, text: str, message: str
+) -> None:
     assert message in _failure({name: text}, LISTS).message
 
 
 def test_a_value_is_judged_as_it_stands_where_it_is_no_argument() -> None:
     assert [v["keyword"] for v in Checker(SERVER).violations({"url": "x"})] == ["required"] * 3
-    assert Checker(LISTS).violations({"urls": '["a"]'})[0]["message"] == "field 'urls': '[\"a\"]' is not a list"
+    assert (
+        Checker(LISTS).violations({"urls": '["a"]'})[0]["message"]
+        == "field 'urls': '[\"a\"]' is not a list"
+    )
 
 
 # Words
@@ -489,7 +519,11 @@ WORDS: dict[str, tuple[Any, Any, str]] = {
     "type": ({"type": "integer"}, "x", "argument 'a': 'x' is not an integer"),
     "types": ({"type": ["null", "integer"]}, "x", "argument 'a': 'x' is not an integer or null"),
     "enum": ({"enum": [1, "b"]}, 3, "argument 'a': 3 is not one of 1, 'b'"),
-    "enum of many": ({"enum": list(range(50))}, "x", "'x' is not one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ..."),
+    "enum of many": (
+        {"enum": list(range(50))},
+        "x",
+        "'x' is not one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...",
+    ),
     "const": ({"const": 4}, 3, "argument 'a': 3 is not 4"),
     "minimum": ({"minimum": 5}, 3, "argument 'a': 3 is less than 5"),
     "maximum": ({"maximum": 5}, 9, "argument 'a': 9 is greater than 5"),
@@ -508,7 +542,11 @@ WORDS: dict[str, tuple[Any, Any, str]] = {
         "argument 'a': [1, 2] has more than 1 item",
     ),
     "uniqueItems": ({"uniqueItems": True}, [1, 1], "argument 'a': [1, 1] has the same item twice"),
-    "contains": ({"contains": {"const": 2}}, [1], "argument 'a': no items of [1] are what is asked for"),
+    "contains": (
+        {"contains": {"const": 2}},
+        [1],
+        "argument 'a': no items of [1] are what is asked for",
+    ),
     "minContains": (
         {"contains": {"const": 1}, "minContains": 2},
         [1],
@@ -520,27 +558,59 @@ WORDS: dict[str, tuple[Any, Any, str]] = {
         "argument 'a': too many items of [1, 1] are what is asked for",
     ),
     "items": ({"items": False}, [1], "argument 'a[0]': no value is allowed here"),
-    "unevaluatedItems": ({"unevaluatedItems": False}, [1], "argument 'a': [1] has items that are not allowed"),
+    "unevaluatedItems": (
+        {"unevaluatedItems": False},
+        [1],
+        "argument 'a': [1] has items that are not allowed",
+    ),
     "minProperties": ({"minProperties": 2}, {}, "argument 'a': {} has fewer than 2 entries"),
-    "maxProperties": ({"maxProperties": 1}, {"x": 1, "y": 2}, "{'x': 1, 'y': 2} has more than 1 entry"),
+    "maxProperties": (
+        {"maxProperties": 1},
+        {"x": 1, "y": 2},
+        "{'x': 1, 'y': 2} has more than 1 entry",
+    ),
     "required": ({"required": ["x"]}, {}, "argument 'a': 'x' is missing"),
-    "dependentRequired": ({"dependentRequired": {"x": ["y"]}}, {"x": 1}, "argument 'a': 'y' is missing"),
+    "dependentRequired": (
+        {"dependentRequired": {"x": ["y"]}},
+        {"x": 1},
+        "argument 'a': 'y' is missing",
+    ),
     "additionalProperties": (
         {"properties": {"y": {}}, "additionalProperties": False},
         {"x": 1},
         "argument 'a': unknown key 'x'",
     ),
-    "no properties": ({"additionalProperties": False}, {"x": "object"}, "argument 'a': unknown key 'x'"),
-    "unevaluatedProperties": ({"unevaluatedProperties": False}, {"x": 1}, "argument 'a': unknown key 'x'"),
+    "no properties": (
+        {"additionalProperties": False},
+        {"x": "object"},
+        "argument 'a': unknown key 'x'",
+    ),
+    "unevaluatedProperties": (
+        {"unevaluatedProperties": False},
+        {"x": 1},
+        "argument 'a': unknown key 'x'",
+    ),
     "propertyNames": (
         {"propertyNames": {"pattern": "^y"}},
         {"x": 1},
         "argument 'a': the name 'x' does not match the pattern '^y'",
     ),
     "not": ({"not": {"type": "integer"}}, 1, "argument 'a': 1 is not allowed"),
-    "anyOf": ({"anyOf": [{"type": "string"}, {"type": "array"}]}, 1, "argument 'a': 1 is not str | list"),
-    "anyOf of no type": ({"anyOf": [{"minimum": 5}, {"multipleOf": 2}]}, 1, "argument 'a': 1 fits none of the choices"),
-    "oneOf": ({"oneOf": [{"type": "string"}, {"type": "array"}]}, 1, "argument 'a': 1 is not str | list"),
+    "anyOf": (
+        {"anyOf": [{"type": "string"}, {"type": "array"}]},
+        1,
+        "argument 'a': 1 is not str | list",
+    ),
+    "anyOf of no type": (
+        {"anyOf": [{"minimum": 5}, {"multipleOf": 2}]},
+        1,
+        "argument 'a': 1 fits none of the choices",
+    ),
+    "oneOf": (
+        {"oneOf": [{"type": "string"}, {"type": "array"}]},
+        1,
+        "argument 'a': 1 is not str | list",
+    ),
     "oneOf, several": (
         {"oneOf": [{"type": "integer"}, {"minimum": 0}]},
         1,
@@ -548,14 +618,24 @@ WORDS: dict[str, tuple[Any, Any, str]] = {
     ),
     "false": (False, "object", "argument 'a': no value is allowed here"),
     "contentEncoding": ({"contentEncoding": "base64"}, "%%", "argument 'a': '%%' is not base64"),
-    "contentMediaType": ({"contentMediaType": "application/json"}, "{", "argument 'a': '{' is not application/json"),
+    "contentMediaType": (
+        {"contentMediaType": "application/json"},
+        "{",
+        "argument 'a': '{' is not application/json",
+    ),
 }
-_LIBRARY = re.compile(r"schema|keyword|is valid under|not valid under|Unevaluated|non-unique|compliant|instance")
+_LIBRARY = re.compile(
+    r"schema|keyword|is valid under|not valid under|Unevaluated|non-unique|compliant|instance"
+)
 
 
 @pytest.mark.parametrize(("sub", "value", "message"), WORDS.values(), ids=list(WORDS))
 def test_every_violation_is_said_in_words_of_ours(sub: Any, value: Any, message: str) -> None:
-    old = OLD if sub and {"format", "contentEncoding", "contentMediaType", "additionalItems"} & set(sub) else {}
+    old = (
+        OLD
+        if sub and {"format", "contentEncoding", "contentMediaType", "additionalItems"} & set(sub)
+        else {}
+    )
 
     failure = _failure({"a": value}, {**old, "type": "object", "properties": {"a": sub}})
 
@@ -570,7 +650,12 @@ def test_every_kind_of_violation_has_its_words() -> None:
     kinds = {name for name in vars(jsonschema_rs.ValidationErrorKind) if name[:1].isupper()}
     worded = {name.partition(" ")[0].partition(",")[0] for name in WORDS}
     never = {"BacktrackLimitExceeded", "RegexEngineFailure", "Custom", "FromUtf8", "Referencing"}
-    others = {"Constant": "const", "FalseSchema": "false", "OneOfMultipleValid": "oneOf", "OneOfNotValid": "oneOf"}
+    others = {
+        "Constant": "const",
+        "FalseSchema": "false",
+        "OneOfMultipleValid": "oneOf",
+        "OneOfNotValid": "oneOf",
+    }
 
     assert {others.get(kind, kind[0].lower() + kind[1:]) for kind in kinds - never} <= worded
 
@@ -580,7 +665,10 @@ def test_an_argument_of_a_tool_that_takes_none_is_unknown() -> None:
 
     failure = _failure({"x": "object", "y": 1}, none)
 
-    assert [d["message"] for d in failure.details] == ["unknown argument 'x'", "unknown argument 'y'"]
+    assert [d["message"] for d in failure.details] == [
+        "unknown argument 'x'",
+        "unknown argument 'y'",
+    ]
     assert "no value is allowed" not in failure.message
 
 
@@ -595,13 +683,18 @@ def test_an_argument_of_a_tool_that_takes_none_is_unknown() -> None:
         ({"required": "a"}, "at '/required': 'a' is not a list"),
         ({"$ref": "#/nope"}, "it refers to something that is not inside it."),
         ({"$schema": "http://x/y"}, "it refers to something that is not inside it."),
-        ({"properties": {"a": {"pattern": "("}}}, "at '/properties/a/pattern': '(' is not a regular expression."),
+        (
+            {"properties": {"a": {"pattern": "("}}},
+            "at '/properties/a/pattern': '(' is not a regular expression.",
+        ),
         ({"multipleOf": 0}, "at '/multipleOf': 0 is not greater than 0"),
         ({1: 2}, "Not a JSON Schema: it cannot be read."),
     ],
     ids=short,
 )
-def test_what_is_wrong_with_a_schema_is_said_in_words_of_ours(parameters: Any, message: str) -> None:
+def test_what_is_wrong_with_a_schema_is_said_in_words_of_ours(
+    parameters: Any, message: str
+) -> None:
     with pytest.raises(InvalidTool) as caught:
         Checker(parameters)
 

@@ -1,4 +1,5 @@
-"""Schemas whose references multiply are refused before anything is judged by them; those that people write are not."""
+"""Schemas whose references multiply are refused before anything is judged by them; those that
+people write are not."""
 
 from __future__ import annotations
 
@@ -14,13 +15,20 @@ from onetool_ipy.schema.check import MOST, Checker, branch_count
 from tests.harness.surroundings import ROOT
 
 
-def doubling(levels: int, word: str = "anyOf", *, ref: str = "#/$defs/a{}", **more: Any) -> dict[str, Any]:
+def doubling(
+    levels: int, word: str = "anyOf", *, ref: str = "#/$defs/a{}", **more: Any
+) -> dict[str, Any]:
     """Each level refers twice to the one below."""
     parts: dict[str, Any] = {"a0": {"type": "integer", "$anchor": "a0"}}
     for level in range(1, levels):
         below = ref.format(level - 1)
         parts[f"a{level}"] = {word: [{"$ref": below}, {"$ref": below}], "$anchor": f"a{level}"}
-    return {"type": "object", "properties": {"x": {"$ref": ref.format(levels - 1)}}, "$defs": parts, **more}
+    return {
+        "type": "object",
+        "properties": {"x": {"$ref": ref.format(levels - 1)}},
+        "$defs": parts,
+        **more,
+    }
 
 
 @pytest.mark.parametrize("word", ["anyOf", "oneOf", "allOf"])
@@ -48,9 +56,18 @@ def test_a_few_levels_are_judged_as_ever() -> None:
 
 def test_what_leads_back_to_itself_is_no_multiplication() -> None:
     """A tree, the usual recursive schema, and one that says nothing but itself."""
-    kinds = [{"type": "object", "properties": {f"k{n}": {"$ref": "#/$defs/tree"}}} for n in range(30)]
-    tree = {"type": "object", "properties": {"x": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": {"anyOf": kinds}}}
-    itself = {"type": "object", "$defs": {f"a{n}": {"$ref": f"#/$defs/a{(n + 1) % 20}"} for n in range(20)}}
+    kinds = [
+        {"type": "object", "properties": {f"k{n}": {"$ref": "#/$defs/tree"}}} for n in range(30)
+    ]
+    tree = {
+        "type": "object",
+        "properties": {"x": {"$ref": "#/$defs/tree"}},
+        "$defs": {"tree": {"anyOf": kinds}},
+    }
+    itself = {
+        "type": "object",
+        "$defs": {f"a{n}": {"$ref": f"#/$defs/a{(n + 1) % 20}"} for n in range(20)},
+    }
 
     assert branch_count(tree) < 100
     assert branch_count(itself) < 100
@@ -58,7 +75,8 @@ def test_what_leads_back_to_itself_is_no_multiplication() -> None:
 
 
 def test_a_python_object_that_holds_itself_ends() -> None:
-    """It is no JSON, which the validator says; two lists that share all their parts are looked at once."""
+    """It is no JSON, which the validator says; two lists that share all their parts are looked at
+    once."""
     itself: dict[str, Any] = {"type": "object"}
     itself["properties"] = {"x": itself}
     shared: list[Any] = []
@@ -72,8 +90,15 @@ def test_a_python_object_that_holds_itself_ends() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("document", ["github.json", "readme.json", "galaxy.yaml"])
 def test_schemas_of_real_documents_are_far_from_it(document: str) -> None:
-    draft = import_document(lzma.decompress((ROOT / "tests" / "data" / "openapi" / f"{document}.xz").read_bytes()))
+    draft = import_document(
+        lzma.decompress((ROOT / "tests" / "data" / "openapi" / f"{document}.xz").read_bytes())
+    )
 
-    found = [branch_count(tool[key]) for tool in draft.tools for key in ("argSchema", "outputSchema") if key in tool]
+    found = [
+        branch_count(tool[key])
+        for tool in draft.tools
+        for key in ("argSchema", "outputSchema")
+        if key in tool
+    ]
 
     assert max(found) < MOST / 20, json.dumps(sorted(found)[-5:])

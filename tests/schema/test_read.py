@@ -86,13 +86,18 @@ def test_a_real_schema_can_be_checked_against(name: str) -> None:
 def test_the_example_of_spec_001() -> None:
     parameters = {
         "type": "object",
-        "properties": {"repo": {"type": "string"}, "query": {"type": "string", "description": "What."}},
+        "properties": {
+            "repo": {"type": "string"},
+            "query": {"type": "string", "description": "What."},
+        },
         "required": ["query"],
     }
 
     quoted = signature_text("github.search", parameters, unknown="'...'")
     assert quoted == "github.search(query: str, repo: str = '...')"
-    assert signature_text("github.search", parameters) == "github.search(query: str, repo: str = ...)"
+    assert (
+        signature_text("github.search", parameters) == "github.search(query: str, repo: str = ...)"
+    )
     assert argument_lines(parameters) == ["query: What.", "repo: str"]
 
 
@@ -102,7 +107,10 @@ def test_the_example_of_spec_001() -> None:
         ({"type": "string"}, "str"),
         ({"type": ["string", "null"]}, "str | None"),
         ({"type": ["null", "integer", "string"]}, "int | str | None"),
-        ({"anyOf": [{"type": "null"}, {"type": "array", "items": {"type": "number"}}]}, "list[float] | None"),
+        (
+            {"anyOf": [{"type": "null"}, {"type": "array", "items": {"type": "number"}}]},
+            "list[float] | None",
+        ),
         ({"oneOf": [{"type": "string"}, {}]}, "Any"),
         ({"enum": ["a", 1, True, None]}, "Literal['a', 1, True, None]"),
         ({"enum": ["a | b", "c]"], "type": ["string", "null"]}, "Literal['a | b', 'c]']"),
@@ -151,16 +159,33 @@ def test_a_schema_stands_for_a_python_type(sub: Any, text: str) -> None:
 def _nested(depth: int) -> dict[str, Any]:
     made: dict[str, Any] = {"type": "string"}
     for _ in range(depth):
-        made = {"type": "object", "properties": {"a": made}, "items": made, "anyOf": [made, made], "allOf": [made]}
+        made = {
+            "type": "object",
+            "properties": {"a": made},
+            "items": made,
+            "anyOf": [made, made],
+            "allOf": [made],
+        }
     return made
 
 
 _SELF = {"$ref": "#"}
 HOSTILE: dict[str, Any] = {
     "ref to itself": {"type": "object", "properties": {"a": _SELF}},
-    "refs in a ring": {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
-    "wide recursion": {"type": "object", "properties": {"a": {"anyOf": [_SELF] * 50}}, "anyOf": [_SELF] * 50},
-    "wide recursion by allOf": {"type": "object", "properties": {"a": {"allOf": [_SELF] * 50}}, "allOf": [_SELF] * 50},
+    "refs in a ring": {
+        "$ref": "#/$defs/a",
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
+    },
+    "wide recursion": {
+        "type": "object",
+        "properties": {"a": {"anyOf": [_SELF] * 50}},
+        "anyOf": [_SELF] * 50,
+    },
+    "wide recursion by allOf": {
+        "type": "object",
+        "properties": {"a": {"allOf": [_SELF] * 50}},
+        "allOf": [_SELF] * 50,
+    },
     "3,000 levels": {"type": "object", "properties": {"a": _nested(3_000)}},
     "no properties": {"type": "object"},
     "empty properties": {"type": "object", "properties": {}},
@@ -169,11 +194,30 @@ HOSTILE: dict[str, Any] = {
     "boolean properties": {"type": "object", "properties": {"a": True, "b": False}},
     "required without property": {"type": "object", "required": ["b", "a", "b"]},
     "required is no list": {"type": "object", "properties": {"a": {}}, "required": "a"},
-    "required holds odd things": {"type": "object", "properties": {"a": {}}, "required": [1, None, "a"]},
+    "required holds odd things": {
+        "type": "object",
+        "properties": {"a": {}},
+        "required": [1, None, "a"],
+    },
     "names python cannot spell": {
         "type": "object",
         "properties": {
-            n: {} for n in ("a-b", "a_b", "a.b", "1", "", "class", "ä é", "ﬁ", "fi", "x\ny", "None", "𝐚", "a")
+            n: {}
+            for n in (
+                "a-b",
+                "a_b",
+                "a.b",
+                "1",
+                "",
+                "class",
+                "ä é",
+                "ﬁ",
+                "fi",
+                "x\ny",
+                "None",
+                "𝐚",
+                "a",
+            )
         },
     },
     "names that are no text": {"type": "object", "properties": {1: {}, None: {}}},
@@ -189,7 +233,10 @@ HOSTILE: dict[str, Any] = {
             "g": {"default": {"a": [1, None]}},
         },
     },
-    "odd words": {"type": "object", "properties": {"a": {"description": ["x"], "title": 5}, "b": {"title": None}}},
+    "odd words": {
+        "type": "object",
+        "properties": {"a": {"description": ["x"], "title": 5}, "b": {"title": None}},
+    },
     "true": True,
     "nothing": None,
     "a list": [1],
@@ -207,18 +254,26 @@ def test_reading_a_hostile_schema_never_fails_and_never_takes_long(name: str) ->
     lines = argument_lines(parameters)
 
     assert len(lines) == len(signature.args.args)
-    assert list(signature_of(parameters).parameters)[: len(lines)] == [a.arg for a in signature.args.args]
+    assert list(signature_of(parameters).parameters)[: len(lines)] == [
+        a.arg for a in signature.args.args
+    ]
     assert time.process_time() - began < 5
 
 
 def test_names_python_cannot_spell_stay_apart_and_exact_ones_keep_theirs() -> None:
-    known = params({"type": "object", "properties": {name: {} for name in ("a-b", "a_b", "a.b", "class")}})
+    known = params(
+        {"type": "object", "properties": {name: {} for name in ("a-b", "a_b", "a.b", "class")}}
+    )
 
     assert python_names(known) == {"a-b": "a_b_2", "a_b": "a_b", "a.b": "a_b_3", "class": "class_"}
 
 
 def test_required_arguments_come_first_and_keep_their_order() -> None:
-    parameters = {"type": "object", "properties": {name: {} for name in "abcd"}, "required": ["d", "b"]}
+    parameters = {
+        "type": "object",
+        "properties": {name: {} for name in "abcd"},
+        "required": ["d", "b"],
+    }
 
     assert [p.name for p in params(parameters)] == ["b", "d", "a", "c"]
 
@@ -234,7 +289,12 @@ def test_what_all_of_requires_is_required_and_what_one_option_requires_is_not() 
 
 
 def test_a_title_that_only_repeats_the_name_is_no_description() -> None:
-    parameters = {"properties": {"page_size": {"title": "Page Size", "type": "integer"}, "q": {"title": "Your query"}}}
+    parameters = {
+        "properties": {
+            "page_size": {"title": "Page Size", "type": "integer"},
+            "q": {"title": "Your query"},
+        }
+    }
 
     assert argument_lines(parameters) == ["page_size: int", "q: Your query"]
 

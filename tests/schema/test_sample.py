@@ -47,13 +47,19 @@ def test_a_sample_matches_the_pattern_and_has_the_length(schema: dict[str, Any])
 )
 def test_a_pattern_that_is_not_understood_gives_plain_text(pattern: str) -> None:
     """Nothing raises, and nothing takes long: an expression of others is never run by Python."""
-    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}, "required": ["a"]}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "pattern": pattern}},
+        "required": ["a"],
+    }
 
     assert all(isinstance(args["a"], str) for _, args in samples(schema))
 
 
 WHOLE = st.integers(-50, 50)
-BOUND = st.one_of(WHOLE, st.floats(-50, 50, allow_nan=False), st.sampled_from([1, 0, 2**53, -(10**18), 1e300]))
+BOUND = st.one_of(
+    WHOLE, st.floats(-50, 50, allow_nan=False), st.sampled_from([1, 0, 2**53, -(10**18), 1e300])
+)
 
 
 @st.composite
@@ -61,7 +67,11 @@ def numbers(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(["integer", "number"]))
     keys = st.sampled_from(["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"])
     bounds = draw(st.dictionaries(keys, WHOLE if kind == "integer" else BOUND, max_size=2))
-    step = draw(st.sampled_from([{}, {}, {"multipleOf": 1}, {"multipleOf": 5}])) if kind == "integer" else {}
+    step = (
+        draw(st.sampled_from([{}, {}, {"multipleOf": 1}, {"multipleOf": 5}]))
+        if kind == "integer"
+        else {}
+    )
     schema = {"type": kind, **bounds, **step}
     low = max(bounds.get("minimum", -(10**400)), bounds.get("exclusiveMinimum", -(10**400)))
     high = min(bounds.get("maximum", 10**400), bounds.get("exclusiveMaximum", 10**400))
@@ -97,12 +107,16 @@ def lists(items: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[st
     return st.builds(lambda inner, size: {"type": "array", "items": inner, **size}, items, sizes)
 
 
-PLAIN = st.one_of(numbers(), texts(), patterns(), st.just({"type": "boolean"}), st.just({"enum": ["x", 2, None]}))
+PLAIN = st.one_of(
+    numbers(), texts(), patterns(), st.just({"type": "boolean"}), st.just({"enum": ["x", 2, None]})
+)
 
 
 @given(schema=st.one_of(PLAIN, lists(PLAIN)))
 def test_every_sample_fits_its_schema(schema: dict[str, Any]) -> None:
-    assert all(fits(schema)), list(samples({"type": "object", "properties": {"a": schema}, "required": ["a"]}))
+    assert all(fits(schema)), list(
+        samples({"type": "object", "properties": {"a": schema}, "required": ["a"]})
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +138,10 @@ def test_sample_at_a_bound_fits(schema: dict[str, Any]) -> None:
 
 def test_sample_of_a_schema_that_nothing_fits_is_given_quickly() -> None:
     """No number, and no text of this length, is made; a tool's schema may say anything."""
-    schemas = {"a": {"type": "integer", "minimum": 2, "maximum": 1}, "b": {"type": "string", "minLength": 10**15}}
+    schemas = {
+        "a": {"type": "integer", "minimum": 2, "maximum": 1},
+        "b": {"type": "string", "minLength": 10**15},
+    }
 
     ((_, args), *_) = samples({"type": "object", "properties": schemas, "required": ["a", "b"]})
 

@@ -1,4 +1,5 @@
-"""A text is found for the patterns that schemas have, short and always the same; for a hopeless one there is none."""
+"""A text is found for the patterns that schemas have, short and always the same; for a hopeless one
+there is none."""
 
 from __future__ import annotations
 
@@ -43,12 +44,18 @@ def test_a_text_matches_the_pattern(pattern: str, more: int) -> None:
 
 
 def test_parts_that_may_repeat_do_so_as_often_as_wanted() -> None:
-    assert [text_for("^a*b{2,3}c?$", more=more) for more in (0, 1, 5)] == ["bb", "abbbc", "aaaaabbbc"]
+    assert [text_for("^a*b{2,3}c?$", more=more) for more in (0, 1, 5)] == [
+        "bb",
+        "abbbc",
+        "aaaaabbbc",
+    ]
     assert text_for(r"^[^a-y]\D\W$") == "za-"
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(", "a{501}", "(a{100}){6}", "(" * 2000 + ")" * 2000], ids=["bad", "long", "longer", "deep"]
+    "pattern",
+    ["(", "a{501}", "(a{100}){6}", "(" * 2000 + ")" * 2000],
+    ids=["bad", "long", "longer", "deep"],
 )
 def test_a_hopeless_pattern_has_no_text(pattern: str) -> None:
     assert text_for(pattern) is None

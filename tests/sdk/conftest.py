@@ -1,54 +1,23 @@
-"""A project of a test's own: pack files, settings, secrets, and the toolbox that opens it."""
+"""A project of a test's own, the toolbox that opens it, and a server to talk to."""
 
 from __future__ import annotations
 
-import json
 import os
-import textwrap
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy import Toolbox
+from tests.harness.project import Project
 from tests.net.loopback import Loopback
-
-
-class Project:
-    """A folder with `.onetool/`; `open()` gives its toolbox, closed at the end of the test."""
-
-    def __init__(self, root: Path, stack: ExitStack) -> None:
-        self.root = root
-        self.folder = root / ".onetool"
-        self._stack = stack
-        (self.folder / "tools").mkdir(parents=True)
-
-    def pack(self, name: str, text: str) -> Path:
-        file = self.folder / "tools" / f"{name}.py"
-        file.write_text(f'pack = "{name}"\n' + textwrap.dedent(text), encoding="utf-8")
-        return file
-
-    def settings(self, **sections: Any) -> None:
-        (self.folder / "onetool.yaml").write_text(json.dumps({"version": 1, **sections}), encoding="utf-8")
-
-    def secrets(self, **values: str) -> None:
-        file = self.folder / "secrets.yaml"
-        file.write_text(json.dumps(values), encoding="utf-8")
-        file.chmod(0o600)
-
-    def open(self, *, transport: Any = None) -> Toolbox:
-        if not (self.folder / "onetool.yaml").exists():
-            self.settings()
-        env = {**os.environ, "ONETOOL_STATE": str(self.root / "state")}
-        return self._stack.enter_context(open_toolbox(self.root, env=env, transport=transport))
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
-    with ExitStack() as stack:
-        yield Project(tmp_path, stack)
+    """An empty project that sees the environment: packs look for programs on the PATH."""
+    with Project(tmp_path, env=os.environ) as made:
+        yield made
 
 
 @pytest.fixture

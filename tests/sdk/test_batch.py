@@ -21,9 +21,9 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute, normalize_items
 from onetool_ipy.sdk.batch import run_items
 from tests.harness.patience import HANG_S
+from tests.harness.project import Project
 from tests.harness.surroundings import ROOT
 from tests.sdk import remote_functions
-from tests.sdk.conftest import Project
 
 COLOUR: ContextVar[str] = ContextVar("COLOUR", default="none")
 SECRET = "sk-batch-9d8c7b6a5f"
@@ -128,7 +128,9 @@ def test_pairs_stay() -> None:
 
 
 def test_other_items_are_labelled_by_what_they_look_like() -> None:
-    found = normalize_items(iter([1, None, {"k": 1}, (1, 2), (1, 2, 3), ["a", "b"], ("a", "b", "c")]))
+    found = normalize_items(
+        iter([1, None, {"k": 1}, (1, 2), (1, 2, 3), ["a", "b"], ("a", "b", "c")])
+    )
 
     assert found == [
         (1, "1"),
@@ -183,8 +185,8 @@ def test_results_that_are_no_text_are_json(box: Toolbox) -> None:
     text = batch_execute(results, lambda key: results[key])
 
     assert (
-        text
-        == '=== a ===\n{\n  "k": [\n    1,\n    null\n  ]\n}\n\n=== b ===\nnull\n\n=== c ===\n1.5\n\n=== d ===\ntext'
+        text == '=== a ===\n{\n  "k": [\n    1,\n    null\n  ]\n}\n\n=== b ===\nnull\n\n=== c'
+        " ===\n1.5\n\n=== d ===\ntext"
     )
 
 
@@ -264,7 +266,10 @@ def test_inside_a_tool_the_items_see_its_settings_and_secrets(project: Project) 
     project.settings(packs={"many": {"size": 7}})
     project.secrets(KEY=SECRET)
 
-    assert project.open().call("many.work").unwrap() == "=== a ===\na 7 sk one\n\n=== b ===\nb 7 sk one"
+    assert (
+        project.open().call("many.work").unwrap()
+        == "=== a ===\na 7 sk one\n\n=== b ===\nb 7 sk one"
+    )
 
 
 def test_a_secret_in_an_error_is_masked_and_in_a_result_it_is_not(project: Project) -> None:
@@ -300,26 +305,22 @@ def test_a_listener_that_fails_ends_the_batch(box: Toolbox) -> None:
     assert begun in ([0], [0, 1])
 
 
-def test_stop_ends_the_batch_and_leaves_running_items_to_themselves(box: Toolbox, tmp_path: Path) -> None:
+def test_stop_ends_the_batch_and_leaves_running_items_to_themselves(
+    box: Toolbox, tmp_path: Path
+) -> None:
     """In a process of its own: two items run until the batch has ended, the others never begin."""
     code = (
-        "import sys, threading, time\n"
-        "from onetool_ipy.sdk import batch_execute\n"
-        "begun, over = [], threading.Event()\n"
-        "def spin(item):\n"
-        "    begun.append(item)\n"
-        "    if len(begun) == 2: print('begun', flush=True)\n"
-        "    over.wait(60)\n"
-        "try:\n"
-        "    batch_execute(range(10), spin, max_workers=2)\n"
-        "except KeyboardInterrupt:\n"
-        "    print('stopped', flush=True)\n"
-        "over.set()\n"
-        "for thread in threading.enumerate():\n"
-        "    if thread.name == 'onetool-batch': thread.join(30)\n"
-        "print(len(begun), [t.name for t in threading.enumerate() if t.name == 'onetool-batch'], flush=True)\n"
+        "import sys, threading, time\nfrom onetool_ipy.sdk import batch_execute\nbegun, over = [],"
+        " threading.Event()\ndef spin(item):\n    begun.append(item)\n    if len(begun) == 2:"
+        " print('begun', flush=True)\n    over.wait(60)\ntry:\n    batch_execute(range(10), spin,"
+        " max_workers=2)\nexcept KeyboardInterrupt:\n    print('stopped',"
+        " flush=True)\nover.set()\nfor thread in threading.enumerate():\n    if thread.name =="
+        " 'onetool-batch': thread.join(30)\nprint(len(begun), [t.name for t in"
+        " threading.enumerate() if t.name == 'onetool-batch'], flush=True)\n"
     )
-    running = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
     assert running.stdout is not None
     assert running.stdout.readline() == "begun\n"
 
@@ -332,36 +333,36 @@ def test_stop_ends_the_batch_and_leaves_running_items_to_themselves(box: Toolbox
 
 
 def test_stop_while_the_threads_start_is_a_stop() -> None:
-    """In a process of its own, as in a cell: an item stops the batch before the last of 200 threads was started."""
+    """In a process of its own, as in a cell: an item stops the batch before the last of 200 threads
+    was started."""
     code = (
-        "import os, signal, threading\n"
-        "from onetool_ipy.base.interrupts import deferred\n"
-        "from onetool_ipy.sdk.batch import run_items\n"
-        "signal.signal(signal.SIGINT, lambda *at: deferred.note_stop() or signal.default_int_handler(*at))\n"
-        "first, many = threading.Lock(), threading.Event()\n"
-        "def stop(item):\n"
-        "    if threading.active_count() > 100 and first.acquire(blocking=False):\n"
-        "        os.kill(os.getpid(), signal.SIGINT)\n"
-        "        many.set()\n"
-        "    many.wait()\n"
-        "try:\n"
-        "    list(run_items(range(100_000), stop, 200, grace_s=5.0))\n"
-        "except KeyboardInterrupt:\n"
-        "    print('stopped', flush=True)\n"
+        "import os, signal, threading\nfrom onetool_ipy.base.interrupts import deferred\nfrom"
+        " onetool_ipy.sdk.batch import run_items\nsignal.signal(signal.SIGINT, lambda *at:"
+        " deferred.note_stop(at[1]) or signal.default_int_handler(*at))\nfirst, many = threading.Lock(),"
+        " threading.Event()\ndef stop(item):\n    if threading.active_count() > 100 and"
+        " first.acquire(blocking=False):\n        os.kill(os.getpid(), signal.SIGINT)\n       "
+        " many.set()\n    many.wait()\ntry:\n    list(run_items(range(100_000), stop, 200,"
+        " grace_s=5.0))\nexcept KeyboardInterrupt:\n    print('stopped', flush=True)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 
 @pytest.mark.slow
-def test_functions_of_a_module_run_in_processes(box: Toolbox, processes: ProcessPoolExecutor) -> None:
+def test_functions_of_a_module_run_in_processes(
+    box: Toolbox, processes: ProcessPoolExecutor
+) -> None:
     text = batch_execute([3, 13, 4], remote_functions.square, engine=processes)
 
     assert text == "=== 3 ===\n9\n\n=== 13 ===\nError: thirteen is refused\n\n=== 4 ===\n16"
 
 
-def test_functions_of_a_pack_file_run_in_processes(project: Project, processes: ProcessPoolExecutor) -> None:
+def test_functions_of_a_pack_file_run_in_processes(
+    project: Project, processes: ProcessPoolExecutor
+) -> None:
     project.pack(
         "far",
         """
@@ -385,7 +386,12 @@ def test_functions_of_a_pack_file_run_in_processes(project: Project, processes: 
 
 
 @pytest.mark.parametrize(
-    "ask", [remote_functions.ask_for_a_secret, remote_functions.ask_for_settings, remote_functions.ask_for_a_tool]
+    "ask",
+    [
+        remote_functions.ask_for_a_secret,
+        remote_functions.ask_for_settings,
+        remote_functions.ask_for_a_tool,
+    ],
 )
 def test_in_another_process_no_toolbox_is_at_hand_and_that_is_said(
     project: Project, processes: ProcessPoolExecutor, ask: Any
@@ -399,7 +405,9 @@ def test_in_another_process_no_toolbox_is_at_hand_and_that_is_said(
     assert "pass them along with each item" in text
 
 
-@pytest.mark.parametrize("func", [lambda value: value, remote_functions.hold_up("x")], ids=["lambda", "closure"])
+@pytest.mark.parametrize(
+    "func", [lambda value: value, remote_functions.hold_up("x")], ids=["lambda", "closure"]
+)
 def test_a_function_that_does_not_pickle_is_refused_in_words(
     box: Toolbox, processes: ProcessPoolExecutor, func: Any
 ) -> None:
@@ -413,7 +421,9 @@ def test_a_function_that_does_not_pickle_is_refused_in_words(
 def test_items_results_and_exceptions_that_do_not_pickle_are_failures_of_their_own(
     box: Toolbox, processes: ProcessPoolExecutor
 ) -> None:
-    odd_item = batch_execute([(threading.Lock(), "lock"), (2, "two")], remote_functions.square, engine=processes)
+    odd_item = batch_execute(
+        [(threading.Lock(), "lock"), (2, "two")], remote_functions.square, engine=processes
+    )
     odd_result = batch_execute([1, 2, 3], remote_functions.give_a_lock, engine=processes)
     odd_error = batch_execute([1, 2], remote_functions.raise_odd, engine=processes)
 
@@ -465,4 +475,7 @@ class Inline(Executor):
 
 
 def test_any_executor_will_do(box: Toolbox) -> None:
-    assert batch_execute([2, 3], remote_functions.square, engine=Inline()) == "=== 2 ===\n4\n\n=== 3 ===\n9"
+    assert (
+        batch_execute([2, 3], remote_functions.square, engine=Inline())
+        == "=== 2 ===\n4\n\n=== 3 ===\n9"
+    )

@@ -18,14 +18,16 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute
+from tests.harness.project import Project
 from tests.sdk import remote_functions
-from tests.sdk.conftest import Project
 
 
 @contextmanager
 def _cluster() -> Iterator[Any]:
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
         distributed.Client(cluster, set_as_default=False) as opened,
     ):
         yield opened
@@ -53,12 +55,18 @@ def test_items_run_on_the_cluster_in_order(box: Toolbox, client: Any) -> None:
 
 
 @pytest.mark.slow
-def test_both_workers_are_used_and_no_more_run_than_allowed(box: Toolbox, client: Any, tmp_path: Path) -> None:
+def test_both_workers_are_used_and_no_more_run_than_allowed(
+    box: Toolbox, client: Any, tmp_path: Path
+) -> None:
     place = tmp_path / "meeting"
     place.mkdir()
     items = [(str(place), str(i)) for i in range(8)]
 
-    pids = set(re.findall(r"in (\d+)", batch_execute(range(20), remote_functions.give_a_pid, engine=client)))
+    pids = set(
+        re.findall(
+            r"in (\d+)", batch_execute(range(20), remote_functions.give_a_pid, engine=client)
+        )
+    )
     one = batch_execute(items, remote_functions.meet, engine=client, max_workers=1)
 
     assert len(pids) == 2
@@ -131,14 +139,17 @@ def test_a_scheduler_named_in_the_environment_is_used(
 
 @pytest.mark.slow
 async def test_an_asynchronous_client_is_refused(box: Toolbox, client: Any) -> None:
-    async with distributed.Client(client.scheduler.address, asynchronous=True, set_as_default=False) as odd:
+    async with distributed.Client(
+        client.scheduler.address, asynchronous=True, set_as_default=False
+    ) as odd:
         with pytest.raises(UsageProblem, match="asynchronous"):
             batch_execute([1], str, engine=odd)
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_loses_nothing(box: Toolbox, client: Any) -> None:
-    """kill -9 in the midst of it, with done results on the dead worker: its items are done again by the other one."""
+    """kill -9 in the midst of it, with done results on the dead worker: its items are done again by
+    the other one."""
     victim = _workers(client)[0]["pid"]
 
     def listen(done: int, total: int, label: str) -> None:
@@ -157,7 +168,8 @@ def _slow_square(value: int) -> int:
 
 @pytest.mark.slow
 def test_what_was_done_stays_done_when_its_worker_dies_before_it_is_asked_for(box: Toolbox) -> None:
-    """All results are here when the workers are killed; from then on the cluster counts their items as lost."""
+    """All results are here when the workers are killed; from then on the cluster counts their items
+    as lost."""
 
     def kill(done: int, _total: int, _label: str) -> None:
         if done > 1:
@@ -175,7 +187,9 @@ def test_what_was_done_stays_done_when_its_worker_dies_before_it_is_asked_for(bo
             time.sleep(0.01)  # the client is told by the scheduler
 
     with _cluster() as own:
-        text = batch_execute(range(6), remote_functions.square, engine=own, max_workers=6, progress=kill)
+        text = batch_execute(
+            range(6), remote_functions.square, engine=own, max_workers=6, progress=kill
+        )
 
     assert text == "\n\n".join(f"=== {n} ===\n{n * n}" for n in range(6))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import resource
 import socket
 from collections.abc import Iterator
 
@@ -15,8 +14,8 @@ from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import api_headers, safe_request
 from tests.harness.patience import HANG_S, until
+from tests.harness.project import Project
 from tests.net.loopback import Loopback
-from tests.sdk.conftest import Project
 
 SECRET = "sk-live-5f0c8d1e2b7a"
 
@@ -35,15 +34,27 @@ def hidden(project: Project) -> Toolbox:
 
 
 @pytest.mark.spec("000/Safe HTTP Requests/Successful request")
-def test_a_reply_that_says_it_is_json_is_parsed(box: Toolbox, server: Loopback, client: httpx.Client) -> None:
-    assert safe_request(client, "GET", server.url("/json")) == (True, {"path": "/json", "n": [1, 2]})
+def test_a_reply_that_says_it_is_json_is_parsed(
+    box: Toolbox, server: Loopback, client: httpx.Client
+) -> None:
+    assert safe_request(client, "GET", server.url("/json")) == (
+        True,
+        {"path": "/json", "n": [1, 2]},
+    )
 
 
 @pytest.mark.spec("000/Safe HTTP Requests/Successful request")
 def test_any_other_reply_is_text(box: Toolbox, server: Loopback, client: httpx.Client) -> None:
     found = [
-        safe_request(client, "GET", server.url("/typed"), params={"kind": kind, "body": '{"a": "ü"}'})
-        for kind in ("text/plain", "text/html; charset=utf-8", "application/xml", "application/jsonp")
+        safe_request(
+            client, "GET", server.url("/typed"), params={"kind": kind, "body": '{"a": "ü"}'}
+        )
+        for kind in (
+            "text/plain",
+            "text/html; charset=utf-8",
+            "application/xml",
+            "application/jsonp",
+        )
     ]
 
     assert found == [(True, '{"a": "ü"}')] * 4
@@ -60,7 +71,9 @@ def test_a_failed_status_gives_the_status_and_the_body(
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize(("size", "shown"), [(199, 199), (200, 200), (201, 200), (100_000, 200), (3_000_000, 200)])
+@pytest.mark.parametrize(
+    ("size", "shown"), [(199, 199), (200, 200), (201, 200), (100_000, 200), (3_000_000, 200)]
+)
 @pytest.mark.spec("000/Safe HTTP Requests/HTTP error")
 def test_the_body_is_cut_at_200_characters(
     box: Toolbox, server: Loopback, client: httpx.Client, size: int, shown: int
@@ -77,24 +90,36 @@ def test_a_connection_that_fails_is_said(box: Toolbox, client: httpx.Client) -> 
         port = bound.getsockname()[1]
         found = safe_request(client, "GET", f"http://127.0.0.1:{port}/")
 
-    assert found == (False, f"Request failed: Cannot connect to '127.0.0.1:{port}': Connection refused")
+    assert found == (
+        False,
+        f"Request failed: Cannot connect to '127.0.0.1:{port}': Connection refused",
+    )
 
 
-def test_an_empty_error_body_is_named_by_its_status(box: Toolbox, server: Loopback, client: httpx.Client) -> None:
-    assert safe_request(client, "GET", server.url("/status/404")) == (False, "HTTP error (404): Not Found")
+def test_an_empty_error_body_is_named_by_its_status(
+    box: Toolbox, server: Loopback, client: httpx.Client
+) -> None:
+    assert safe_request(client, "GET", server.url("/status/404")) == (
+        False,
+        "HTTP error (404): Not Found",
+    )
 
 
 @pytest.mark.parametrize("body", ["{oops", "NaN", '{"a": }', "[1,"])
 def test_json_that_is_declared_but_broken_is_a_failure(
     box: Toolbox, server: Loopback, client: httpx.Client, body: str
 ) -> None:
-    ok, words = safe_request(client, "GET", server.url("/typed"), params={"kind": "application/json", "body": body})
+    ok, words = safe_request(
+        client, "GET", server.url("/typed"), params={"kind": "application/json", "body": body}
+    )
 
     assert not ok
     assert words.startswith("Request failed: The response says it is JSON, but is not")
 
 
-def test_an_empty_body_is_no_broken_json(box: Toolbox, server: Loopback, client: httpx.Client) -> None:
+def test_an_empty_body_is_no_broken_json(
+    box: Toolbox, server: Loopback, client: httpx.Client
+) -> None:
     url = server.url("/typed?kind=application/json&body=")
 
     assert safe_request(client, "GET", url) == (True, "")
@@ -102,14 +127,23 @@ def test_an_empty_body_is_no_broken_json(box: Toolbox, server: Loopback, client:
 
 
 @pytest.mark.parametrize("path", ["/hang", "/drip", "/drip-headers"])
-def test_one_deadline_holds_for_everything(box: Toolbox, server: Loopback, client: httpx.Client, path: str) -> None:
+def test_one_deadline_holds_for_everything(
+    box: Toolbox, server: Loopback, client: httpx.Client, path: str
+) -> None:
     found = safe_request(client, "GET", server.url(path), timeout=0.4)
 
-    assert found == (False, f"Request failed: '127.0.0.1:{server.port}' did not respond completely within 0.4 s.")
-    assert path == "/drip-headers" or until(lambda: box.workers.abandoned() == 0), "nothing else needs force"
+    assert found == (
+        False,
+        f"Request failed: '127.0.0.1:{server.port}' did not respond completely within 0.4 s.",
+    )
+    assert path == "/drip-headers" or until(lambda: box.workers.abandoned() == 0), (
+        "nothing else needs force"
+    )
 
 
-def test_the_deadline_is_that_of_the_settings(project: Project, server: Loopback, client: httpx.Client) -> None:
+def test_the_deadline_is_that_of_the_settings(
+    project: Project, server: Loopback, client: httpx.Client
+) -> None:
     project.settings(http={"timeout_s": 0.3})
     project.open()
     client.timeout = httpx.Timeout(0.1)
@@ -128,9 +162,14 @@ def test_a_client_that_was_given_more_time_has_it(project: Project, server: Loop
     assert text.count("\n") == 8
 
 
+@pytest.mark.posix("the memory of a process, as POSIX counts it")
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/huge", "/claims", "/bomb?mb=100"])
-def test_a_body_that_is_too_large_is_not_taken(box: Toolbox, server: Loopback, client: httpx.Client, path: str) -> None:
+def test_a_body_that_is_too_large_is_not_taken(
+    box: Toolbox, server: Loopback, client: httpx.Client, path: str
+) -> None:
+    import resource
+
     safe_request(client, "GET", server.url("/json"))
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -171,13 +210,17 @@ def test_the_clients_own_settings_hold(box: Toolbox, server: Loopback) -> None:
 
 
 def test_a_clients_own_transport_is_used(box: Toolbox) -> None:
-    transport = httpx.MockTransport(lambda request: httpx.Response(200, json={"host": request.url.host}))
+    transport = httpx.MockTransport(
+        lambda request: httpx.Response(200, json={"host": request.url.host})
+    )
 
     with httpx.Client(transport=transport) as client:
         assert safe_request(client, "GET", "http://api.test/") == (True, {"host": "api.test"})
 
 
-def test_the_transport_of_the_toolbox_stands_for_the_network(project: Project, client: httpx.Client) -> None:
+def test_the_transport_of_the_toolbox_stands_for_the_network(
+    project: Project, client: httpx.Client
+) -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(200, json=dict(request.headers)))
     project.open(transport=transport)
     client.headers["X-A"] = "1"
@@ -193,12 +236,17 @@ def test_redirects_are_followed_where_the_client_or_the_call_says_so(
 ) -> None:
     url = server.url("/redirect?to=/json/x")
 
-    assert safe_request(client, "GET", url, follow_redirects=True) == (True, {"path": "/json/x", "n": [1, 2]})
+    assert safe_request(client, "GET", url, follow_redirects=True) == (
+        True,
+        {"path": "/json/x", "n": [1, 2]},
+    )
     client.follow_redirects = True
     assert safe_request(client, "GET", url)[0]
 
 
-def test_a_redirect_that_is_not_followed_is_said(box: Toolbox, server: Loopback, client: httpx.Client) -> None:
+def test_a_redirect_that_is_not_followed_is_said(
+    box: Toolbox, server: Loopback, client: httpx.Client
+) -> None:
     ok, words = safe_request(client, "GET", server.url("/redirect?to=/json"))
 
     assert not ok
@@ -206,11 +254,18 @@ def test_a_redirect_that_is_not_followed_is_said(box: Toolbox, server: Loopback,
     assert "follow_redirects=True" in words
 
 
-def test_a_redirect_to_another_host_takes_no_secret_along(hidden: Toolbox, server: Loopback) -> None:
-    with Loopback() as other, httpx.Client(follow_redirects=True, auth=("user", "password")) as client:
+def test_a_redirect_to_another_host_takes_no_secret_along(
+    hidden: Toolbox, server: Loopback
+) -> None:
+    with (
+        Loopback() as other,
+        httpx.Client(follow_redirects=True, auth=("user", "password")) as client,
+    ):
         headers = api_headers("API_KEY", header_name="X-Api-Key", prefix="") | {"X-Plain": "stays"}
 
-        ok, seen = safe_request(client, "GET", server.url(f"/redirect?to={other.url('/echo')}"), headers=headers)
+        ok, seen = safe_request(
+            client, "GET", server.url(f"/redirect?to={other.url('/echo')}"), headers=headers
+        )
 
     assert ok
     assert "x-api-key" not in seen["headers"]
@@ -270,7 +325,9 @@ def test_only_allowed_hosts_are_reached_where_some_are_named(
     project.settings(http={"allow_private": True})
     project.open()
 
-    allowed = safe_request(client, "GET", server.url("/json"), allowed_hosts=[f"127.0.0.1:{server.port}"])
+    allowed = safe_request(
+        client, "GET", server.url("/json"), allowed_hosts=[f"127.0.0.1:{server.port}"]
+    )
     with Loopback() as other:
         refused = safe_request(client, "GET", other.url("/json"), allowed_hosts=["api.example.com"])
         moved = safe_request(

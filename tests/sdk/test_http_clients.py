@@ -10,7 +10,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.sdk import api_headers, lazy_client
 from tests.harness.patience import until
-from tests.sdk.conftest import Project
+from tests.harness.project import Project
 
 KEY = "sk-0123456789abcdef"
 

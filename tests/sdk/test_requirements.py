@@ -1,4 +1,5 @@
-"""What tools need besides Python: declared, found without running anything, checked, said before a tool runs."""
+"""What tools need besides Python: declared, found without running anything, checked, said before a
+tool runs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from onetool_ipy.base.errors import InvalidTool, Unavailable
 from onetool_ipy.sdk import check_deps, deps_of, requires_cli, requires_lib
 from onetool_ipy.sdk.requirements import Dep, require_deps
 from tests.harness.patience import until
-from tests.sdk.conftest import Project
+from tests.harness.project import Project
 
 RIPGREP = """
 from onetool_ipy.sdk import requires_cli, requires_lib
@@ -51,7 +52,9 @@ def command(folder: Path, name: str, script: str) -> None:
 
 
 @pytest.mark.spec("000/CLI Dependency Declaration/Declare single CLI dependency")
-def test_a_command_is_declared_on_the_function_and_found_by_check_deps(project: Project, commands: Path) -> None:
+def test_a_command_is_declared_on_the_function_and_found_by_check_deps(
+    project: Project, commands: Path
+) -> None:
     command(commands, "rg", "echo ripgrep 14.1.0")
 
     @requires_cli("rg")
@@ -64,14 +67,19 @@ def test_a_command_is_declared_on_the_function_and_found_by_check_deps(project: 
 
     assert search() == "found"
     assert deps_of(search) == (Dep("cli", "rg"),)
-    assert [(row["tool"], row["kind"], row["name"], row["status"]) for row in check_deps("ripgrep.search")] == [
-        ("ripgrep.search", "cli", "rg", "ok")
-    ]
+    assert [
+        (row["tool"], row["kind"], row["name"], row["status"])
+        for row in check_deps("ripgrep.search")
+    ] == [("ripgrep.search", "cli", "rg", "ok")]
 
 
 @pytest.mark.spec("000/CLI Dependency Declaration/Declare CLI with version check")
 def test_a_commands_version_is_asked_for_with_its_flag(project: Project, commands: Path) -> None:
-    command(commands, "ffmpeg", 'test "$1" = --version && echo "ffmpeg version 6.1.1-3ubuntu5 Copyright (c) 2000-2023"')
+    command(
+        commands,
+        "ffmpeg",
+        'test "$1" = --version && echo "ffmpeg version 6.1.1-3ubuntu5 Copyright (c) 2000-2023"',
+    )
     project.pack(
         "media",
         """
@@ -115,7 +123,9 @@ def test_a_library_is_declared_on_the_function_and_found_by_check_deps(project: 
 def test_all_tools_are_reported(project: Project, commands: Path) -> None:
     command(commands, "rg", "echo ripgrep 14.1.0")
     project.pack("ripgrep", RIPGREP)
-    project.pack("other", 'requires = {"lib": ["httpx"]}\ndef one():\n    "One."\ndef two():\n    "Two."\n')
+    project.pack(
+        "other", 'requires = {"lib": ["httpx"]}\ndef one():\n    "One."\ndef two():\n    "Two."\n'
+    )
     project.open()
 
     rows = check_deps()
@@ -137,7 +147,10 @@ def test_one_tool_or_one_pack_is_reported(project: Project) -> None:
     project.pack("other", 'requires = {"lib": ["httpx"]}\ndef one():\n    "One."\n')
     project.open()
 
-    assert {row["tool"] for row in check_deps(tool="ripgrep")} == {"ripgrep.search", "ripgrep.table"}
+    assert {row["tool"] for row in check_deps(tool="ripgrep")} == {
+        "ripgrep.search",
+        "ripgrep.table",
+    }
     assert {row["tool"] for row in check_deps(tool="ripgrep.table")} == {"ripgrep.table"}
     assert check_deps(tool="ripgrep.plain") == []
 
@@ -145,7 +158,9 @@ def test_one_tool_or_one_pack_is_reported(project: Project) -> None:
 @pytest.mark.spec("000/Dependency Checking/CLI not installed")
 def test_a_command_that_is_not_there_is_missing(project: Project) -> None:
     project.pack(
-        "lost", 'from onetool_ipy.sdk import requires_cli\n@requires_cli("nonexistent")\ndef one():\n    "One."\n'
+        "lost",
+        'from onetool_ipy.sdk import requires_cli\n@requires_cli("nonexistent")\ndef one():\n   '
+        ' "One."\n',
     )
     project.open()
 
@@ -161,8 +176,12 @@ def test_a_command_that_is_not_there_is_missing(project: Project) -> None:
     }
 
 
-@pytest.mark.parametrize(("name", "words"), [("nope", "Pack not found: nope"), ("a.nope", "Tool not found: a.nope")])
-def test_a_tool_or_pack_that_is_not_there_is_a_value_error(box: Toolbox, name: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"), [("nope", "Pack not found: nope"), ("a.nope", "Tool not found: a.nope")]
+)
+def test_a_tool_or_pack_that_is_not_there_is_a_value_error(
+    box: Toolbox, name: str, words: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{words}$"):
         check_deps(tool=name)
 
@@ -175,7 +194,10 @@ def test_without_any_needs_the_report_is_empty_and_has_its_columns(box: Toolbox)
 
 
 def test_nothing_of_a_pack_is_run_to_find_out(project: Project) -> None:
-    project.pack("loud", 'requires = {"cli": ["sh"]}\nraise RuntimeError("it was run")\ndef one():\n    "One."\n')
+    project.pack(
+        "loud",
+        'requires = {"cli": ["sh"]}\nraise RuntimeError("it was run")\ndef one():\n    "One."\n',
+    )
     project.open()
 
     assert [row["status"] for row in check_deps()] == ["ok"]
@@ -237,10 +259,17 @@ def test_a_pack_declares_in_several_forms(project: Project) -> None:
     ],
     ids=["spins", "hangs", "floods", "reads"],
 )
-def test_a_version_is_waited_for_only_so_long(project: Project, commands: Path, script: str) -> None:
-    """Three of them at once, so all have begun before the first two could be given up; none is left running."""
+def test_a_version_is_waited_for_only_so_long(
+    project: Project, commands: Path, script: str
+) -> None:
+    """Three of them at once, so all have begun before the first two could be given up; none is left
+    running."""
     for name in ("odd1", "odd2", "odd3"):
-        command(commands, name, f"PIDS={commands}/pids\necho $$ >> $PIDS\ndate +%s.%N >> $PIDS.began\n{script}")
+        command(
+            commands,
+            name,
+            f"PIDS={commands}/pids\necho $$ >> $PIDS\ndate +%s.%N >> $PIDS.began\n{script}",
+        )
     entries = ", ".join(f'{{"name": "odd{i}", "version_flag": "-V"}}' for i in (1, 2, 3))
     project.pack("odd", f'requires = {{"cli": [{entries}]}}\ndef one():\n    "One."\n')
     project.open()
@@ -258,15 +287,23 @@ def test_a_version_is_waited_for_only_so_long(project: Project, commands: Path, 
 def is_running(pid: str) -> bool:
     """Whether a process is there, and not just waiting for its parent to look at it."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+            != "Z"
+        )
     except OSError:
         return False
 
 
-def test_a_command_that_cannot_be_started_is_there_without_a_version(project: Project, commands: Path) -> None:
+def test_a_command_that_cannot_be_started_is_there_without_a_version(
+    project: Project, commands: Path
+) -> None:
     (commands / "broken").write_bytes(b"\x7fELF no program")
     (commands / "broken").chmod(0o755)
-    project.pack("odd", 'requires = {"cli": [{"name": "broken", "version_flag": "-V"}]}\ndef one():\n    "One."\n')
+    project.pack(
+        "odd",
+        'requires = {"cli": [{"name": "broken", "version_flag": "-V"}]}\ndef one():\n    "One."\n',
+    )
     project.open()
 
     assert [(row["status"], row["version"]) for row in check_deps()] == [("ok", None)]
@@ -274,7 +311,9 @@ def test_a_command_that_cannot_be_started_is_there_without_a_version(project: Pr
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["yaml", "PyYAML", "onetool-ipy"])
-def test_a_library_is_known_by_its_import_name_and_by_its_distributions(project: Project, name: str) -> None:
+def test_a_library_is_known_by_its_import_name_and_by_its_distributions(
+    project: Project, name: str
+) -> None:
     project.pack("odd", f'requires = {{"lib": ["{name}"]}}\ndef one():\n    "One."\n')
     project.open()
 
@@ -284,8 +323,12 @@ def test_a_library_is_known_by_its_import_name_and_by_its_distributions(project:
     assert row["version"]
 
 
-@pytest.mark.parametrize("value", [5, [], {"gem": ["x"]}, {"cli": [5]}, {"cli": [""]}, {"cli": [{"install": "x"}]}])
-def test_a_declaration_that_says_it_wrong_is_a_problem_and_stops_nothing(project: Project, value: object) -> None:
+@pytest.mark.parametrize(
+    "value", [5, [], {"gem": ["x"]}, {"cli": [5]}, {"cli": [""]}, {"cli": [{"install": "x"}]}]
+)
+def test_a_declaration_that_says_it_wrong_is_a_problem_and_stops_nothing(
+    project: Project, value: object
+) -> None:
     project.pack("odd", f'requires = {value!r}\ndef one():\n    "One."\n    return 1\n')
     box = project.open()
 
@@ -300,7 +343,9 @@ def test_a_requirement_without_a_name_is_refused(name: object) -> None:
         requires_cli(name)  # type: ignore[arg-type]
 
 
-def test_a_tool_whose_need_is_missing_says_so_before_it_runs(project: Project, commands: Path) -> None:
+def test_a_tool_whose_need_is_missing_says_so_before_it_runs(
+    project: Project, commands: Path
+) -> None:
     project.pack(
         "ripgrep",
         """

@@ -11,7 +11,7 @@ import pytest
 
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.sdk.stubs import stubs
-from tests.sdk.conftest import Project
+from tests.harness.project import Project
 
 BRAVE = '''
 from typing import Literal
@@ -46,8 +46,15 @@ def test_each_pack_has_a_file_and_one_offers_them_all(project: Project) -> None:
 
     files = stubs(project.open().registry.list())
 
-    assert {"onetool_ipy/live/__init__.pyi", "onetool_ipy/live/_brave.pyi", "onetool_ipy/live/_time.pyi"} <= set(files)
-    assert "from onetool_ipy.live._brave import brave as brave" in files["onetool_ipy/live/__init__.pyi"]
+    assert {
+        "onetool_ipy/live/__init__.pyi",
+        "onetool_ipy/live/_brave.pyi",
+        "onetool_ipy/live/_time.pyi",
+    } <= set(files)
+    assert (
+        "from onetool_ipy.live._brave import brave as brave"
+        in files["onetool_ipy/live/__init__.pyi"]
+    )
     assert "query: str, count: int = 5" in files["onetool_ipy/live/_brave.pyi"]
     assert "query: What to look for." in files["onetool_ipy/live/_brave.pyi"]
 
@@ -60,8 +67,12 @@ def test_each_pack_has_a_file_and_one_offers_them_all(project: Project) -> None:
         spec("s.x", 'Ends in a "quote"'),
         spec("s.x", 'Holds """ and \\ and \\'),
         spec("s.x", "One\n\ntwo\x00\x0c\ud800 lines \\"),
-        spec("s.x", a={"type": "string", "default": '"""'}, b={"type": "string", "default": "'...'"}),
-        spec("s.x", a={"anyOf": [{"type": "string"}, {"type": "null"}]}, b={"enum": ["a", 1, None]}),
+        spec(
+            "s.x", a={"type": "string", "default": '"""'}, b={"type": "string", "default": "'...'"}
+        ),
+        spec(
+            "s.x", a={"anyOf": [{"type": "string"}, {"type": "null"}]}, b={"enum": ["a", 1, None]}
+        ),
         spec("class.def"),
     ],
 )
@@ -76,7 +87,11 @@ def test_whatever_a_tool_is_called_and_says_the_stub_is_python(odd: ToolSpec) ->
 def test_names_that_python_spells_the_same_are_told_apart() -> None:
     text = stubs([spec("s.get-sum"), spec("s.get_sum")])["onetool_ipy/live/_s.pyi"]
 
-    members = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == "_Pack_s"]
+    members = [
+        node
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef) and node.name == "_Pack_s"
+    ]
     assert [ast.unparse(line.target) for line in members[0].body] == ["get_sum", "get_sum_2"]  # type: ignore[attr-defined]
 
 
@@ -101,9 +116,19 @@ def test_a_type_checker_knows_the_arguments(project: Project, tmp_path: Path) ->
         encoding="utf-8",
     )
 
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(program)]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        str(program),
+    ]
     env = {"MYPYPATH": str(tmp_path / "typings"), "PATH": ""}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
 
     found = [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line]
     assert found == ["6", "7", "8", "9"], done.stdout + done.stderr

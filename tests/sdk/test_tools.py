@@ -7,7 +7,7 @@ import pytest
 from onetool_ipy import tool
 from onetool_ipy.sdk import call_tool, get_config, get_pack, get_secret
 from tests.harness.patience import HANG_S
-from tests.sdk.conftest import Project
+from tests.harness.project import Project
 
 LLM = '''
 from onetool_ipy.sdk import get_config, get_secret
@@ -120,7 +120,9 @@ def test_a_tool_of_a_missing_pack_is_a_value_error(packs: Project) -> None:
         (".transform", "Pack not found: "),
     ],
 )
-def test_a_missing_tool_is_a_value_error_that_names_it(packs: Project, name: str, words: str) -> None:
+def test_a_missing_tool_is_a_value_error_that_names_it(
+    packs: Project, name: str, words: str
+) -> None:
     packs.open()
 
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared whole
@@ -171,14 +173,18 @@ def test_settings_are_a_copy_that_may_be_changed(packs: Project) -> None:
     assert get_config() == {}
 
 
-def test_a_pack_reads_its_own_settings_while_it_is_imported_by_anothers_call(project: Project) -> None:
+def test_a_pack_reads_its_own_settings_while_it_is_imported_by_anothers_call(
+    project: Project,
+) -> None:
     project.pack(
         "inner",
-        "from onetool_ipy.sdk import get_config\nSIZE = get_config()\ndef size():\n    'Size.'\n    return SIZE\n",
+        "from onetool_ipy.sdk import get_config\nSIZE = get_config()\ndef size():\n    'Size.'\n   "
+        " return SIZE\n",
     )
     project.pack(
         "outer",
-        "from onetool_ipy.sdk import call_tool\ndef ask():\n    'Ask.'\n    return call_tool('inner.size')\n",
+        "from onetool_ipy.sdk import call_tool\ndef ask():\n    'Ask.'\n    return"
+        " call_tool('inner.size')\n",
     )
     project.settings(packs={"inner": {"size": 1}, "outer": {"size": 2}})
 
@@ -186,12 +192,10 @@ def test_a_pack_reads_its_own_settings_while_it_is_imported_by_anothers_call(pro
 
 
 def test_a_secret_comes_from_the_file_then_from_the_environment(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project,
 ) -> None:
-    monkeypatch.setenv("IN_BOTH", "from the environment")
-    monkeypatch.setenv("IN_ENV", "environment only")
-    project.secrets(IN_BOTH="from the file")
-    project.open()
+    outer = {"IN_BOTH": "from the environment", "IN_ENV": "environment only"}
+    project.open(secrets={"IN_BOTH": "from the file"}, env={**project.env, **outer})
 
     assert [get_secret(name) for name in ("IN_BOTH", "IN_ENV", "NOWHERE")] == [
         "from the file",
@@ -225,7 +229,9 @@ def test_progress_reaches_who_listens(project: Project) -> None:
         ("None, True, 5", (None, 1, "5")),
     ],
 )
-def test_whatever_a_tool_says_can_be_drawn(project: Project, said: str, heard: tuple[object, ...]) -> None:
+def test_whatever_a_tool_says_can_be_drawn(
+    project: Project, said: str, heard: tuple[object, ...]
+) -> None:
     project.pack(
         "odd",
         f"""
@@ -244,7 +250,9 @@ def test_whatever_a_tool_says_can_be_drawn(project: Project, said: str, heard: t
 
     assert job.result(HANG_S).unwrap() == "done"
     assert tuple(job.progress) == heard
-    assert all(type(value) in (int, float, str, type(None)) or value == "rows" for value in job.progress)
+    assert all(
+        type(value) in (int, float, str, type(None)) or value == "rows" for value in job.progress
+    )
 
 
 def test_outside_a_call_the_toolbox_opened_last_is_used(
@@ -252,10 +260,8 @@ def test_outside_a_call_the_toolbox_opened_last_is_used(
 ) -> None:
     project.secrets(WHO="first toolbox")
     project.open()
-    from contextlib import ExitStack
 
-    with ExitStack() as stack:
-        second = Project(tmp_path_factory.mktemp("second"), stack)
+    with Project(tmp_path_factory.mktemp("second")) as second:
         second.secrets(WHO="second toolbox")
         second.open()
         inner = get_secret("WHO")

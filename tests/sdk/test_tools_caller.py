@@ -58,7 +58,11 @@ def ask_others() -> list[str]:
 
 async def order_async(in_thread: bool) -> Any:
     """Ask, on the event loop or beside it."""
-    return await asyncio.to_thread(ask_user, FORM, "Which size?") if in_thread else ask_user(FORM, "Which size?")
+    return (
+        await asyncio.to_thread(ask_user, FORM, "Which size?")
+        if in_thread
+        else ask_user(FORM, "Which size?")
+    )
 
 
 def test_a_person_is_asked_and_the_answer_comes_back(box: Toolbox) -> None:
@@ -71,7 +75,8 @@ def test_a_person_is_asked_and_the_answer_comes_back(box: Toolbox) -> None:
 
 
 def test_an_async_tool_asks_from_a_thread(box: Toolbox) -> None:
-    """Else nothing of the other async tools, nor of MCP servers, would go on until there is an answer."""
+    """Else nothing of the other async tools, nor of MCP servers, would go on until there is an
+    answer."""
     person = box.host = Person(Reply("accept", {"size": 3}))
     blocked = box.call("nb.order_async", {"in_thread": False})
     assert blocked.error is not None

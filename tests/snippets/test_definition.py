@@ -36,7 +36,9 @@ def test_chain_of_aliases_leads_to_the_tool() -> None:
     assert resolve("a", {"a": "b", "b": "$c", "c": "brave.search"}) == "brave.search"
 
 
-@pytest.mark.parametrize("aliases", [{"a": "a"}, {"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "b"}])
+@pytest.mark.parametrize(
+    "aliases", [{"a": "a"}, {"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "b"}]
+)
 def test_cycle_is_a_problem_of_its_own_and_stops_no_other(aliases: dict[str, str]) -> None:
     known = read_shortcuts({**aliases, "ok": "time.now"}, {})
 
@@ -74,7 +76,9 @@ def test_snippet_wins_over_an_alias_of_the_same_name_and_that_is_a_problem() -> 
 
 
 def test_faults_of_a_body_are_problems() -> None:
-    known = read_shortcuts({}, {"a": Definition({"body": "{{ x }}"}), "b": Definition({"body": "{{ "})})
+    known = read_shortcuts(
+        {}, {"a": Definition({"body": "{{ x }}"}), "b": Definition({"body": "{{ "})}
+    )
 
     said = " ".join(map(str, known.problems(lambda name: True)))
 
@@ -126,13 +130,17 @@ def test_defaults_are_filled_in_and_typed() -> None:
         ("", "1e999", "'1e999'"),
     ],
 )
-def test_bare_word_is_read_by_the_type_of_its_parameter(declared: str, typed: str, written: str) -> None:
+def test_bare_word_is_read_by_the_type_of_its_parameter(
+    declared: str, typed: str, written: str
+) -> None:
     one = snippet("x = {{ v }}", v={"type": declared} if declared else {})
 
     assert expand(one, {"v": Bare(typed)}) == f"x = {written}"
 
 
-@pytest.mark.parametrize("typed", ["5", "1.50", "1e3", "true", "null", "[1,  2]", '{"a":1}', "007", "word"])
+@pytest.mark.parametrize(
+    "typed", ["5", "1.50", "1e3", "true", "null", "[1,  2]", '{"a":1}', "007", "word"]
+)
 def test_untyped_word_stays_as_typed_inside_quotes(typed: str) -> None:
     one = snippet('x = "{{ v }}"', v={})
 
@@ -149,8 +157,23 @@ def test_untyped_words_count_and_decide() -> None:
 @pytest.mark.parametrize(
     ("declared", "given"),
     [
-        *(("int", "x"), ("int", "1.5"), ("int", True), ("float", "x"), ("bool", "maybe"), ("list", "x"), ("list", {})),
-        *(("dict", "[1]"), ("name", "a b"), ("name", "a();b"), ("name", "class"), ("name", ""), ("text", [1])),
+        *(
+            ("int", "x"),
+            ("int", "1.5"),
+            ("int", True),
+            ("float", "x"),
+            ("bool", "maybe"),
+            ("list", "x"),
+            ("list", {}),
+        ),
+        *(
+            ("dict", "[1]"),
+            ("name", "a b"),
+            ("name", "a();b"),
+            ("name", "class"),
+            ("name", ""),
+            ("text", [1]),
+        ),
     ],
 )
 def test_value_of_another_type_is_refused_with_the_parameters(declared: str, given: Any) -> None:
@@ -206,7 +229,9 @@ def test_parameters_are_a_json_schema_for_completion() -> None:
 
 
 def test_example_uses_the_example_or_the_name_and_leaves_defaults_out() -> None:
-    one = snippet('f("{{ a }}", {{ n }}, {{ b }})', a={"example": "two words"}, b={}, n={"default": 5})
+    one = snippet(
+        'f("{{ a }}", {{ n }}, {{ b }})', a={"example": "two words"}, b={}, n={"default": 5}
+    )
 
     assert example_of(one) == ('$s a="two words" b=b', "f(\"two words\", 5, 'b')")
 

@@ -1,9 +1,9 @@
-"""A snippet's body expanded: a value stays a value wherever it is written, and nothing runs without an end."""
+"""A snippet's body expanded: a value stays a value wherever it is written, and nothing runs without
+an end."""
 
 from __future__ import annotations
 
 import ast
-import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,10 +52,15 @@ EVIL = [
 
 @contextmanager
 def memory_of(size: int) -> Iterator[None]:
-    """Let this process take so many bytes more, and no more. Tracing its memory would take ten times the CPU."""
+    """Let this process take so many bytes more, and no more. Tracing its memory would take ten
+    times the CPU."""
+    import resource
+
     usage = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (int(usage["VmData"].split()[0]) * 1024 + size, before[1]))
+    resource.setrlimit(
+        resource.RLIMIT_DATA, (int(usage["VmData"].split()[0]) * 1024 + size, before[1])
+    )
     try:
         yield
     finally:
@@ -67,9 +72,15 @@ def snippet(body: str, **params: Any) -> Snippet:
 
 
 def test_body_of_the_spec_expands_to_the_letter() -> None:
-    one = snippet('results = brave.search(query="{{ topic }}", count={{ count }})', topic={}, count={"default": 5})
+    one = snippet(
+        'results = brave.search(query="{{ topic }}", count={{ count }})',
+        topic={},
+        count={"default": 5},
+    )
 
-    assert expand(one, {"topic": Bare("Python")}) == 'results = brave.search(query="Python", count=5)'
+    assert (
+        expand(one, {"topic": Bare("Python")}) == 'results = brave.search(query="Python", count=5)'
+    )
 
 
 @pytest.mark.parametrize("value", EVIL, ids=ascii)
@@ -94,11 +105,15 @@ def test_value_reaches_the_code_whole_and_does_nothing_else(body: str, value: st
     seen: list[str] = []
     exec(compile(code, "<snippet>", "exec"), {"__builtins__": {}, "f": seen.append})
 
-    assert [text.removeprefix("a ").removesuffix(" b") if "a {{" in body else text for text in seen] == [value]
+    assert [
+        text.removeprefix("a ").removesuffix(" b") if "a {{" in body else text for text in seen
+    ] == [value]
 
 
 @pytest.mark.parametrize("value", EVIL, ids=ascii)
-@pytest.mark.parametrize("body", ["f(r'{{ v }}')", "f(rf'{{ v }}')", "f(r'''{{ v }}''')", "f(rb'{{ v }}')"])
+@pytest.mark.parametrize(
+    "body", ["f(r'{{ v }}')", "f(rf'{{ v }}')", "f(r'''{{ v }}''')", "f(rb'{{ v }}')"]
+)
 def test_raw_string_holds_the_value_or_it_is_refused(body: str, value: str) -> None:
     try:
         code = expand(snippet(body, v={}), {"v": value})
@@ -124,7 +139,9 @@ def test_comment_stays_one_line(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", EVIL, ids=ascii)
-@pytest.mark.parametrize("body", ["!ls {{ v }}", "%tool a.b q={{ v }}", '%tool a.b q="{{ v }}"', "$ws q={{ v }}"])
+@pytest.mark.parametrize(
+    "body", ["!ls {{ v }}", "%tool a.b q={{ v }}", '%tool a.b q="{{ v }}"', "$ws q={{ v }}"]
+)
 def test_magic_and_shell_lines_take_harmless_values_only(body: str, value: str) -> None:
     try:
         line = expand(snippet(body, v={}), {"v": value})
@@ -137,7 +154,10 @@ def test_magic_and_shell_lines_take_harmless_values_only(body: str, value: str) 
 
 def test_magic_lines_take_plain_values() -> None:
     assert expand(snippet("!ls {{ v }}", v={}), {"v": "a/b-1.txt"}) == "!ls a/b-1.txt"
-    assert expand(snippet('%tool a.b q="{{ v }}"', v={}), {"v": "two words"}) == '%tool a.b q="two words"'
+    assert (
+        expand(snippet('%tool a.b q="{{ v }}"', v={}), {"v": "two words"})
+        == '%tool a.b q="two words"'
+    )
     with pytest.raises(UsageProblem, match="option"):
         expand(snippet("!rm {{ v }}", v={}), {"v": "-rf"})
 
@@ -188,7 +208,9 @@ def test_value_is_written_for_its_place(body: str, value: Any, code: str) -> Non
     assert expand(snippet(body, v={}), {"v": value}) == code
 
 
-@pytest.mark.parametrize("body", ["x = f'{ {{ v }} }'", "x = f'{y:{{ v }}}'", "x = f'{{ v }} { {{ v }} }'"])
+@pytest.mark.parametrize(
+    "body", ["x = f'{ {{ v }} }'", "x = f'{y:{{ v }}}'", "x = f'{{ v }} { {{ v }} }'"]
+)
 def test_value_in_the_braces_of_an_f_string_is_refused_with_the_way_out(body: str) -> None:
     with pytest.raises(UsageProblem, match="assign it to a variable"):
         expand(snippet(body, v={}), {"v": 5})
@@ -202,7 +224,8 @@ def test_body_that_is_not_closed_is_refused(body: str) -> None:
 
 @pytest.mark.slow
 def test_body_of_many_lines_is_read_once() -> None:
-    """A reader that began again at each line would need minutes; the limit of every test ends that."""
+    """A reader that began again at each line would need minutes; the limit of every test ends
+    that."""
     lines = "y = 1\n" * 40_000
 
     assert expand(snippet(lines + "x = {{ v }}", v={}), {"v": 1}) == lines + "x = 1"
@@ -236,7 +259,11 @@ def test_no_text_breaks_out_of_a_string(value: str, quote: str, prefix: str, aro
 
 
 _PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=10,
 )
@@ -256,7 +283,9 @@ def test_plain_value_in_code_is_itself(value: Any) -> None:
 
 def test_statements_leave_no_lines_behind() -> None:
     loop = "{% for n in names %}\nprint({{ n }})\n{% endfor %}\n"
-    one = snippet(loop + "{% if names %}\ndone = {{ names | length }}\n{% endif %}\n", names={"type": "list"})
+    one = snippet(
+        loop + "{% if names %}\ndone = {{ names | length }}\n{% endif %}\n", names={"type": "list"}
+    )
 
     assert expand(one, {"names": ["a", "b"]}) == "print('a')\nprint('b')\ndone = 2\n"
 
@@ -283,7 +312,12 @@ def test_statements_leave_no_lines_behind() -> None:
     ],
 )
 def test_harmless_filters_and_expressions_work(expression: str, code: str) -> None:
-    one = snippet(f"x = {{{{ {expression} }}}}", v={"default": "a b"}, n={"default": 3}, l={"default": ["x", "y"]})
+    one = snippet(
+        f"x = {{{{ {expression} }}}}",
+        v={"default": "a b"},
+        n={"default": 3},
+        l={"default": ["x", "y"]},
+    )
 
     assert expand(one, {}) == f"x = {code}"
 
@@ -294,6 +328,7 @@ def test_json_inside_quotes_is_json() -> None:
     assert ast.literal_eval(code[4:]) == '{"a": ["it\'s", null]}'
 
 
+@pytest.mark.posix("the memory of a process, as POSIX counts it")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "body",

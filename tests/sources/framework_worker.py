@@ -4,8 +4,9 @@ Runs in .venv-frameworks:
 
     python framework_worker.py langchain FOLDER
 
-prints one JSON object: what each kind of call gave, and what the framework's larger things were adopted as. The parent
-asserts. The annotations are no texts: frameworks read those of functions inside functions.
+prints one JSON object: what each kind of call gave, and what the framework's larger things were
+adopted as. The parent asserts. The annotations are no texts: frameworks read those of functions
+inside functions.
 """
 
 import asyncio
@@ -105,7 +106,9 @@ def llama_index() -> tuple[Any, dict[str, Any]]:
             """Add one."""
             return a + 1
 
-    made = [FunctionTool.from_defaults(**{"async_fn" if f is later else "fn": f}) for f in FUNCTIONS]
+    made = [
+        FunctionTool.from_defaults(**{"async_fn" if f is later else "fn": f}) for f in FUNCTIONS
+    ]
     return made, {"spec": Spec()}
 
 
@@ -117,7 +120,12 @@ def smolagents() -> tuple[Any, dict[str, Any]]:
         inputs = {"a": {"type": "integer", "description": "a number"}}
         if function is add:
             inputs["b"] = {"type": "integer", "description": "another", "nullable": True}
-        fields = {"name": function.__name__, "description": function.__doc__, "inputs": inputs, "output_type": "object"}
+        fields = {
+            "name": function.__name__,
+            "description": function.__doc__,
+            "inputs": inputs,
+            "output_type": "object",
+        }
         fields |= {"forward": staticmethod(function), "skip_forward_signature_validation": True}
         made.append(type(function.__name__.title(), (Tool,), fields)())
     return made, {"collection": ToolCollection(made[:1])}
@@ -184,13 +192,26 @@ def objects() -> tuple[Any, dict[str, Any]]:
         def _private(self) -> None: ...
 
     module = types.ModuleType("shop")
-    exec("def price(a: int) -> int:\n    'The price.'\n    return a * 2\ndef _hidden(): ...", vars(module))
+    exec(
+        "def price(a: int) -> int:\n    'The price.'\n    return a * 2\ndef _hidden(): ...",
+        vars(module),
+    )
     return Client(), {"module": module}
 
 
 FRAMEWORKS: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
     each.__name__: each
-    for each in (langchain, pydantic_ai, openai_agents, llama_index, smolagents, llm, fastmcp, mcp, objects)
+    for each in (
+        langchain,
+        pydantic_ai,
+        openai_agents,
+        llama_index,
+        smolagents,
+        llm,
+        fastmcp,
+        mcp,
+        objects,
+    )
 }
 
 
@@ -209,9 +230,16 @@ def outcomes(box: Toolbox, thing: Any) -> dict[str, Any]:
     return {
         "names": names,
         "sync": good.data,
-        "async": [box.call(by_name["later"], {"a": 1}).data, asyncio.run(box.acall(by_name["later"], {"a": 1})).data],
+        "async": [
+            box.call(by_name["later"], {"a": 1}).data,
+            asyncio.run(box.acall(by_name["later"], {"a": 1})).data,
+        ],
         "sync_in_async": asyncio.run(box.acall(tool, {"a": 1, "b": 2})).data,
-        "schema": [spec.parameters["properties"]["a"]["type"], spec.parameters["required"], spec.description],
+        "schema": [
+            spec.parameters["properties"]["a"]["type"],
+            spec.parameters["required"],
+            spec.description,
+        ],
         "bad": [[result.error.code, result.error.message] for result in bad if result.error],
         "ran_with_bad": ran_with_bad,
         "exception": [failed.error.code, failed.error.message, repr(failed.error.exception)],

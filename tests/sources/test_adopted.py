@@ -1,4 +1,5 @@
-"""Adopting other people's tools: nine kinds of them in a real environment of frameworks, and what is no tool."""
+"""Adopting other people's tools: nine kinds of them in a real environment of frameworks, and what
+is no tool."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ _MORE: dict[str, dict[str, dict[str, Any]]] = {
 
 Report = Callable[[str], dict[str, Any]]
 
-# The first test with a report waits for the worker, which imports all of a framework.
+# The first test with a report waits for the worker, which imports all of a framework: any of them
+# may be the first, so each is marked `slow`. `make test` has no environment of frameworks.
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -65,7 +67,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
             folder = tmp_path_factory.mktemp(framework)
             env = {**os.environ, "PYTHONPATH": str(ROOT)}
             command = [others_python("frameworks"), str(worker), framework, str(folder)]
-            ended = subprocess.run(command, capture_output=True, text=True, env=env, timeout=280, check=False)
+            ended = subprocess.run(
+                command, capture_output=True, text=True, env=env, timeout=280, check=False
+            )
             assert ended.returncode == 0, ended.stderr[-3000:]
             reports[framework] = json.loads(ended.stdout.splitlines()[-1])
         return reports[framework]
@@ -86,26 +90,32 @@ def framework(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.slow
-def test_the_tools_are_named_after_their_framework_or_object(framework: str, report: Report) -> None:
+def test_the_tools_are_named_after_their_framework_or_object(
+    framework: str, report: Report
+) -> None:
     names = [f"{_PACKS[framework]}.{name}" for name in ("add", "later", "boom", "large")]
     assert report(framework)["names"] == names
     assert report(framework)["again"] is True
 
 
+@pytest.mark.slow
 def test_a_sync_tool_gives_its_own_value(framework: str, report: Report) -> None:
     assert report(framework)["sync"] == report(framework)["sync_in_async"] == {"sum": 3}
 
 
+@pytest.mark.slow
 def test_an_async_tool_is_called_from_sync_and_async_code(framework: str, report: Report) -> None:
     assert report(framework)["async"] == [{"sum": 2}, {"sum": 2}]
 
 
+@pytest.mark.slow
 def test_the_schema_is_that_of_the_framework(framework: str, report: Report) -> None:
     kind, required, description = report(framework)["schema"]
     assert (kind, required) == ("integer", ["a"])
     assert "Add two numbers." in description
 
 
+@pytest.mark.slow
 def test_bad_arguments_never_reach_the_code(framework: str, report: Report) -> None:
     wrong, missing = report(framework)["bad"]
     assert wrong[0] == missing[0] == "invalid_args"
@@ -114,26 +124,38 @@ def test_bad_arguments_never_reach_the_code(framework: str, report: Report) -> N
     assert report(framework)["ran_with_bad"] == 0
 
 
+@pytest.mark.slow
 def test_an_exception_is_a_failure_with_the_real_cause(framework: str, report: Report) -> None:
     cause = "KeyError('the real cause')"
-    assert report(framework)["exception"] == ["execution_error", "KeyError: 'the real cause'", cause]
+    assert report(framework)["exception"] == [
+        "execution_error",
+        "KeyError: 'the real cause'",
+        cause,
+    ]
 
 
-def test_a_large_result_is_whole_here_and_a_handle_for_a_model(framework: str, report: Report) -> None:
+@pytest.mark.slow
+def test_a_large_result_is_whole_here_and_a_handle_for_a_model(
+    framework: str, report: Report
+) -> None:
     assert report(framework)["large"] == [50_000, ["handle", "preview", "total_lines"]]
 
 
+@pytest.mark.slow
 def test_it_is_a_tool_of_the_cell_that_may_change_things(framework: str, report: Report) -> None:
     assert report(framework)["marks"] == [False, "cell"]
 
 
+@pytest.mark.slow
 def test_what_holds_several_tools_is_adopted_too(framework: str, report: Report) -> None:
-    """Toolkits, toolsets, toolboxes, collections, servers with a context, modules; `deps` reach those that want it."""
+    """Toolkits, toolsets, toolboxes, collections, servers with a context, modules; `deps` reach
+    those that want it."""
     for label, tools in _MORE[framework].items():
         assert tools.items() <= report(framework)["more"][label].items()
     assert "danger" not in report(framework)["calls"]
 
 
+@pytest.mark.slow
 def test_a_langchain_tool_gets_the_id_of_the_call(report: Report) -> None:
     value = report("langchain")["more"]["kit"]["kit.named"]
     assert value.startswith("3 ")
@@ -170,7 +192,9 @@ class LooksLikeOne:
 
 
 def test_an_object_that_only_looks_like_a_tool_is_none(box: Toolbox) -> None:
-    with pytest.raises(InvalidTool, match=r"'LooksLikeOne' looks like a tool \(name, description, args_schema\)"):
+    with pytest.raises(
+        InvalidTool, match=r"'LooksLikeOne' looks like a tool \(name, description, args_schema\)"
+    ):
         box.adopt(LooksLikeOne())
 
 
@@ -196,7 +220,10 @@ class Runnable(LooksLikeOne):
     [
         (lambda: Server("plain"), r"'Server' comes from 'mcp\.server\.lowlevel\.server'"),
         (lambda: OwnServer("own"), r"'OwnServer' comes from 'mcp\.server"),
-        (lambda: MCPTool(name="t", description="T.", inputSchema={"type": "object"}), r"'Tool' comes from 'mcp"),
+        (
+            lambda: MCPTool(name="t", description="T.", inputSchema={"type": "object"}),
+            r"'Tool' comes from 'mcp",
+        ),
         (Runnable, "'Runnable' looks like a tool"),
     ],
     ids=["a server", "a subclass", "a listed tool", "a look-alike"],
@@ -228,7 +255,10 @@ def test_what_has_no_tools_is_refused(box: Toolbox, thing: object) -> None:
     [
         ("no such thing", "not of the form 'module:name'"),
         ("no_such_module:x", "'no_such_module:x' cannot be imported"),
-        ("json:dump_s", "'json:dump_s' cannot be imported: module 'json' has no attribute 'dump_s'"),
+        (
+            "json:dump_s",
+            "'json:dump_s' cannot be imported: module 'json' has no attribute 'dump_s'",
+        ),
     ],
 )
 def test_a_place_that_names_nothing_is_said(box: Toolbox, place: str, message: str) -> None:
@@ -250,7 +280,9 @@ def test_methods_are_tools_and_no_property_runs(box: Toolbox) -> None:
 
 
 def test_a_read_only_name_that_no_tool_has_is_refused(box: Toolbox) -> None:
-    with pytest.raises(UsageProblem, match=r"'prices', which is not one of these tools\. Did you mean 'price'"):
+    with pytest.raises(
+        UsageProblem, match=r"'prices', which is not one of these tools\. Did you mean 'price'"
+    ):
         box.adopt(Shop(), read_only="prices")
     assert box.registry.get("shop.price") is None
 
@@ -331,10 +363,14 @@ def _fake_framework(folder: Path, version: str, body: str) -> str:
     package = folder / "langchain_core"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
-    (package / "tools.py").write_text(f"class BaseTool:\n    name, description = 'my tool!', 'Do.'\n{body}")
+    (package / "tools.py").write_text(
+        f"class BaseTool:\n    name, description = 'my tool!', 'Do.'\n{body}"
+    )
     about = folder / f"langchain_core-{version}.dist-info"
     about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: langchain-core\nVersion: {version}\n")
+    (about / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: langchain-core\nVersion: {version}\n"
+    )
     return "from langchain_core.tools import BaseTool; thing = BaseTool()"
 
 
@@ -355,14 +391,32 @@ _SCHEMA = """
         ("2.0.1", "", "langchain-core 2.0.1 is not supported. | Supported: langchain-core 1.x."),
         ("0.3.9", "", "langchain-core 0.3.9 is not supported. | Supported: langchain-core 1.x."),
         ("1.9.0", "", "This BaseTool of langchain-core 1.9.0 cannot be read: AttributeError"),
-        ("1.9.0", _SCHEMA.replace("SCHEMA", "{'type': 'objekt'}"), "'langchain.my_tool': parameters: "),
-        ("1.9.0", _SCHEMA.replace("SCHEMA", "{'properties': 7}"), "'langchain.my_tool': parameters: "),
+        (
+            "1.9.0",
+            _SCHEMA.replace("SCHEMA", "{'type': 'objekt'}"),
+            "'langchain.my_tool': parameters: ",
+        ),
+        (
+            "1.9.0",
+            _SCHEMA.replace("SCHEMA", "{'properties': 7}"),
+            "'langchain.my_tool': parameters: ",
+        ),
         ("1.9.0", _SCHEMA.replace("SCHEMA", "{}"), "adopted langchain.my_tool"),
-        ("1.9.0", _SCHEMA.replace("SCHEMA", "{}") + "    name = 7\n", "7 is not a name for a tool."),
-        ("1.9.0", _SCHEMA.replace("SCHEMA", "{}") + "    name = '!?'\n", "'!?' is not a name for a tool."),
+        (
+            "1.9.0",
+            _SCHEMA.replace("SCHEMA", "{}") + "    name = 7\n",
+            "7 is not a name for a tool.",
+        ),
+        (
+            "1.9.0",
+            _SCHEMA.replace("SCHEMA", "{}") + "    name = '!?'\n",
+            "'!?' is not a name for a tool.",
+        ),
     ],
 )
-def test_another_version_or_a_wrong_schema_is_named(tmp_path: Path, version: str, body: str, message: str) -> None:
+def test_another_version_or_a_wrong_schema_is_named(
+    tmp_path: Path, version: str, body: str, message: str
+) -> None:
     """Run in a process of its own, whose path has the framework."""
     setup = _fake_framework(tmp_path / "lib", version, body)
     code = f"""
@@ -377,10 +431,13 @@ with open_toolbox({str(tmp_path)!r}, env={{"ONETOOL_STATE": {str(tmp_path / "sta
         print(exc.message, "|", exc.hint)
 """
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False
+    )
     assert message in ended.stdout, ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 def test_nothing_of_a_framework_is_imported_to_recognise_its_tools(tmp_path: Path) -> None:
     code = f"""
 import sys
@@ -415,7 +472,8 @@ def _state(box: Toolbox) -> dict[str, Any]:
 
 
 def test_a_list_in_which_one_fails_registers_and_replaces_nothing(box: Toolbox) -> None:
-    """The second name is one of ours: neither is the first one registered, nor is an older tool replaced."""
+    """The second name is one of ours: neither is the first one registered, nor is an older tool
+    replaced."""
     box.adopt([_named("read_file", 1), _named("newer", 2)], pack="mine")
     before = _state(box)
     with pytest.raises(DuplicateTool, match=r"fs\.read_file"):
@@ -431,11 +489,18 @@ def test_a_list_in_which_one_fails_registers_and_replaces_nothing(box: Toolbox) 
 
 
 @pytest.mark.slow
-@given(lists=st.lists(st.lists(st.tuples(st.sampled_from(["a", "b", "c", "read_file"]), st.integers()), max_size=4)))
+@given(
+    lists=st.lists(
+        st.lists(
+            st.tuples(st.sampled_from(["a", "b", "c", "read_file"]), st.integers()), max_size=4
+        )
+    )
+)
 def test_a_list_is_adopted_whole_or_not_at_all(
     tmp_path_factory: pytest.TempPathFactory, lists: list[list[tuple[str, int]]]
 ) -> None:
-    """The naive twin is a dict: a list is in it as a whole, unless a name is there twice or `fs` has it."""
+    """The naive twin is a dict: a list is in it as a whole, unless a name is there twice or `fs`
+    has it."""
     folder = tmp_path_factory.mktemp("adopt")
     with open_toolbox(folder, env={"ONETOOL_STATE": str(folder / "state")}) as box:
         twin: dict[str, int] = {}

@@ -11,7 +11,8 @@ import pytest
 
 from onetool_ipy import DuplicateTool, InvalidTool, Toolbox, ToolSpec
 from onetool_ipy.sources.declared import HTTP_REFUSED, read_definition
-from tests.core.support import Project, short
+from tests.core.support import short
+from tests.harness.project import Project
 
 BUILTINS = ["time.now", "tools.echo", "shell.pwd", "fs.list_dir", "fs.read_file"]
 
@@ -23,7 +24,11 @@ def definition(name: str = "weather", **changes: Any) -> dict[str, Any]:
         "description": "Tell the weather.",
         "type": "function",
         "handler": "weather",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
         "implementation": {"type": "mock", "mock_response": {"temperature": 21}},
         **changes,
     }
@@ -46,16 +51,21 @@ def _declared(box: Toolbox) -> list[str]:
 def test_tools_of_the_configuration_are_registered_and_bad_ones_stop_nothing(
     project: Project, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """WHEN the system starts THEN each is validated and registered AND invalid ones are logged as errors."""
+    """WHEN the system starts THEN each is validated and registered AND invalid ones are logged as
+    errors."""
     with caplog.at_level(logging.ERROR):
-        box = _open(project, definition("one"), definition("bad", description=None), definition("geo.two"))
+        box = _open(
+            project, definition("one"), definition("bad", description=None), definition("geo.two")
+        )
         assert _declared(box) == ["config.one", "geo.two"]
 
     assert box.call("one", {"city": "x"}).data == {"temperature": 21}
     assert box.call("geo.two", {"city": "x"}).ok
     assert box.call("one", {}).error.code == "invalid_args"
     errors = [r for r in caplog.records if r.levelno == logging.ERROR]
-    assert any("'config.bad': 'description' is missing or not text." in r.getMessage() for r in errors)
+    assert any(
+        "'config.bad': 'description' is missing or not text." in r.getMessage() for r in errors
+    )
     (problem,) = [text for text in _problems(box) if "bad" in text]
     assert problem.startswith(".onetool/onetool.yaml:1:")
 
@@ -73,7 +83,9 @@ def test_the_second_tool_of_a_name_fails_and_the_first_stays(
 
     assert box.call("one", {"city": "x"}).data == {"temperature": 21}
     assert any("The name 'config.one' is taken by a config tool" in text for text in _problems(box))
-    assert any("config.one" in r.getMessage() and r.levelno == logging.ERROR for r in caplog.records)
+    assert any(
+        "config.one" in r.getMessage() and r.levelno == logging.ERROR for r in caplog.records
+    )
     with pytest.raises(InvalidTool, match="taken by a config tool"):
         box.registry.register(definition("one"))
     assert box.call("one", {"city": "x"}).data == {"temperature": 21}
@@ -81,12 +93,15 @@ def test_the_second_tool_of_a_name_fails_and_the_first_stays(
 
 @pytest.mark.spec("003/Tool Registration/Reject duplicate tool names")
 def test_a_definition_registered_by_code_replaces_nothing(project: Project) -> None:
-    """Only a cell's `@tool` may replace (contract 4): the same name given to `register` again is refused."""
+    """Only a cell's `@tool` may replace (contract 4): the same name given to `register` again is
+    refused."""
     box = _open(project)
     box.registry.register(definition("late"))
     second = definition("config.late", implementation={"type": "mock", "mock_response": "second"})
 
-    with pytest.raises(DuplicateTool, match=re.escape("The name 'config.late' is taken by a cell tool.")):
+    with pytest.raises(
+        DuplicateTool, match=re.escape("The name 'config.late' is taken by a cell tool.")
+    ):
         box.registry.register(second)
 
     assert box.call("late", {"city": "x"}).data == {"temperature": 21}
@@ -111,33 +126,68 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         {"parameters": {"type": "array"}},
         "parameters.type must be \"object\", not 'array'.",
     ),
-    ("parameters without a type", {"parameters": {}}, 'parameters.type must be "object", not None.'),
-    ("not json schema", {"parameters": {"type": "object", "properties": {"a": {"type": "x"}}}}, "Not a JSON Schema"),
-    ("remote schema", {"parameters": {"type": "object", "$ref": "http://127.0.0.1:9/x"}}, "Not a JSON Schema"),
+    (
+        "parameters without a type",
+        {"parameters": {}},
+        'parameters.type must be "object", not None.',
+    ),
+    (
+        "not json schema",
+        {"parameters": {"type": "object", "properties": {"a": {"type": "x"}}}},
+        "Not a JSON Schema",
+    ),
+    (
+        "remote schema",
+        {"parameters": {"type": "object", "$ref": "http://127.0.0.1:9/x"}},
+        "Not a JSON Schema",
+    ),
     ("no implementation", {"implementation": None}, "implementation must be an object with a type"),
-    ("implementation is text", {"implementation": "mock"}, "implementation must be an object with a type"),
-    ("implementation without a type", {"implementation": {"mock_response": 1}}, "must be an object with a type"),
-    ("unknown implementation", {"implementation": {"type": "magic"}}, "no implementation type 'magic'"),
-    ("mock without response", {"implementation": {"type": "mock"}}, "a mock needs implementation.mock_response."),
+    (
+        "implementation is text",
+        {"implementation": "mock"},
+        "implementation must be an object with a type",
+    ),
+    (
+        "implementation without a type",
+        {"implementation": {"mock_response": 1}},
+        "must be an object with a type",
+    ),
+    (
+        "unknown implementation",
+        {"implementation": {"type": "magic"}},
+        "no implementation type 'magic'",
+    ),
+    (
+        "mock without response",
+        {"implementation": {"type": "mock"}},
+        "a mock needs implementation.mock_response.",
+    ),
     ("tags are no list", {"tags": 5}, "tags must be a list of texts."),
 ]
 
 
 @pytest.mark.spec(
-    "003/Tool Registration/Validate tool definition", "003/Tool Definition Schema/Tool definition structure"
+    "003/Tool Registration/Validate tool definition",
+    "003/Tool Definition Schema/Tool definition structure",
 )
-@pytest.mark.parametrize(("changes", "said"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+@pytest.mark.parametrize(
+    ("changes", "said"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG]
+)
 def test_a_definition_is_validated(project: Project, changes: dict[str, Any], said: str) -> None:
-    """THEN name and description are present AND parameters are JSON Schema AND their type is "object".
+    """THEN name and description are present AND parameters are JSON Schema AND their type is
+    "object".
 
-    It MUST include name, description, type "function", handler, parameters, AND implementation with a type.
+    It MUST include name, description, type "function", handler, parameters, AND implementation with
+    a type.
     """
     box = _open(project, definition(**changes), definition("good"))
 
     assert _declared(box) == ["config.good"]
     assert any(said in text for text in _problems(box))
     with pytest.raises(InvalidTool) as caught:
-        box.registry.register(definition("other", **changes) if "name" not in changes else definition(**changes))
+        box.registry.register(
+            definition("other", **changes) if "name" not in changes else definition(**changes)
+        )
     assert said in caught.value.message
     assert _declared(box) == ["config.good"]
 
@@ -192,7 +242,9 @@ def test_all_registered_tools_are_listed(project: Project) -> None:
 
 
 @pytest.mark.spec("003/Tool Definition Schema/Mock tool implementation")
-@pytest.mark.parametrize("answer", [None, True, 0, 1.5, "text", "", [], [1, [2]], {}, {"a": {"b": None}}], ids=short)
+@pytest.mark.parametrize(
+    "answer", [None, True, 0, 1.5, "text", "", [], [1, [2]], {}, {"a": {"b": None}}], ids=short
+)
 def test_a_mock_answers_with_any_json_value(project: Project, answer: Any) -> None:
     """It MUST include mock_response AND that can be any valid JSON value."""
     box = _open(project, definition(implementation={"type": "mock", "mock_response": answer}))
@@ -202,7 +254,9 @@ def test_a_mock_answers_with_any_json_value(project: Project, answer: Any) -> No
 
 
 def test_a_mock_answers_anew_each_time(project: Project) -> None:
-    box = _open(project, definition(implementation={"type": "mock", "mock_response": {"list": [1]}}))
+    box = _open(
+        project, definition(implementation={"type": "mock", "mock_response": {"list": [1]}})
+    )
 
     box.call("weather", {"city": "x"}).data["list"].append(2)
 
@@ -241,7 +295,8 @@ def test_an_internal_handler_is_a_function_of_ot(project: Project) -> None:
 
 
 @pytest.mark.spec(
-    "003/Tool Definition Schema/Builtin tool implementation", "003/Tool Definition Schema/Internal tool implementation"
+    "003/Tool Definition Schema/Builtin tool implementation",
+    "003/Tool Definition Schema/Internal tool implementation",
 )
 @pytest.mark.parametrize(
     ("kind", "handler", "said", "valid"),
@@ -271,7 +326,9 @@ def test_an_unknown_handler_is_refused_with_the_valid_ones(
 
 
 def test_a_handler_checks_its_own_arguments_too(project: Project) -> None:
-    box = _open(project, _forwarding("builtin", "tools.echo", properties={"text": {"type": "string"}}))
+    box = _open(
+        project, _forwarding("builtin", "tools.echo", properties={"text": {"type": "string"}})
+    )
 
     error = box.call("mine", {"text": "x"}).error
 
@@ -280,7 +337,9 @@ def test_a_handler_checks_its_own_arguments_too(project: Project) -> None:
 
 
 @pytest.mark.spec("003/Tool Definition Schema/HTTP tool implementation validation")
-def test_an_http_tool_is_refused_with_its_exact_text(project: Project, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_http_tool_is_refused_with_its_exact_text(
+    project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
     """THEN registration is rejected with the text AND the tool is not added to the registry."""
     http = definition("web", implementation={"type": "http", "url": "http://127.0.0.1"})
 
@@ -300,7 +359,12 @@ def test_an_http_tool_is_refused_with_its_exact_text(project: Project, caplog: p
 
 
 def test_an_unknown_key_is_said_and_the_tool_stays(project: Project) -> None:
-    box = _open(project, definition(descripton="typo", implementation={"type": "mock", "mock_response": 1, "delay": 5}))
+    box = _open(
+        project,
+        definition(
+            descripton="typo", implementation={"type": "mock", "mock_response": 1, "delay": 5}
+        ),
+    )
 
     assert box.call("weather", {"city": "x"}).data == 1
     said = "\n".join(_problems(box))
@@ -319,7 +383,9 @@ def test_a_definition_registered_in_a_session_is_a_tool_like_any_other(project: 
     assert box.call("geo.rain", {"city": "x"}).ok
 
 
-def test_every_start_says_the_same_problems(project: Project, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_start_says_the_same_problems(
+    project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
     """Each wrong definition is a problem and an error in the log; the others work."""
     wrong = [
         definition("no_words", description=None),
@@ -333,9 +399,14 @@ def test_every_start_says_the_same_problems(project: Project, caplog: pytest.Log
         names = [spec.name for spec in box.registry.list() if spec.origin == "config"]
         assert names == ["config.one", "config.typo"]
         assert box.call("one", {"city": "x"}).data == {"temperature": 21}
-        problems, logged = [[str(each) for each in box.problems()], [each.getMessage() for each in caplog.records]]
+        problems, logged = [
+            [str(each) for each in box.problems()],
+            [each.getMessage() for each in caplog.records],
+        ]
         for word in ("no_words", "descripton", "no.such"):
-            assert sum(word in text for text in problems) == sum(word in text for text in logged) == 1
+            assert (
+                sum(word in text for text in problems) == sum(word in text for text in logged) == 1
+            )
 
 
 def test_a_thousand_tools_are_read_in_a_moment(project: Project) -> None:
@@ -369,6 +440,9 @@ def test_a_definition_is_not_more_read_only_than_its_handler(
     project: Project, handler: str, said: bool | None, read_only: bool
 ) -> None:
     """A model runs what is read-only without asking."""
-    box = _open(project, {**_forwarding("internal", handler), **({} if said is None else {"read_only": said})})
+    box = _open(
+        project,
+        {**_forwarding("internal", handler), **({} if said is None else {"read_only": said})},
+    )
 
     assert box.registry.get("mine").read_only is read_only

@@ -1,4 +1,5 @@
-"""A pack file read as text: what can be told without running it, and a cache that survives anything."""
+"""A pack file read as text: what can be told without running it, and a cache that survives
+anything."""
 
 from __future__ import annotations
 
@@ -28,8 +29,7 @@ def _one(text: str) -> ToolOutline:
 
 
 def test_a_whole_function_is_outlined() -> None:
-    tool = _one(
-        '''
+    tool = _one('''
         pack = "brave"
 
         @tool(tags=["web"], read_only=True, timeout=2.5, examples=["search('x')"])
@@ -43,8 +43,7 @@ def test_a_whole_function_is_outlined() -> None:
             Returns:
                 Pages.
             """
-        '''
-    )
+        ''')
 
     assert tool._replace(parameters={}) == ToolOutline(
         function="search",
@@ -64,7 +63,12 @@ def test_a_whole_function_is_outlined() -> None:
         "type": "object",
         "properties": {
             "query": {"type": "string", "x-annotation": "str", "description": "What."},
-            "count": {"type": "integer", "x-annotation": "int", "description": "How many.", "default": 5},
+            "count": {
+                "type": "integer",
+                "x-annotation": "int",
+                "description": "How many.",
+                "default": 5,
+            },
             "rest": {"type": "array", "x-annotation": "list[float]"},
             "deep": {"type": "boolean", "x-annotation": "bool", "default": False},
         },
@@ -83,12 +87,18 @@ def test_a_whole_function_is_outlined() -> None:
         ("__all__ = ['a']\n__all__ += ['b']\ndef a(): ...\ndef b(): ...", ["a", "b"]),
         ("__all__ = ['C', 'X', 'os', 'a']\nimport os\nclass C: ...\nX = 5\ndef a(): ...", ["a"]),
         (
-            "__all__ = ['join', 'made', 'other']\nfrom os.path import join\nmade = partial(f)\nother = made",
+            (
+                "__all__ = ['join', 'made', 'other']\nfrom os.path import join\nmade ="
+                " partial(f)\nother = made"
+            ),
             ["join", "made", "other"],
         ),
         ("__all__ = []\ndef a(): ...", []),
         (
-            "if True:\n  def a(): ...\nelse:\n  def b(): ...\ntry:\n  def c(): ...\nexcept E:\n  def d(): ...",
+            (
+                "if True:\n  def a(): ...\nelse:\n  def b(): ...\ntry:\n  def c(): ...\nexcept E:\n"
+                "  def d(): ..."
+            ),
             list("abcd"),
         ),
         ("with x:\n  def a(): ...\nfor i in y:\n  def b(): ...", ["a"]),
@@ -145,12 +155,24 @@ def test_a_file_that_cannot_be_used_says_why_and_where(text: str | bytes, error:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("__all__ = ['a', 'b']\ndef a(): ...", 1, "__all__ names 'b', which the file does not define."),
+        (
+            "__all__ = ['a', 'b']\ndef a(): ...",
+            1,
+            "__all__ names 'b', which the file does not define.",
+        ),
         ("\n__all__ = names()\ndef a(): ...", 2, "__all__ is not a plain list of names."),
         ("__all__ = [1]\ndef a(): ...", 1, "__all__ is not a plain list of names."),
-        ("def a(): ...\n@tool('has blank')\ndef b(): ...", 3, "'b' is not a tool: The name 'has blank' holds blanks"),
+        (
+            "def a(): ...\n@tool('has blank')\ndef b(): ...",
+            3,
+            "'b' is not a tool: The name 'has blank' holds blanks",
+        ),
         ("def a(): ...\n@tool(timeout=-1)\ndef b(): ...", 3, "'b' is not a tool: timeout=-1"),
-        ("def a(): ...\n@tool('a')\ndef b(): ...", 3, "'stem.a' is defined twice; the first one counts."),
+        (
+            "def a(): ...\n@tool('a')\ndef b(): ...",
+            3,
+            "'stem.a' is defined twice; the first one counts.",
+        ),
     ],
     ids=short,
 )
@@ -216,7 +238,9 @@ def test_parameters_are_shown_as_they_are_written(argument: str, shown: str) -> 
     ],
     ids=short,
 )
-def test_tab_knows_options_and_plain_types_from_the_text(annotation: str, known: dict[str, Any]) -> None:
+def test_tab_knows_options_and_plain_types_from_the_text(
+    annotation: str, known: dict[str, Any]
+) -> None:
     properties = _one(f"def f(x: {annotation}): ...").parameters["properties"]
 
     assert properties["x"] == {"x-annotation": annotation, **known}
@@ -230,7 +254,10 @@ def test_a_function_without_a_docstring_is_described_by_its_name() -> None:
 
 def test_outlining_runs_nothing_and_loads_nothing_heavy(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
-    text = f"import pathlib\npathlib.Path({str(marker)!r}).touch()\ndef f(x: Path, y: datetime, z: set[int]): ...\n"
+    text = (
+        f"import pathlib\npathlib.Path({str(marker)!r}).touch()\ndef f(x: Path, y: datetime, z:"
+        " set[int]): ...\n"
+    )
     code = (
         "import sys\n"
         "from onetool_ipy.sources.outline_reader import read_outline\n"
@@ -268,7 +295,9 @@ def test_the_cache_gives_back_what_was_put(tmp_path: Path) -> None:
     assert again.get("other") is None
     again.put("new", _full())
     again.save()
-    assert sorted(json.loads(path.read_bytes())["entries"]) == ["key", "new"], "nobody asked for the old one"
+    assert sorted(json.loads(path.read_bytes())["entries"]) == ["key", "new"], (
+        "nobody asked for the old one"
+    )
     assert oct(path.stat().st_mode & 0o777) == "0o600"
     assert [p.name for p in path.parent.iterdir()] == ["packs.json"]
 
@@ -281,8 +310,14 @@ def test_the_cache_gives_back_what_was_put(tmp_path: Path) -> None:
         b"[" * 100_000,
         b'{"format": "FORMAT", "entries": []}',
         b'{"format": "FORMAT", "entries": {"key": 5}}',
-        b'{"format": "FORMAT", "entries": {"key": {"pack": 5, "tools": [], "faults": [], "error": ""}}}',
-        b'{"format": "FORMAT", "entries": {"key": {"pack": "p", "tools": [{"name": 5}], "faults": [], "error": ""}}}',
+        (
+            b'{"format": "FORMAT", "entries": {"key": {"pack": 5, "tools": [], "faults": [],'
+            b' "error": ""}}}'
+        ),
+        (
+            b'{"format": "FORMAT", "entries": {"key": {"pack": "p", "tools": [{"name": 5}],'
+            b' "faults": [], "error": ""}}}'
+        ),
     ],
     ids=range(7),
 )
@@ -330,7 +365,9 @@ def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path, kind: str)
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.skipif(
+    getattr(os, "geteuid", lambda: -1)() != 0, reason="only root can give a file away"
+)
 def test_a_cache_that_belongs_to_another_user_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "packs.json"
     cache = OutlineCache(path)

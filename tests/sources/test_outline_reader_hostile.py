@@ -1,4 +1,5 @@
-"""Pack files that a stranger wrote: outlining them runs nothing, never raises, and each costs only itself."""
+"""Pack files that a stranger wrote: outlining them runs nothing, never raises, and each costs only
+itself."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 
 from onetool_ipy import Toolbox
 from onetool_ipy.sources.outline_reader import MAX_BYTES, read_outline
-from tests.core.support import Project, short
+from tests.core.support import short
+from tests.harness.project import Project
 
 GOOD = 'def fine(x: int) -> int:\n    """Give it back."""\n    return x\n'
 
@@ -33,7 +35,15 @@ class _Watch:
     def __call__(self, event: str, args: tuple[Any, ...]) -> None:
         if self.thread is None or threading.get_ident() != self.thread or args[:1] == ("",):
             return  # nobody listens, or Python looks for the line of a SyntaxError in the file ""
-        if event.partition(".")[0] in ("exec", "import", "open", "os", "subprocess", "ctypes", "socket"):
+        if event.partition(".")[0] in (
+            "exec",
+            "import",
+            "open",
+            "os",
+            "subprocess",
+            "ctypes",
+            "socket",
+        ):
             self.heard.append(f"{event} {str(args)[:200]}")
 
     @contextmanager
@@ -120,7 +130,10 @@ ELSEWHERE = [
     "def f(x) -> RUNS: ...",
     "def f(x) -> 'RUNS': ...",
     "def f(x):\n    f'''{RUNS}'''",
-    "class A:\n    x = RUNS\n    y: RUNS\n    def __class_getitem__(cls, key): RUNS\ndef f(x: A[int]): ...",
+    (
+        "class A:\n    x = RUNS\n    y: RUNS\n    def __class_getitem__(cls, key): RUNS\ndef f(x:"
+        " A[int]): ..."
+    ),
     "class A(RUNS): ...\ndef f(x: A): ...",
     "__all__ = [RUNS]\ndef f(x): ...",
     "__all__ = ['f', f'''{RUNS}''']\ndef f(x): ...",
@@ -138,13 +151,18 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize(
     "text",
-    [f"import typing, pathlib, datetime, pydantic\ndef f({each}): ..." for each in HOSTILE] + ELSEWHERE,
+    [f"import typing, pathlib, datetime, pydantic\ndef f({each}): ..." for each in HOSTILE]
+    + ELSEWHERE,
     ids=short,
 )
 def test_outlining_runs_nothing_of_the_text(text: str, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     runs = RUNS.replace("MARKER", ascii(str(marker)))
-    text = text.replace("'RUNS'", repr(runs)).replace("RUNS", runs).replace("MARKER", ascii(str(marker)))
+    text = (
+        text.replace("'RUNS'", repr(runs))
+        .replace("RUNS", runs)
+        .replace("MARKER", ascii(str(marker)))
+    )
     ast.parse(text)
 
     _quietly(text)
@@ -157,22 +175,45 @@ def test_outlining_runs_nothing_of_the_text(text: str, tmp_path: Path) -> None:
 def test_a_variable_of_the_environment_reaches_no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN_OF_MINE", "s3cret-value")
 
-    outline = _quietly("import pathlib\ndef f(x: Literal[pathlib.os.environ['TOKEN_OF_MINE']]): ...")
+    outline = _quietly(
+        "import pathlib\ndef f(x: Literal[pathlib.os.environ['TOKEN_OF_MINE']]): ..."
+    )
 
     assert "s3cret-value" not in json.dumps(outline.to_json())
 
 
 _names = st.sampled_from(
     [
-        *("int", "str", "list", "dict", "tuple", "typing", "t", "Optional", "Literal", "Annotated", "Union"),
+        *(
+            "int",
+            "str",
+            "list",
+            "dict",
+            "tuple",
+            "typing",
+            "t",
+            "Optional",
+            "Literal",
+            "Annotated",
+            "Union",
+        ),
         *("os", "sys", "pathlib", "Path", "datetime", "f", "x", "open", "exec"),
     ]
 )
 _leaves = st.one_of(
     _names.map(lambda name: ast.Name(name, ast.Load())),
     st.one_of(
-        *(st.none(), st.booleans(), st.integers(), st.floats(), st.binary(max_size=5), st.text(max_size=5)),
-        st.sampled_from(["int", "list[str]", "__import__('os')", "print(1)", "Optional['int']", ...]),
+        *(
+            st.none(),
+            st.booleans(),
+            st.integers(),
+            st.floats(),
+            st.binary(max_size=5),
+            st.text(max_size=5),
+        ),
+        st.sampled_from(
+            ["int", "list[str]", "__import__('os')", "print(1)", "Optional['int']", ...]
+        ),
     ).map(ast.Constant),
 )
 
@@ -186,7 +227,9 @@ def _grow(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
     return st.one_of(
         st.builds(
-            lambda value, name: ast.Attribute(value, name.id, load), inner, _names.map(lambda n: ast.Name(n, load))
+            lambda value, name: ast.Attribute(value, name.id, load),
+            inner,
+            _names.map(lambda n: ast.Name(n, load)),
         ),
         st.builds(lambda value, index: ast.Subscript(value, index, load), inner, inner),
         st.builds(lambda items: ast.Tuple(items, load), many),
@@ -194,9 +237,13 @@ def _grow(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(lambda left, right: ast.BinOp(left, ast.BitOr(), right), inner, inner),
         st.builds(lambda left, right: ast.BinOp(left, ast.Pow(), right), inner, inner),
         st.builds(lambda fn, args: ast.Call(fn, args, []), inner, many),
-        st.builds(lambda fn, value: ast.Call(fn, [], [ast.keyword("description", value)]), inner, inner),
+        st.builds(
+            lambda fn, value: ast.Call(fn, [], [ast.keyword("description", value)]), inner, inner
+        ),
         st.builds(lambda value: ast.NamedExpr(ast.Name("x", ast.Store()), value), inner),
-        st.builds(lambda body: ast.Lambda(ast.arguments([], [], None, [], [], None, []), body), inner),
+        st.builds(
+            lambda body: ast.Lambda(ast.arguments([], [], None, [], [], None, []), body), inner
+        ),
         st.builds(lambda element, over: ast.ListComp(element, over), inner, generators),
         st.builds(lambda a, b, c: ast.IfExp(a, b, c), inner, inner, inner),
         _names.map(lambda name: ast.JoinedStr([ast.FormattedValue(ast.Name(name, load), -1)])),
@@ -214,7 +261,9 @@ _expressions = st.recursive(_leaves, _grow, max_leaves=12).map(
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_expressions, _expressions, _expressions)
-def test_whatever_an_expression_is_it_is_only_read(annotation: str, default: str, word: str) -> None:
+def test_whatever_an_expression_is_it_is_only_read(
+    annotation: str, default: str, word: str
+) -> None:
     text = (
         "import typing as t\nfrom typing import *\nimport os, sys, pathlib\n"
         f"@tool({word}, description={word})\n"
@@ -265,7 +314,11 @@ ODD: dict[str, str | bytes] = {
     "large literal": "__all__ = [" + "'a'," * 100_000 + "]\n" + GOOD,
     "large default": "def f(x=[" + "1," * 100_000 + "]): ...\n",
     "large choice": "def f(x: Literal[" + ",".join(map(str, range(100_000))) + "]): ...\n",
-    "large number": "def f(x=0x" + "f" * 100_000 + ", y: Literal[0x" + "f" * 100_000 + "] = 1): ...\n",
+    "large number": "def f(x=0x"
+    + "f" * 100_000
+    + ", y: Literal[0x"
+    + "f" * 100_000
+    + "] = 1): ...\n",
     "large power": "def f(x=10**10**9, y='a' * 10**10): ...\n",
     "large time limit": "@tool(timeout=0x" + "f" * 2_000 + ")\ndef f(x): ...\n",
     "endless time limit": "@tool(timeout=1e999)\ndef f(x): ...\n",
@@ -275,9 +328,11 @@ ODD: dict[str, str | bytes] = {
     "requires no list": "requires = {'cli': 5}\n" + GOOD,
     "requires no name": "requires = {'cli': [[], {}, {'name': 5}]}\n" + GOOD,
     "name no text": "@tool(5, pack=[1])\ndef f(x): ...\n" + GOOD,
-    "name of controls": "@tool('a\\x1b[2J')\ndef f(x): ...\n@tool('b\\u202e')\ndef g(x): ...\n" + GOOD,
+    "name of controls": "@tool('a\\x1b[2J')\ndef f(x): ...\n@tool('b\\u202e')\ndef g(x): ...\n"
+    + GOOD,
     "export of controls": "__all__ = ['\\x1b[2J', 'fine', '\\ud800']\n" + GOOD,
-    "star of controls": "from os import *\n__all__ = ['\\x1b[2J', '\\ud800', 'a b', 'fine']\n" + GOOD,
+    "star of controls": "from os import *\n__all__ = ['\\x1b[2J', '\\ud800', 'a b', 'fine']\n"
+    + GOOD,
     "lone surrogate": "def f(x='\\ud800'):\n    '''\\udcff'''\n",
     "null byte": "x = 1\0\n",
     "unknown encoding": b"# coding: no-such-code\n",
@@ -305,7 +360,9 @@ def test_an_odd_file_costs_only_itself(project: Project, name: str) -> None:
     box = project.open()
 
     assert box.call("good.fine", {"x": 1}).data == 1
-    listed = [spec.signature for spec in box.registry.list()] + [spec.summary for spec in box.registry.list()]
+    listed = [spec.signature for spec in box.registry.list()] + [
+        spec.summary for spec in box.registry.list()
+    ]
     for text in (*listed, _problems(box)):
         text.encode("utf-8")
         assert text.replace("\n", "").isprintable()
@@ -318,14 +375,20 @@ def test_an_odd_file_costs_only_itself(project: Project, name: str) -> None:
     [
         ("deep parentheses", "tools/odd.py: line 1: SyntaxError: too many nested parentheses."),
         ("deep minus", "Error: the text is nested too deeply or too large to be read."),
-        ("many tools", "the file has more than 1,000 tools. The others are not offered: split the file."),
+        (
+            "many tools",
+            "the file has more than 1,000 tools. The others are not offered: split the file.",
+        ),
         ("many arguments", "'f' is not a tool: it has more than 500 arguments."),
         ("same argument twice", "'f' is not a tool: the argument 'x' is there twice"),
         ("requires no list", "requires: cli must be a list."),
         ("null byte", "tools/odd.py: SyntaxError: source code string cannot contain null bytes."),
         ("encoding that is no text", "tools/odd.py: SyntaxError: unknown encoding: rot13."),
         ("slow encoding", "tools/odd.py: SyntaxError: unknown encoding: punycode."),
-        ("too large", "tools/odd.py: The file has 1,000,001 bytes; a pack file has at most 1,000,000."),
+        (
+            "too large",
+            "tools/odd.py: The file has 1,000,001 bytes; a pack file has at most 1,000,000.",
+        ),
         ("export of controls", "__all__ names '\\x1b[2J', which the file does not define."),
         ("endless time limit", "timeout=inf is not a number of seconds above 0."),
     ],

@@ -14,9 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onetool_ipy.sources.pack_code import PackCode
-from tests.core.support import Project
+from tests.harness.project import Project
 
-FILES = ("pack.py", "a.py", "b.py", "kit/__init__.py", "kit/deep.py", "kit/inner/__init__.py", "kit/inner/leaf.py")
+FILES = (
+    "pack.py",
+    "a.py",
+    "b.py",
+    "kit/__init__.py",
+    "kit/deep.py",
+    "kit/inner/__init__.py",
+    "kit/inner/leaf.py",
+)
 FORMS = (
     "import {name}",
     "import os, {name} as other",
@@ -28,7 +36,10 @@ FORMS = (
     'text = "é\\f"; __import__("{name}")',
     "from {dots} import {last}",
 )
-EDGES = st.lists(st.tuples(st.sampled_from(FILES), st.sampled_from(FILES[1:]), st.sampled_from(FORMS)), max_size=8)
+EDGES = st.lists(
+    st.tuples(st.sampled_from(FILES), st.sampled_from(FILES[1:]), st.sampled_from(FORMS)),
+    max_size=8,
+)
 
 
 def _module(file: str) -> list[str]:
@@ -55,7 +66,10 @@ def _reachable(edges: list[tuple[str, str, str]]) -> set[str]:
             if importer in reached:
                 more.add(target)
                 folders = target.split("/")[:-1]
-                more |= {"/".join([*folders[: depth + 1], "__init__.py"]) for depth in range(len(folders))}
+                more |= {
+                    "/".join([*folders[: depth + 1], "__init__.py"])
+                    for depth in range(len(folders))
+                }
         if more == reached:
             return reached
         reached = more
@@ -64,7 +78,10 @@ def _reachable(edges: list[tuple[str, str, str]]) -> set[str]:
 @pytest.mark.slow
 @given(edges=EDGES, file=st.sampled_from([*FILES, "data.txt", "other.py"]), change=st.data())
 def test_a_changed_byte_changes_the_code_exactly_where_the_file_is_imported(
-    tmp_path_factory: pytest.TempPathFactory, edges: list[tuple[str, str, str]], file: str, change: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory,
+    edges: list[tuple[str, str, str]],
+    file: str,
+    change: st.DataObject,
 ) -> None:
     folder = tmp_path_factory.mktemp("pack")
     for name in (*FILES, "data.txt", "other.py"):
@@ -80,7 +97,9 @@ def test_a_changed_byte_changes_the_code_exactly_where_the_file_is_imported(
     (folder / file).write_bytes(data)
     is_different = code.identity() != before
     assert is_different == (file in _reachable(edges))
-    assert PackCode(folder / "pack.py").identity() == code.identity(), "no reading depends on an earlier one"
+    assert PackCode(folder / "pack.py").identity() == code.identity(), (
+        "no reading depends on an earlier one"
+    )
 
 
 def test_the_same_files_in_another_folder_are_the_same_code(tmp_path: Path) -> None:
@@ -94,7 +113,8 @@ def test_the_same_files_in_another_folder_are_the_same_code(tmp_path: Path) -> N
 
 
 def test_imports_that_lead_nowhere_or_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
-    """Names that are paths, too long, or of the level above; a module that is a FIFO, a folder or not Python."""
+    """Names that are paths, too long, or of the level above; a module that is a FIFO, a folder or
+    not Python."""
     folder = tmp_path / "tools"
     (folder / "d.py").mkdir(parents=True)
     (tmp_path / "outside.py").write_text("X = 1", encoding="utf-8")
@@ -103,9 +123,11 @@ def test_imports_that_lead_nowhere_or_out_of_the_folder_are_not_followed(tmp_pat
     (folder / "deep.py").write_text("(" * 5_000, encoding="utf-8")
     (folder / "zero.py").write_bytes(b"\0")
     (folder / "pack.py").write_text(
-        "import d, pipe, broken, deep, zero, " + "n" * 300 + "\nfrom .. import outside\n"
-        'import_module("../outside"); import_module("a\\0b"); import_module("..outside"); import_module("")\n'
-        'import_module(name); __import__(f"{name}")',
+        "import d, pipe, broken, deep, zero, "
+        + "n" * 300
+        + '\nfrom .. import outside\nimport_module("../outside"); import_module("a\\0b");'
+        ' import_module("..outside"); import_module("")\nimport_module(name);'
+        ' __import__(f"{name}")',
         encoding="utf-8",
     )
     code = PackCode(folder / "pack.py")
@@ -153,7 +175,8 @@ def price(name: str = {helper}.NAME) -> str:
 
 
 def test_an_edited_module_beside_a_pack_runs_at_the_next_call(project: Project) -> None:
-    """What a yes covers is what runs: the pack and its module are run again, in the kernel that has them."""
+    """What a yes covers is what runs: the pack and its module are run again, in the kernel that has
+    them."""
     project.write("tools/_lockhelp.py", "NAME = 'one'\n")
     project.write("tools/shop.py", HELPED.format(helper="_lockhelp"))
     box = project.open()

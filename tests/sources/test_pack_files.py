@@ -1,4 +1,5 @@
-"""Pack files as a user meets them: indexed without running, imported at first use, edited, broken, removed."""
+"""Pack files as a user meets them: indexed without running, imported at first use, edited, broken,
+removed."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.sources.pack_files import PackFile
-from tests.core.support import Project
 from tests.harness.patience import HANG_S, until
+from tests.harness.project import Project
 
 GOOD = '''
     pack = "geo"
@@ -44,7 +45,10 @@ def _modules() -> set[str]:
 
 def test_a_file_is_listed_without_running_and_imported_at_first_use(project: Project) -> None:
     marker = project.root / "imported"
-    project.write("tools/geo.py", f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n" + textwrap.dedent(GOOD))
+    project.write(
+        "tools/geo.py",
+        f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n" + textwrap.dedent(GOOD),
+    )
     box = project.open()
 
     spec = box.registry.get("geo.locate")
@@ -89,7 +93,10 @@ def test_edits_of_the_same_size_in_the_same_moment_are_seen(project: Project) ->
 
 
 def test_a_file_that_did_not_change_is_not_imported_again(project: Project) -> None:
-    project.write("tools/geo.py", 'N = []\ndef give() -> int:\n    """Give."""\n    N.append(1)\n    return len(N)\n')
+    project.write(
+        "tools/geo.py",
+        'N = []\ndef give() -> int:\n    """Give."""\n    N.append(1)\n    return len(N)\n',
+    )
     box = project.open()
 
     assert [box.call("geo.give").data for _ in range(5)] == [1, 2, 3, 4, 5]
@@ -161,7 +168,9 @@ def test_a_file_that_breaks_is_unavailable_until_it_is_mended(project: Project) 
         ("def f(): f()\nf()", "RecursionError"),
     ],
 )
-def test_a_file_that_fails_at_import_says_why_and_is_tried_again(project: Project, line: str, said: str) -> None:
+def test_a_file_that_fails_at_import_says_why_and_is_tried_again(
+    project: Project, line: str, said: str
+) -> None:
     before = _modules()
     project.write("tools/geo.py", line + "\n" + textwrap.dedent(GOOD))
     box = project.open()
@@ -233,13 +242,17 @@ def test_many_threads_import_a_file_once(project: Project) -> None:
     counter.touch()
     project.write(
         "tools/geo.py",
-        f"open({str(counter)!r}, 'a').write('x')\n" + 'def give() -> int:\n    """Give."""\n    return 1\n',
+        f"open({str(counter)!r}, 'a').write('x')\n"
+        'def give() -> int:\n    """Give."""\n    return 1\n',
     )
     box = project.open()
     old = time.time() - 60
     os.utime(project.home / "tools" / "geo.py", (old, old))
     results: list[Any] = []
-    threads = [threading.Thread(target=lambda: results.append(box.call("geo.give").data)) for _ in range(16)]
+    threads = [
+        threading.Thread(target=lambda: results.append(box.call("geo.give").data))
+        for _ in range(16)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -338,16 +351,29 @@ def test_decorated_functions_and_marks_are_exact_after_the_import(project: Proje
     )
     box = project.open()
     sketch = box.registry.get("geo.shout")
-    assert (sketch.tags, sketch.read_only, sketch.timeout_s, sketch.example) == (("loud",), True, 3.0, "shout('x')")
+    assert (sketch.tags, sketch.read_only, sketch.timeout_s, sketch.example) == (
+        ("loud",),
+        True,
+        3.0,
+        "shout('x')",
+    )
     assert sketch.signature == "geo.shout(text: str, at: Point | None = None)"
 
     exact = box.registry.load("geo.shout")
 
     assert exact.is_async
     assert "Point" in exact.parameters["$defs"]
-    assert (exact.tags, exact.read_only, exact.timeout_s, exact.example) == (("loud",), True, 3.0, "shout('x')")
+    assert (exact.tags, exact.read_only, exact.timeout_s, exact.example) == (
+        ("loud",),
+        True,
+        3.0,
+        "shout('x')",
+    )
     assert box.call("geo.shout", {"text": "a", "at": {"x": 1}}).data == "A POINT(X=1)"
-    assert box.call("geo.shout", {"text": "a", "at": {"x": "y"}}).error.details[0]["pointer"] == "/at/x"
+    assert (
+        box.call("geo.shout", {"text": "a", "at": {"x": "y"}}).error.details[0]["pointer"]
+        == "/at/x"
+    )
     assert box.registry.pack("nb") is None, "what a file defines is the file's"
 
 
@@ -370,7 +396,11 @@ TYPED = '''
 def _item_schema(parameters: dict[str, Any]) -> Any:
     """The properties of an item of the argument `items`."""
     is_typed = "items" in parameters["properties"]["items"]
-    return {name: row["type"] for name, row in parameters["$defs"]["Item"]["properties"].items()} if is_typed else None
+    return (
+        {name: row["type"] for name, row in parameters["$defs"]["Item"]["properties"].items()}
+        if is_typed
+        else None
+    )
 
 
 ITEM = {"name": "string", "count": "integer"}
@@ -406,8 +436,12 @@ def test_the_formats_of_providers_import_the_packs_of_a_trusted_project(
     assert marker.exists() is is_trusted
 
 
-def test_a_pack_that_cannot_be_imported_is_offered_as_its_text_describes_it(project: Project) -> None:
-    project.write("tools/shop.py", "raise ValueError('no')\n" + textwrap.dedent(TYPED.format(marker="x")))
+def test_a_pack_that_cannot_be_imported_is_offered_as_its_text_describes_it(
+    project: Project,
+) -> None:
+    project.write(
+        "tools/shop.py", "raise ValueError('no')\n" + textwrap.dedent(TYPED.format(marker="x"))
+    )
     box = project.open()
 
     (declared,) = box.formats("openai", allowed=["shop.*"])
@@ -434,10 +468,15 @@ def test_types_of_the_file_work_with_postponed_annotations(project: Project) -> 
         )
         box = project.open()
         shown = "'Colour'" if head else "<enum 'Colour'>"
-        assert box.call("geo.paint", {"colour": "r", "when": "2026-01-02"}).data == f"Colour.RED {shown}"
+        assert (
+            box.call("geo.paint", {"colour": "r", "when": "2026-01-02"}).data
+            == f"Colour.RED {shown}"
+        )
 
 
-def test_two_files_may_share_a_pack_but_not_a_tool(project: Project, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_files_may_share_a_pack_but_not_a_tool(
+    project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
     project.write("tools/a.py", 'pack = "geo"\ndef one() -> str:\n    """One."""\n    return "a"\n')
     project.write(
         "tools/b.py",
@@ -462,7 +501,9 @@ def test_two_files_may_share_a_pack_but_not_a_tool(project: Project, caplog: pyt
 
 
 def test_a_file_cannot_take_a_builtins_name(project: Project) -> None:
-    project.write("tools/mine.py", 'pack = "time"\ndef now() -> int:\n    """Mine."""\n    return 0\n')
+    project.write(
+        "tools/mine.py", 'pack = "time"\ndef now() -> int:\n    """Mine."""\n    return 0\n'
+    )
     box = project.open()
 
     assert box.call("time.now").data != 0
@@ -479,13 +520,22 @@ def test_a_function_without_a_docstring_is_a_problem_with_its_place(project: Pro
 
 
 def test_where_files_are_looked_for(project: Project) -> None:
-    for name in ("tools/a.py", "tools/sub/b.py", "tools/_c.py", "more/d.py", "more/e.txt", "other/f.py"):
+    for name in (
+        "tools/a.py",
+        "tools/sub/b.py",
+        "tools/_c.py",
+        "more/d.py",
+        "more/e.txt",
+        "other/f.py",
+    ):
         project.write(name, 'def x():\n    """X."""\n')
     (project.home / "tools" / "folder.py").mkdir()
     os.mkfifo(project.home / "tools" / "pipe.py")
     (project.home / "tools" / "link.py").symlink_to("../other/f.py")
 
-    box = project.open('tools_dir: ["tools/*.py", "tools/*.py", "./tools/**/b.py", "more", "none/*.py"]')
+    box = project.open(
+        'tools_dir: ["tools/*.py", "tools/*.py", "./tools/**/b.py", "more", "none/*.py"]'
+    )
 
     packs = [p for p in box.registry.packs() if p not in ("time", "tools", "shell", "fs", "ot")]
     assert packs == ["a", "link", "b", "d"]
@@ -497,7 +547,9 @@ def test_the_outlines_are_kept_for_the_next_start(project: Project) -> None:
     path = project.write("tools/geo.py", GOOD)
     project.open().close()
     while found := list(project.root.glob("state/**/packs.*.json")):
-        assert time.time() - path.stat().st_ctime > 0.1, "what was written a moment ago is not trusted yet"
+        assert time.time() - path.stat().st_ctime > 0.1, (
+            "what was written a moment ago is not trusted yet"
+        )
         found[0].unlink()  # a slow machine: it was no longer a moment ago
         project.write("tools/geo.py", GOOD)
         project.open().close()
@@ -506,11 +558,11 @@ def test_the_outlines_are_kept_for_the_next_start(project: Project) -> None:
     (cache,) = project.root.glob("state/**/packs.*.json")
 
     code = (
-        "import sys, onetool_ipy\n"
-        f"box = onetool_ipy.open_toolbox({str(project.home / 'onetool.yaml')!r}, env={project.env!r})\n"
-        "assert box.registry.get('geo.locate').description == 'Find a place.'\n"
-        "print('onetool_ipy.sources.outline_reader' in sys.modules)\n"
-        "print(box.call('geo.locate', {'place': 'a'}).data)"
+        "import sys, onetool_ipy\nbox ="
+        f" onetool_ipy.open_toolbox({str(project.home / 'onetool.yaml')!r},"
+        f" env={project.env!r})\nassert box.registry.get('geo.locate').description == 'Find a"
+        " place.'\nprint('onetool_ipy.sources.outline_reader' in"
+        " sys.modules)\nprint(box.call('geo.locate', {'place': 'a'}).data)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "a"]
@@ -547,7 +599,11 @@ async def test_async_calls_do_not_import_on_the_callers_loop(project: Project) -
 def test_a_tool_may_come_from_a_file_with_its_own_encoding(project: Project) -> None:
     path = project.home / "tools" / "geo.py"
     path.parent.mkdir()
-    path.write_bytes('# -*- coding: latin-1 -*-\ndef give():\n    """Gib ä."""\n    return "ä"\n'.encode("latin-1"))
+    path.write_bytes(
+        '# -*- coding: latin-1 -*-\ndef give():\n    """Gib ä."""\n    return "ä"\n'.encode(
+            "latin-1"
+        )
+    )
     box = project.open()
 
     assert box.registry.get("geo.give").description == "Gib ä."

@@ -14,8 +14,8 @@ import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.sources.pack_files import EntryPoints
-from tests.core.support import Project
 from tests.harness.patience import HANG_S
+from tests.harness.project import Project
 
 
 @pytest.fixture
@@ -33,7 +33,8 @@ def site(tmp_path: Path) -> Iterator[Path]:
 
 
 def _install(site: Path, name: str, points: str | bytes, **files: str) -> Path:
-    """Put a distribution with an entry_points.txt and modules into a folder, as an installer would."""
+    """Put a distribution with an entry_points.txt and modules into a folder, as an installer
+    would."""
     info = site / f"{name}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -74,7 +75,9 @@ def test_an_installed_pack_is_offered_without_importing_it(project: Project, sit
 
     assert spec.origin == "entry_point"
     assert spec.signature == "webby.search(query: str, count: int = 3)"
-    assert box.registry.require("webby.search").checker.check({"query": "a"}, "webby.search") == {"query": "a"}
+    assert box.registry.require("webby.search").checker.check({"query": "a"}, "webby.search") == {
+        "query": "a"
+    }
     assert "webby.search" in str(box.ot.help(query="webby.search"))
     assert box.ot.tools(pattern="webby", info="full")[0]["args"] == ["query: What.", "count: int"]
     assert list(box.ot.deps(tool="webby")) == []
@@ -126,7 +129,9 @@ def test_a_broken_distribution_is_a_problem_and_stops_nothing(
 
 
 def test_one_bad_point_does_not_cost_the_others(project: Project, site: Path) -> None:
-    _install(site, "distpack-mixed", "gone = distpack_gone\nwebby = distpack_three", distpack_three=CODE)
+    _install(
+        site, "distpack-mixed", "gone = distpack_gone\nwebby = distpack_three", distpack_three=CODE
+    )
     box = project.open()
 
     assert box.call("webby.search", {"query": "a"}).ok
@@ -135,7 +140,10 @@ def test_one_bad_point_does_not_cost_the_others(project: Project, site: Path) ->
 
 def test_a_pack_that_fails_at_import_is_unavailable(project: Project, site: Path) -> None:
     _install(
-        site, "distpack-fails", "webby = distpack_fails", distpack_fails="raise SystemExit(2)\n" + textwrap.dedent(CODE)
+        site,
+        "distpack-fails",
+        "webby = distpack_fails",
+        distpack_fails="raise SystemExit(2)\n" + textwrap.dedent(CODE),
     )
     box = project.open()
 
@@ -147,7 +155,9 @@ def test_a_pack_that_fails_at_import_is_unavailable(project: Project, site: Path
 
 def test_pack_files_come_before_entry_points(project: Project, site: Path) -> None:
     _install(site, "distpack-late", "webby = distpack_late", distpack_late=CODE)
-    project.write("tools/webby.py", 'def search(query: str) -> str:\n    """Mine."""\n    return "mine"\n')
+    project.write(
+        "tools/webby.py", 'def search(query: str) -> str:\n    """Mine."""\n    return "mine"\n'
+    )
     box = project.open()
 
     assert box.call("webby.search", {"query": "a"}).data == "mine"
@@ -173,7 +183,9 @@ def test_an_edited_module_is_imported_anew(project: Project, site: Path) -> None
     box = project.open()
     assert box.call("webby.search", {"query": "a"}).data == "a3distpack_edit"
 
-    (site / "distpack_edit.py").write_text(textwrap.dedent(CODE).replace("count: int = 3", "count: int = 12345"))
+    (site / "distpack_edit.py").write_text(
+        textwrap.dedent(CODE).replace("count: int = 3", "count: int = 12345")
+    )
 
     assert box.call("webby.search", {"query": "a"}).data == "a12345distpack_edit"
 
@@ -217,7 +229,8 @@ def test_metadata_is_not_read_where_nobody_offers_a_pack() -> None:
 def test_a_distribution_in_the_working_directory_was_installed_by_nobody(
     project: Project, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kernel has the working directory on its path, and a cloned folder may hold the metadata of a distribution."""
+    """A kernel has the working directory on its path, and a cloned folder may hold the metadata of
+    a distribution."""
     _install(site, "distpackown", "own = distpackown", distpackown=CODE)
     clone = tmp_path / "clone"
     _install(clone, "distpackclone", "clone = distpackclone", distpackclone=CODE)
@@ -253,14 +266,18 @@ def _run(script: str, cwd: Path, tmp_path: Path, **env: str) -> str:
 
 @pytest.mark.parametrize("where", ["the project", "a folder in it"])
 def test_a_distribution_in_the_project_is_not_an_installed_one(tmp_path: Path, where: str) -> None:
-    """A kernel has the working directory on sys.path, so a cloned project could bring its own metadata."""
+    """A kernel has the working directory on sys.path, so a cloned project could bring its own
+    metadata."""
     project = tmp_path / "clone"
     (project / ".onetool").mkdir(parents=True)
     cwd = project if where == "the project" else project / "notebooks"
     cwd.mkdir(exist_ok=True)
     marker = tmp_path / "ran"
     _install(
-        cwd, "distpack-evil", "webby = distpack_evil", distpack_evil=f"open({str(marker)!r}, 'w')\n{_dedented(CODE)}"
+        cwd,
+        "distpack-evil",
+        "webby = distpack_evil",
+        distpack_evil=f"open({str(marker)!r}, 'w')\n{_dedented(CODE)}",
     )
     script = """
         sys.path.insert(1, {cwd!r})
@@ -274,7 +291,9 @@ def test_a_distribution_in_the_project_is_not_an_installed_one(tmp_path: Path, w
 
 
 @pytest.mark.slow
-def test_a_module_of_the_project_does_not_take_the_place_of_an_installed_pack(tmp_path: Path) -> None:
+def test_a_module_of_the_project_does_not_take_the_place_of_an_installed_pack(
+    tmp_path: Path,
+) -> None:
     project, site = tmp_path / "clone", tmp_path / "site"
     project.mkdir()
     marker = tmp_path / "ran"

@@ -17,7 +17,16 @@ from tests.harness.surroundings import ROOT
 @pytest.mark.slow
 def test_an_installed_pack_is_listed_called_and_named(tmp_path: Path) -> None:
     target = tmp_path / "site"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--target",
+    ]
     subprocess.run(
         [*install, str(target), str(ROOT / "tests" / "data" / "example_pack")],
         check=True,

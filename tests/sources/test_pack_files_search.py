@@ -1,4 +1,5 @@
-"""Pack files are looked for inside `.onetool/` alone, and only those that nobody else may have written count."""
+"""Pack files are looked for inside `.onetool/` alone, and only those that nobody else may have
+written count."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.sources.pack_files import MAX_FILES
-from tests.core.support import Project
+from tests.harness.project import Project
 
 ONE = 'def one():\n    """One."""\n    return 1\n'
 
@@ -24,19 +25,28 @@ def _is_there(box: Toolbox, pack: str) -> bool:
     return box.registry.pack(pack) is not None
 
 
-@pytest.mark.parametrize("pattern", ["{outside}/*.py", "../elsewhere/*.py", "tools/../../elsewhere/*.py", "~/*.py"])
-def test_a_pattern_that_leads_outside_is_a_problem_and_finds_nothing(project: Project, pattern: str) -> None:
+@pytest.mark.parametrize(
+    "pattern", ["{outside}/*.py", "../elsewhere/*.py", "tools/../../elsewhere/*.py", "~/*.py"]
+)
+def test_a_pattern_that_leads_outside_is_a_problem_and_finds_nothing(
+    project: Project, pattern: str
+) -> None:
     outside = project.root / "elsewhere"
     outside.mkdir()
     (outside / "far.py").write_text(ONE)
     project.write("tools/near.py", ONE)
     pattern = pattern.format(outside=outside)
 
-    box = project.open(f'tools_dir: ["{pattern}", "tools/*.py"]', env={**project.env, "HOME": str(outside)})
+    box = project.open(
+        f'tools_dir: ["{pattern}", "tools/*.py"]', env={**project.env, "HOME": str(outside)}
+    )
 
     assert not _is_there(box, "far")
     assert box.call("near.one").data == 1
-    said = f"tools_dir: '{pattern}' leads out of '.onetool/', so it is ignored. Put pack files into .onetool/tools/"
+    said = (
+        f"tools_dir: '{pattern}' leads out of '.onetool/', so it is ignored. Put pack files into"
+        " .onetool/tools/"
+    )
     assert said in _problems(box)
 
 
@@ -44,16 +54,16 @@ def test_a_pattern_over_the_whole_disk_reads_none_of_it(project: Project, tmp_pa
     project.write("tools/near.py", ONE)
     path = project.write("onetool.yaml", "tools_dir: ['/**/*.py', '**/*.py']")
     code = (
-        "import sys\n"
-        "seen = []\n"
-        "listing = ('os.scandir', 'os.listdir')\n"
-        "sys.addaudithook(lambda event, args: seen.append(str(args[0])) if event in listing else None)\n"
-        "import onetool_ipy\n"
-        f"box = onetool_ipy.open_toolbox({str(path)!r}, env={project.env!r})\n"
-        "print(box.call('near.one').data, [each for each in seen if each in ('/', '/usr', '/proc', '/home')])\n"
+        "import sys\nseen = []\nlisting = ('os.scandir', 'os.listdir')\nsys.addaudithook(lambda"
+        " event, args: seen.append(str(args[0])) if event in listing else None)\nimport"
+        f" onetool_ipy\nbox = onetool_ipy.open_toolbox({str(path)!r},"
+        f" env={project.env!r})\nprint(box.call('near.one').data, [each for each in seen if each in"
+        " ('/', '/usr', '/proc', '/home')])\n"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
 
     assert done.stdout.strip() == "1 []"
 
@@ -69,7 +79,9 @@ def test_a_link_that_leads_outside_is_a_problem_and_does_not_count(project: Proj
     (project.home / "more").symlink_to(outside)
     (project.home / "tools" / "around").symlink_to(".")
 
-    box = project.open('tools_dir: ["tools/**/*.py", "more", "more/*.py", "more/deep/*.py", "more/far.py"]')
+    box = project.open(
+        'tools_dir: ["tools/**/*.py", "more", "more/*.py", "more/deep/*.py", "more/far.py"]'
+    )
 
     assert [pack for pack in ("near", "link", "far", "deep") if _is_there(box, pack)] == ["near"]
     for name in ("tools/link.py", "more"):
@@ -97,7 +109,10 @@ def test_more_files_than_may_be_are_a_problem_and_the_first_count(project: Proje
 
     box = project.open()
 
-    assert f"tools_dir: finds {MAX_FILES + 3:,} pack files; only the first 2,000 count." in _problems(box)
+    assert (
+        f"tools_dir: finds {MAX_FILES + 3:,} pack files; only the first 2,000 count."
+        in _problems(box)
+    )
     assert box.call("a.one").data == 1
     assert len(box.parts.pack_names) == MAX_FILES
 
@@ -117,7 +132,9 @@ def test_a_walk_through_too_much_ends(project: Project) -> None:
     assert "'**/*.py' leads through more than 20,000 files and folders." in _problems(box)
 
 
-@pytest.mark.parametrize("name", ["we\x1b[2Jird.py", b"od\xffd.py".decode("utf-8", "surrogateescape"), "rtl\u202e.py"])
+@pytest.mark.parametrize(
+    "name", ["we\x1b[2Jird.py", b"od\xffd.py".decode("utf-8", "surrogateescape"), "rtl\u202e.py"]
+)
 def test_a_file_with_an_odd_name_is_shown_plainly(project: Project, name: str) -> None:
     (project.home / "tools").mkdir()
     (project.home / "tools" / name).write_text(ONE + "def bad(")
@@ -136,7 +153,9 @@ def test_a_file_with_an_odd_name_is_shown_plainly(project: Project, name: str) -
 
 
 @pytest.mark.parametrize("place", ["tools/near.py", "tools", "tools/sub", "tools/sub/inner.py"])
-def test_a_pack_file_that_all_may_write_is_a_problem_and_does_not_count(project: Project, place: str) -> None:
+def test_a_pack_file_that_all_may_write_is_a_problem_and_does_not_count(
+    project: Project, place: str
+) -> None:
     project.write("tools/near.py", ONE)
     project.write("tools/sub/inner.py", ONE)
     project.write("safe/safe.py", ONE)
@@ -145,11 +164,16 @@ def test_a_pack_file_that_all_may_write_is_a_problem_and_does_not_count(project:
 
     box = project.open('tools_dir: ["tools/**/*.py", "safe/*.py"]')
 
-    is_about = {"near": ("tools/near.py", "tools"), "inner": ("tools", "tools/sub", "tools/sub/inner.py")}
+    is_about = {
+        "near": ("tools/near.py", "tools"),
+        "inner": ("tools", "tools/sub", "tools/sub/inner.py"),
+    }
     for pack, places in is_about.items():
         assert _is_there(box, pack) == (place not in places)
     assert box.call("safe.one").data == 1
-    assert f"{path}: may be written by every user of this machine, so it is ignored." in _problems(box)
+    assert f"{path}: may be written by every user of this machine, so it is ignored." in _problems(
+        box
+    )
     assert f"chmod o-w {path}" in _problems(box)
 
     path.chmod(path.stat().st_mode & ~0o002)
@@ -164,9 +188,13 @@ def test_a_sticky_folder_is_as_good_as_another(project: Project) -> None:
     assert project.open().call("near.one").data == 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.skipif(
+    getattr(os, "geteuid", lambda: -1)() != 0, reason="only root can give a file away"
+)
 @pytest.mark.parametrize("place", ["tools/near.py", "tools"])
-def test_a_pack_file_of_another_user_is_a_problem_and_does_not_count(project: Project, place: str) -> None:
+def test_a_pack_file_of_another_user_is_a_problem_and_does_not_count(
+    project: Project, place: str
+) -> None:
     project.write("tools/near.py", ONE)
     os.chown(project.home / place, 12345, -1)
 

@@ -32,15 +32,20 @@ def test_a_new_file_has_pack_import_and_function(tmp_path: Path) -> None:
 def test_a_function_of_the_same_name_is_replaced_where_it_stands(tmp_path: Path) -> None:
     file = tmp_path / "geo.py"
     file.write_text(
-        '"""Doc."""\nimport os\npack = "geo"\n__all__ = ["area", "first"]\n\n'
-        "def first(): ...\n\n@cached\ndef area(radius):\n    return 1  # old\n\ndef last(): ...\n# tail\n",
+        '"""Doc."""\nimport os\npack = "geo"\n__all__ = ["area", "first"]\n\ndef first():'
+        " ...\n\n@cached\ndef area(radius):\n    return 1  # old\n\ndef last(): ...\n# tail\n",
         encoding="utf-8",
     )
     save_functions(file, CELL + "\ndef fresh(): ...\n", pack="geo")
     text = file.read_text(encoding="utf-8")
     assert "# old" not in text
     assert "@cached" not in text
-    assert text.index("def first") < text.index("def area") < text.index("def last") < text.index("def fresh")
+    assert (
+        text.index("def first")
+        < text.index("def area")
+        < text.index("def last")
+        < text.index("def fresh")
+    )
     assert "# tail" in text
     assert '__all__ = ["area", "first", "fresh"]' in text
     assert text.count("import math") == 1
@@ -57,7 +62,9 @@ def test_a_function_of_the_same_name_is_replaced_where_it_stands(tmp_path: Path)
         (CELL, "a b", "not a valid pack name"),
     ],
 )
-def test_what_cannot_be_saved_changes_nothing(tmp_path: Path, cell: str, pack: str, said: str) -> None:
+def test_what_cannot_be_saved_changes_nothing(
+    tmp_path: Path, cell: str, pack: str, said: str
+) -> None:
     file = tmp_path / "geo.py"
     file.write_text("pack = 'geo'\n", encoding="utf-8")
     with pytest.raises(InvalidTool, match=said):
@@ -75,8 +82,16 @@ def test_a_broken_file_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_an_import_of_an_earlier_cell_goes_along(tmp_path: Path) -> None:
-    cells = ["import math, json", "%time broken(", "from os import path as place\nimport math as m", "import os.path"]
-    cell = "def area(r: float = m.pi) -> str:\n    return math.inf, place, os.sep, [x for x in range(3)], __name__\n"
+    cells = [
+        "import math, json",
+        "%time broken(",
+        "from os import path as place\nimport math as m",
+        "import os.path",
+    ]
+    cell = (
+        "def area(r: float = m.pi) -> str:\n    return math.inf, place, os.sep, [x for x in"
+        " range(3)], __name__\n"
+    )
 
     save_functions(tmp_path / "geo.py", cell, pack="geo", cells=cells)
 
@@ -90,9 +105,18 @@ def test_an_import_of_an_earlier_cell_goes_along(tmp_path: Path) -> None:
     compile(text, "geo.py", "exec")
 
 
-def test_a_name_that_only_the_notebook_has_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(InvalidTool, match="The cell uses 'rate', which only this notebook has") as refused:
-        save_functions(tmp_path / "geo.py", "def price(n):\n    return n * rate\n", pack="geo", cells=["rate = 3"])
+def test_a_name_that_only_the_notebook_has_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(
+        InvalidTool, match="The cell uses 'rate', which only this notebook has"
+    ) as refused:
+        save_functions(
+            tmp_path / "geo.py",
+            "def price(n):\n    return n * rate\n",
+            pack="geo",
+            cells=["rate = 3"],
+        )
 
     assert "Define or import 'rate' in the cell" in refused.value.hint
     assert not (tmp_path / "geo.py").exists()
@@ -104,7 +128,10 @@ def test_a_name_that_only_the_notebook_has_is_refused_before_anything_is_written
         "rate = 3\ndef price(n):\n    return n * rate\n",
         "from shop import *\ndef price(n):\n    return n * rate\n",
         "def price(n):\n    global rate\n    rate = n\n    return rate\n",
-        "def price(n, *rest, **more):\n    def in_():\n        return n, rest\n    return [in_() for k in more]\n",
+        (
+            "def price(n, *rest, **more):\n    def in_():\n        return n, rest\n    return"
+            " [in_() for k in more]\n"
+        ),
         "class Rate: ...\ndef price(n: Rate) -> Rate:\n    return __file__, Rate\n",
         "def price(n):\n    import math\n    return math.floor(n)\n",
         "def low(n):\n    return n\ndef price(n):\n    return low(n)\n",
@@ -177,8 +204,13 @@ def test_functions_are_saved_whole_and_every_other_byte_of_the_file_stays(
 
     text = file.read_bytes().decode()
     assert _dumps(text.removeprefix(mark)) == _dumps(old.removeprefix(mark)) | _dumps(cell)
-    own = {number: part.replace("\n", "\r\n" if "\r\n" in old else "\n") for number, part in new.items()}
-    expected = mark + "".join(own.get(number, part) if number is not None else part for number, part in parts)
+    own = {
+        number: part.replace("\n", "\r\n" if "\r\n" in old else "\n")
+        for number, part in new.items()
+    }
+    expected = mark + "".join(
+        own.get(number, part) if number is not None else part for number, part in parts
+    )
     assert text.startswith(expected)
     added = [own[number] for number in numbers if number not in dict(parts)]
     assert text[len(expected) :].split() == " ".join(added).split()
@@ -206,7 +238,9 @@ def test_a_file_in_another_encoding_keeps_it(tmp_path: Path) -> None:
         (b"(" * 3_000, "is not plain Python"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_not_written(tmp_path: Path, data: bytes, message: str) -> None:
+def test_a_file_that_cannot_be_read_is_not_written(
+    tmp_path: Path, data: bytes, message: str
+) -> None:
     file = tmp_path / "geo.py"
     file.write_bytes(data)
     with pytest.raises(InvalidTool, match=message):
@@ -238,7 +272,10 @@ def test_a_file_that_cannot_be_read_is_not_written(tmp_path: Path, data: bytes, 
         (
             '__all__ = [\n    "a",  # first\n    "b"  # last\n]\n',
             "def f(): ...\ndef _g(): ...",
-            '__all__ = [\n    "a",  # first\n    "b", "f"  # last\n]\n\n\ndef f(): ...\n\n\ndef _g(): ...\n',
+            (
+                '__all__ = [\n    "a",  # first\n    "b", "f"  # last\n]\n\n\ndef f(): ...\n\n\ndef'
+                " _g(): ...\n"
+            ),
         ),
         ("__all__ = []\n", "def f(): ...", '__all__ = ["f"]\n\n\ndef f(): ...\n'),
     ],

@@ -1,4 +1,5 @@
-"""Cassettes: recorded once, answered from the file after; clear words for what is missing, stale or damaged."""
+"""Cassettes: recorded once, answered from the file after; clear words for what is missing, stale or
+damaged."""
 
 from __future__ import annotations
 
@@ -23,10 +24,8 @@ from onetool_ipy.base.errors import OneToolError, Unavailable, UsageProblem
 from onetool_ipy.stores.cassettes import Cassette, NotRecorded, RecordedCall
 from onetool_ipy.stores.encoding import decode, encode
 from tests.bundles.aids import ProjectBundles
-from tests.core.support import Project, project
+from tests.harness.project import Project
 from tests.harness.stub import Stub
-
-__all__ = ["project"]
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 SECRET = "sk-cassette/0123456789"
@@ -39,7 +38,9 @@ class Bench:
         self.file = root / "calls.jsonl"
         self.count = 0
         self.gives: Callable[[int], Any] = lambda number: {"number": number}
-        self.box = open_toolbox(root, env={**os.environ, "ONETOOL_STATE": str(root / "state"), "CI": "", **env})
+        self.box = open_toolbox(
+            root, env={**os.environ, "ONETOOL_STATE": str(root / "state"), "CI": "", **env}
+        )
         self.adopt()
 
     def adopt(self, **words: Any) -> None:
@@ -110,7 +111,11 @@ def test_values_come_back_as_they_were(bench: Open, value: Any) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.recursive(TEXT | st.floats(allow_nan=False) | st.integers() | st.none(), lambda inner: st.lists(inner)))
+@given(
+    st.recursive(
+        TEXT | st.floats(allow_nan=False) | st.integers() | st.none(), lambda inner: st.lists(inner)
+    )
+)
 def test_any_text_survives_the_file(value: Any) -> None:
     line = RecordedCall(tool="a.b", key="k", result=encode(value)).to_line()
     assert line.endswith("}\n")
@@ -153,7 +158,8 @@ def test_a_miss_says_what_to_do(bench: Open) -> None:
     miss = made.ask("b", mode="replay")
     assert miss.error is not None
     assert miss.error.message.startswith(
-        "'nb.ask' was not recorded with these arguments. Only recorded calls may be answered here, from '"
+        "'nb.ask' was not recorded with these arguments. Only recorded calls may be answered here,"
+        " from '"
     )
     assert "Run it once where there is a network" in miss.error.hint
     with made.box.ot.replay(made.file, mode="replay"):
@@ -174,7 +180,9 @@ def test_a_miss_says_what_to_do(bench: Open) -> None:
     [({}, "auto"), ({"CI": "true"}, "replay"), ({"CI": "false"}, "auto"), ({"ONETOOL_REPLAY": "replay"}, "replay"),
      ({"CI": "1", "ONETOOL_REPLAY": "auto"}, "auto")],
 )  # fmt: skip
-def test_ci_and_the_environment_choose_the_mode(bench: Open, env: dict[str, str], mode: str) -> None:
+def test_ci_and_the_environment_choose_the_mode(
+    bench: Open, env: dict[str, str], mode: str
+) -> None:
     bench().ask("a")
     made = bench(**env)
     with made.box.ot.replay(made.file) as cassette:
@@ -253,13 +261,16 @@ def test_a_secret_in_a_table_is_masked_or_the_table_is_not_recorded(bench: Open)
     assert "parquet" not in text
 
 
-def test_requests_of_an_http_tool_are_recorded_without_secrets(project: Project, tmp_path: Path) -> None:
+def test_requests_of_an_http_tool_are_recorded_without_secrets(
+    project: Project, tmp_path: Path
+) -> None:
     """So that a server can be made of the recording."""
     file = tmp_path / "calls.jsonl"
     project.write("secrets.yaml", f"KEY: {SECRET}\n").chmod(0o600)
     with Stub(lambda asked: (200, {"id": 7})) as stub:
         bundles = ProjectBundles(
-            project, config=f"http: {{allowed_hosts: ['127.0.0.1:{stub.port}'], allow_private: true}}\n"
+            project,
+            config=f"http: {{allowed_hosts: ['127.0.0.1:{stub.port}'], allow_private: true}}\n",
         )
         schema = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
         request = {"urlTemplate": stub.url("/items/${id}"), "query": {"key": "${KEY}"}}
@@ -299,7 +310,9 @@ def test_what_cannot_be_recorded_is_said_and_runs_live_again(bench: Open) -> Non
         assert made.ask("a").data is thing
     refused = made.ask("a", mode="replay")
     assert refused.error is not None
-    assert "could not be recorded: it holds a value of type 'builtins.object'" in refused.error.message
+    assert (
+        "could not be recorded: it holds a value of type 'builtins.object'" in refused.error.message
+    )
     with pytest.warns(UserWarning, match="not recorded"):
         assert made.ask("a").data is thing
     with pytest.warns(UserWarning, match="in its arguments"):
@@ -323,7 +336,10 @@ def test_a_failure_of_the_tool_is_played_as_the_same_failure(bench: Open) -> Non
     assert made.count == 1
     pack = made.box.pack("nb")
     assert pack is not None
-    with made.box.ot.replay(made.file, mode="replay"), pytest.raises(KeyError, match="nothing there"):
+    with (
+        made.box.ot.replay(made.file, mode="replay"),
+        pytest.raises(KeyError, match="nothing there"),
+    ):
         pack.ask(question="a")
 
 
@@ -355,7 +371,9 @@ def test_a_refused_connection_is_not_recorded(bench: Open) -> None:
         bundles = opened.box.bundles
         away = bundles.put_bundle(bundles.new_id(), slug="away", display_name="Away")
         request = {"method": "POST", "urlTemplate": f"http://{place}/"}
-        bundles.put_tool(away.bundle_id, "send", "1", {"type": "http", "http": {"request": request}})
+        bundles.put_tool(
+            away.bundle_id, "send", "1", {"type": "http", "http": {"request": request}}
+        )
         with opened.box.ot.replay(opened.file):
             result = opened.box.call("away.send")
 
@@ -386,7 +404,10 @@ async def test_async_and_many_threads_share_a_cassette(bench: Open) -> None:
     made = bench()
     with made.box.ot.replay(made.file) as cassette:
         await asyncio.gather(*(made.box.acall("nb.ask", {"question": i}) for i in range(20)))
-        threads = [threading.Thread(target=made.box.call, args=("nb.ask", {"question": -i})) for i in range(1, 20)]
+        threads = [
+            threading.Thread(target=made.box.call, args=("nb.ask", {"question": -i}))
+            for i in range(1, 20)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -411,11 +432,23 @@ def test_a_disabled_or_forbidden_tool_is_not_answered_for(bench: Open) -> None:
     ("damage", "said"),
     [
         (lambda text: text[:-40], "line 1 is not JSON"),
-        (lambda text: text + "of: nb.ask\n", "line 2 is not JSON, so this version did not record it"),
-        (lambda text: text.replace('"tool": "nb.ask"', '"tool": 5'), "line 1 is not a recorded call"),
-        (lambda text: text.replace('"result":', '"value":'), "line 1 has neither 'result' nor 'failure'"),
+        (
+            lambda text: text + "of: nb.ask\n",
+            "line 2 is not JSON, so this version did not record it",
+        ),
+        (
+            lambda text: text.replace('"tool": "nb.ask"', '"tool": 5'),
+            "line 1 is not a recorded call",
+        ),
+        (
+            lambda text: text.replace('"result":', '"value":'),
+            "line 1 has neither 'result' nor 'failure'",
+        ),
         (lambda text: "[1]\n" + text, "line 1 is not a recorded call"),
-        (lambda text: text.replace('"format": 1', '"format": 2'), "line 1 has format 2; this version reads format 1"),
+        (
+            lambda text: text.replace('"format": 1', '"format": 2'),
+            "line 1 has format 2; this version reads format 1",
+        ),
         (lambda text: text.replace('"format": 1, ', ""), "line 1 has format None"),
         (lambda text: "\x00" + text, "line 1"),
     ],
@@ -479,10 +512,15 @@ def test_other_answers_are_recorded_by_kind_and_key(tmp_path: Path) -> None:
     key = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     for _ in range(2):
         cassette = Cassette(tmp_path / "model.jsonl")
-        assert cassette.answer("model", key, produce, version="1") == {"text": "hello", "tokens": (1, 2)}
+        assert cassette.answer("model", key, produce, version="1") == {
+            "text": "hello",
+            "tokens": (1, 2),
+        }
     assert len(asked) == 1
     with pytest.raises(NotRecorded):
-        Cassette(tmp_path / "model.jsonl", mode="replay").answer("model", {"model": "other"}, produce)
+        Cassette(tmp_path / "model.jsonl", mode="replay").answer(
+            "model", {"model": "other"}, produce
+        )
     with pytest.raises(OneToolError, match="has changed since"):
         Cassette(tmp_path / "model.jsonl").answer("model", key, produce, version="2")
 
@@ -497,7 +535,9 @@ def test_no_cassette_costs_no_import(tmp_path: Path) -> None:
         "box.call('time.now')\n"
         "print([m for m in sys.modules if 'cassette' in m or 'faithful' in m or m == 'yaml'])"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert ran.stdout.strip() == "[]"
 
 

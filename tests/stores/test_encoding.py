@@ -67,7 +67,11 @@ def test_a_value_comes_back_as_it_was(value: Any) -> None:
         np.testing.assert_array_equal(back, value)
     else:
         assert back is value or back == value
-    if isinstance(value, datetime.datetime) and not isinstance(value, pd.Timestamp) and value is not pd.NaT:
+    if (
+        isinstance(value, datetime.datetime)
+        and not isinstance(value, pd.Timestamp)
+        and value is not pd.NaT
+    ):
         assert (back.tzinfo, back.fold) == (value.tzinfo, value.fold)
 
 
@@ -75,11 +79,16 @@ def test_table_is_json_where_that_changes_nothing() -> None:
     """So that a person can read it, and secrets in it are masked; other tables are Parquet."""
     readable, exact = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), pd.DataFrame({"a": [0.1 + 0.2]})
 
-    assert encode(readable)["table"]["data"] == [{"index": 0, "a": 1, "b": "x"}, {"index": 1, "a": 2, "b": "y"}]
+    assert encode(readable)["table"]["data"] == [
+        {"index": 0, "a": 1, "b": "x"},
+        {"index": 1, "a": 2, "b": "y"},
+    ]
     assert list(encode(exact)) == ["$type", "parquet"]
 
 
-def test_table_that_needs_parquet_is_refused_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_that_needs_parquet_is_refused_without_pyarrow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
     with pytest.raises(NotEncodable, match="Parquet needs pyarrow"):
@@ -112,7 +121,8 @@ def test_what_could_not_come_back_is_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [{"$type": "os.system"}, {"$type": "bytes", "value": "%"}, {"$type": "UUID", "value": 1}]
+    "data",
+    [{"$type": "os.system"}, {"$type": "bytes", "value": "%"}, {"$type": "UUID", "value": 1}],
 )
 def test_a_form_that_nobody_wrote_is_an_error_and_runs_nothing(data: Any) -> None:
     with pytest.raises(NotEncodable):
@@ -122,7 +132,9 @@ def test_a_form_that_nobody_wrote_is_an_error_and_runs_nothing(data: Any) -> Non
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT | st.binary(),
-    lambda inner: st.lists(inner) | st.dictionaries(TEXT | st.integers(), inner) | st.tuples(inner, inner),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(TEXT | st.integers(), inner) | st.tuples(inner, inner)
+    ),
     max_leaves=20,
 )
 

@@ -1,4 +1,5 @@
-"""Every file we keep has a format: one of a later version is never written to, one of an earlier version still serves.
+"""Every file we keep has a format: one of a later version is never written to, one of an earlier
+version still serves.
 
 Each test uses a whole toolbox, as a person does who has two versions of this package in turn.
 """
@@ -26,7 +27,9 @@ from onetool_ipy.snippets.definition import Snippet
 from onetool_ipy.stores.map_progress import MAX_AGE_S
 
 NEWER = b'{"format": 99, "version": 99, "whatever": ["it", "is"]}\n'
-PACK = 'pack = "geo"\n\n\ndef locate(place: str) -> str:\n    """Find a place."""\n    return place\n'
+PACK = (
+    'pack = "geo"\n\n\ndef locate(place: str) -> str:\n    """Find a place."""\n    return place\n'
+)
 
 
 class Home:
@@ -76,7 +79,9 @@ def test_rows_of_another_format_stand_beside_ours_until_they_are_old(home: Home)
     box = home.open()
     assert box.ot.map("tools.echo", ["a", "b"])["ok"].all()
     path = home.found("maps/*.1.jsonl")
-    newer, older = (path.with_name(path.name.replace(".1.jsonl", f".{number}.jsonl")) for number in (2, 0))
+    newer, older = (
+        path.with_name(path.name.replace(".1.jsonl", f".{number}.jsonl")) for number in (2, 0)
+    )
     for file in (newer, older):
         file.write_bytes(NEWER)
     _age(older, 3 * MAX_AGE_S)
@@ -131,7 +136,9 @@ def test_newer_bundles_and_switches_are_left_alone_and_said(home: Home) -> None:
 # --- small files ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [NEWER, b'{"format": 1, "tools": ["fs.', b"[]", b'{"format": 1, "tools": 7}'])
+@pytest.mark.parametrize(
+    "text", [NEWER, b'{"format": 1, "tools": ["fs.', b"[]", b'{"format": 1, "tools": 7}']
+)
 def test_favourites_that_cannot_be_read_are_never_written(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "favourites.json"
     file.write_bytes(text)
@@ -150,13 +157,22 @@ def test_a_bad_favourite_and_an_unknown_key_stay_in_the_file(tmp_path: Path) -> 
 
     assert Favourites(file).set("time.now", is_on=True) == ["fs.read_file", "time.now"]
 
-    assert json.loads(file.read_bytes()) == {"format": 1, "note": "mine", "tools": ["fs.read_file", 7, "time.now"]}
+    assert json.loads(file.read_bytes()) == {
+        "format": 1,
+        "note": "mine",
+        "tools": ["fs.read_file", 7, "time.now"],
+    }
     assert Favourites(file).set("fs.read_file", is_on=False) == ["time.now"]
 
 
 def test_newer_approvals_allow_nothing_and_older_ones_ask_again(home: Home) -> None:
     def reason(box: Toolbox) -> str | None:
-        spec = ToolSpec(name="a.send", description="Send.", parameters={"type": "object"}, run=lambda args: "sent")
+        spec = ToolSpec(
+            name="a.send",
+            description="Send.",
+            parameters={"type": "object"},
+            run=lambda args: "sent",
+        )
         box.registry.register(spec)
         answer = box.ask("Go", model=ScriptedModel([("a.send", {}), "ok"]))
         error = answer.calls[0].result.error
@@ -240,4 +256,7 @@ def test_a_newer_configuration_is_said_and_not_added_to(home: Home) -> None:
 
     assert (main.read_bytes(), snippets.read_bytes()) == before
     main.write_text("version: 1\n", encoding="utf-8")
-    assert any("version: '2' is not a version this release knows" in str(one) for one in home.open().problems())
+    assert any(
+        "version: '2' is not a version this release knows" in str(one)
+        for one in home.open().problems()
+    )

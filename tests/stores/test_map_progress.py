@@ -22,7 +22,9 @@ def test_rows_are_found_wherever_the_blocks_of_the_file_end(tmp_path: Path) -> N
     stored = MapProgress(tmp_path / "rows.jsonl")
     stored.begin()
     keys = keys_of(60)
-    wanted = {key: "x" * (number * 9001 if number % 20 else 3_000_000) for number, key in enumerate(keys)}
+    wanted = {
+        key: "x" * (number * 9001 if number % 20 else 3_000_000) for number, key in enumerate(keys)
+    }
     assert all(stored.add(key, value, 1.5) for key, value in wanted.items())
     found = MapProgress(tmp_path / "rows.jsonl")
     found.refresh()
@@ -30,7 +32,9 @@ def test_rows_are_found_wherever_the_blocks_of_the_file_end(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("is_read", [True, False], ids=["read before", "not read before"])
-def test_a_dropped_row_is_not_finished_until_it_is_stored_again(tmp_path: Path, is_read: bool) -> None:
+def test_a_dropped_row_is_not_finished_until_it_is_stored_again(
+    tmp_path: Path, is_read: bool
+) -> None:
     path, keys = tmp_path / "rows.jsonl", keys_of(5)
     first = MapProgress(path)
     first.begin()
@@ -71,7 +75,9 @@ def test_a_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
     stored = MapProgress(path)
     stored.begin()
     stored.add(keys[0], "first", 1.0)
-    path.write_bytes(path.read_bytes() + b'\n{"k":"' + keys[1].encode() + b'","t":99999999999.5,"ms":1')
+    path.write_bytes(
+        path.read_bytes() + b'\n{"k":"' + keys[1].encode() + b'","t":99999999999.5,"ms":1'
+    )
     stored.add(keys[2], "last", 1.0)
     reader = MapProgress(path)
     reader.refresh()
@@ -116,11 +122,14 @@ def test_a_forked_child_leaves_the_open_file_to_its_parent(tmp_path: Path) -> No
 def is_open(path: Path) -> bool:
     """Whether this process has the file open."""
     folder = Path("/proc/self/fd")
-    return str(path) in [os.readlink(folder / name) for name in os.listdir(folder) if os.path.lexists(folder / name)]
+    return str(path) in [
+        os.readlink(folder / name) for name in os.listdir(folder) if os.path.lexists(folder / name)
+    ]
 
 
 def test_rows_that_threads_store_at_once_are_all_found(tmp_path: Path) -> None:
-    """Of eight threads, each with a store of its own, as kernels are; half of the rows are longer than a block."""
+    """Of eight threads, each with a store of its own, as kernels are; half of the rows are longer
+    than a block."""
     keys = keys_of(80)
     start = threading.Barrier(8)
     MapProgress(tmp_path / "rows.jsonl").begin()

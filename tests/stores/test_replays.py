@@ -26,7 +26,11 @@ def replays() -> Replays:
 def make(replays: Replays, tmp_path: Path) -> Make:
     def replaying(name: str, mode: str | None = None) -> Replaying:
         return Replaying(
-            replays, tmp_path / name, mode=mode, mask=str, clock=lambda: datetime.datetime.now(datetime.UTC)
+            replays,
+            tmp_path / name,
+            mode=mode,
+            mask=str,
+            clock=lambda: datetime.datetime.now(datetime.UTC),
         )
 
     return replaying
@@ -131,7 +135,11 @@ class Named:
         self.closed += 1
 
 
-@given(steps=st.lists(st.tuples(st.sampled_from(["begin", "end", "close"]), st.integers(0, 3)), max_size=20))
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["begin", "end", "close"]), st.integers(0, 3)), max_size=20
+    )
+)
 def test_stack_of_cassettes_is_as_a_list_has_it(steps: list[tuple[str, int]]) -> None:
     """A naive twin: a list, and the last of it."""
     replays: Any = Replays()

@@ -1,4 +1,5 @@
-"""One stored result: plain text, a sidecar, an index that is made when it is needed; lines found by number, or cut."""
+"""One stored result: plain text, a sidecar, an index that is made when it is needed; lines found by
+number, or cut."""
 
 from __future__ import annotations
 
@@ -36,9 +37,23 @@ def results(tmp_path: Path) -> Results:
         ("é€😀", ["é€😀"]),
         ("a\ud800b\udfff", ["a\\ud800b\\udfff"]),
     ],
-    ids=["empty", "newline", "newlines", "one", "ended", "blank", "CR", "separators", "BOM+NUL", "wide", "surrogates"],
+    ids=[
+        "empty",
+        "newline",
+        "newlines",
+        "one",
+        "ended",
+        "blank",
+        "CR",
+        "separators",
+        "BOM+NUL",
+        "wide",
+        "surrogates",
+    ],
 )
-def test_lines_end_at_newline_only_and_text_stays_as_it_is(results: Results, text: str, expected: list[str]) -> None:
+def test_lines_end_at_newline_only_and_text_stays_as_it_is(
+    results: Results, text: str, expected: list[str]
+) -> None:
     handle = results.put(text)
 
     found = results.query(handle)
@@ -51,7 +66,9 @@ def test_lines_end_at_newline_only_and_text_stays_as_it_is(results: Results, tex
 def test_every_line_of_a_large_result_is_found_by_number(results: Results, width: int) -> None:
     """Lines that are shorter than, longer than and exactly as long as a block of the index."""
     count = min(30_000, 6_000_000 // (width + 1))
-    expected = [f"{number:06d}"[: min(width, 6)] + "x" * max(0, width - 6) for number in range(count)]
+    expected = [
+        f"{number:06d}"[: min(width, 6)] + "x" * max(0, width - 6) for number in range(count)
+    ]
     handle = results.put("".join(f"{line}\n" for line in expected))
 
     for first in {0, 1, count // 3, count // 2, count - 3, count - 1}:
@@ -118,7 +135,9 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("suffix", ["txt", "json"])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_damaged_file_costs_only_itself(results: Results, suffix: str, damage: Callable[[bytes], bytes]) -> None:
+def test_damaged_file_costs_only_itself(
+    results: Results, suffix: str, damage: Callable[[bytes], bytes]
+) -> None:
     broken, good = results.put("x" * 99 + "\n" + "y" * 8_790), results.put("good")
     path = results.folder / f"{broken}.{suffix}"
     path.write_bytes(damage(path.read_bytes()))
@@ -187,7 +206,9 @@ BAD_INDEXES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", BAD_INDEXES.values(), ids=BAD_INDEXES.keys())
-def test_damaged_index_is_made_again(results: Results, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_damaged_index_is_made_again(
+    results: Results, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
     handle = results.put(LARGE)
     results.query(handle)
     (index,) = results.folder.glob("*.npy")
@@ -218,7 +239,9 @@ def test_index_goes_with_its_text(results: Results) -> None:
     assert [path.name for path in results.folder.iterdir()] == [f"{evicted}.json"]
 
 
-def test_file_that_shrinks_after_it_was_opened_once_is_an_error_and_no_crash(results: Results) -> None:
+def test_file_that_shrinks_after_it_was_opened_once_is_an_error_and_no_crash(
+    results: Results,
+) -> None:
     handle = results.put(NUMBERED)
     results.query(handle)
     path = results.folder / f"{handle}.txt"
@@ -229,7 +252,9 @@ def test_file_that_shrinks_after_it_was_opened_once_is_an_error_and_no_crash(res
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
-def test_what_is_no_file_of_ours_is_an_error_and_no_wait(results: Results, tmp_path: Path, kind: str) -> None:
+def test_what_is_no_file_of_ours_is_an_error_and_no_wait(
+    results: Results, tmp_path: Path, kind: str
+) -> None:
     handle = results.put("x")
     path = results.folder / f"{handle}.txt"
     (tmp_path / "elsewhere").write_bytes(path.read_bytes())

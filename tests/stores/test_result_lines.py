@@ -1,4 +1,5 @@
-"""What becomes a line: the table of `results_rows`, row by row, and that nothing at all breaks it."""
+"""What becomes a line: the table of `results_rows`, row by row, and that nothing at all breaks
+it."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ class FailingMap(Mapping[str, int]):
 
 def stored(value: Any) -> list[str]:
     """All lines of a value, without a store."""
-    data = b"".join(piece.encode("utf-8") if isinstance(piece, str) else piece for piece in pieces(value))
+    data = b"".join(
+        piece.encode("utf-8") if isinstance(piece, str) else piece for piece in pieces(value)
+    )
     return data.decode("utf-8").removesuffix("\n").split("\n") if data else []
 
 
@@ -59,7 +62,10 @@ ONE_LINE_PER_ITEM = {
     "items": ({"a": 1}.items(), ['["a",1]']),
     "empty": ([], []),
     "NaN": ([math.nan, math.inf], ["null", "null"]),
-    "not JSON": ([{1, 2}, b"x", date(2026, 1, 2)], ["[1,2]", '{"base64":"eA==","size":1}', '"2026-01-02"']),
+    "not JSON": (
+        [{1, 2}, b"x", date(2026, 1, 2)],
+        ["[1,2]", '{"base64":"eA==","size":1}', '"2026-01-02"'],
+    ),
     "wide": (["é\u2028😀"], ['"é\u2028😀"']),
     "surrogate": (["\ud800"], ['"\\\\ud800"']),
     "big integer": ([10**30], ["1000000000000000000000000000000"]),
@@ -76,13 +82,19 @@ ONE_LINE_PER_ITEM = {
 }
 
 
-@pytest.mark.parametrize(("value", "expected"), ONE_LINE_PER_ITEM.values(), ids=ONE_LINE_PER_ITEM.keys())
+@pytest.mark.parametrize(
+    ("value", "expected"), ONE_LINE_PER_ITEM.values(), ids=ONE_LINE_PER_ITEM.keys()
+)
 def test_items_are_lines_of_json(value: Any, expected: list[str]) -> None:
     assert stored(value) == expected
 
 
 def test_mapping_is_one_json_text_with_a_record_per_line() -> None:
-    value = {"count": 2, "data": {"items": [{"id": 1}, {"id": 2}], "none": [], "more": {}}, 3: (1, [2])}
+    value = {
+        "count": 2,
+        "data": {"items": [{"id": 1}, {"id": 2}], "none": [], "more": {}},
+        3: (1, [2]),
+    }
 
     assert stored(value) == [
         "{",
@@ -183,7 +195,9 @@ def frame() -> pd.DataFrame:
             "surrogate": pd.Series(["a", "\ud800", "c"], dtype=object),
             "nullable": pd.array([1, None, 3], dtype="Int64"),
             "category": pd.Categorical(["x", None, "y"]),
-            "day": pd.to_datetime(["2026-01-01 00:00:00", None, "2026-01-02 03:04:05.678"], format="ISO8601"),
+            "day": pd.to_datetime(
+                ["2026-01-01 00:00:00", None, "2026-01-02 03:04:05.678"], format="ISO8601"
+            ),
             "nano": pd.to_datetime(["2026-01-01T00:00:00.123456789"] * 3),
             "zone": pd.to_datetime(["2026-01-01", None, "2026-07-01"]).tz_localize("Europe/Berlin"),
             "far": np.array(["0001-01-01", "12026-01-01", "2026-01-01"], dtype="M8[s]"),
@@ -220,7 +234,20 @@ def test_odd_column_names_are_text_and_none_is_lost() -> None:
 
     (line,) = stored(value)
 
-    expected = ["<script>", "a", "a.1", "a.1.1", "%s", '"', "", "\\ud800", '["x", 1]', "5", "null", "é\n"]
+    expected = [
+        "<script>",
+        "a",
+        "a.1",
+        "a.1.1",
+        "%s",
+        '"',
+        "",
+        "\\ud800",
+        '["x", 1]',
+        "5",
+        "null",
+        "é\n",
+    ]
     assert json.loads(line) == {name: number for number, name in enumerate(expected)}
 
 
@@ -230,7 +257,10 @@ def test_odd_column_names_are_text_and_none_is_lost() -> None:
         (pd.DataFrame(), []),
         (pd.DataFrame({"a": []}), []),
         (pd.DataFrame(index=[1, 2]), ["{}", "{}"]),
-        (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])), ['{"[\\"a\\", \\"b\\"]":1}']),
+        (
+            pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])),
+            ['{"[\\"a\\", \\"b\\"]":1}'],
+        ),
     ],
     ids=["nothing", "no rows", "no columns", "two levels"],
 )
@@ -239,13 +269,27 @@ def test_odd_frames(value: Any, expected: list[str]) -> None:
 
 
 def read_again(value: Any) -> Any:
-    text = b"".join(part if isinstance(part, bytes) else part.encode() for part in pieces(value)).decode()
+    text = b"".join(
+        part if isinstance(part, bytes) else part.encode() for part in pieces(value)
+    ).decode()
     return value_of(text, json.loads(json.dumps(form_of(value))))
 
 
 @pytest.mark.parametrize(
     "value",
-    ["two\nlines\n", "", [], [1, "a", None, {"b": [2]}], ["one"], {"a": {"b": 1}, "c": []}, {}, 5, 2.5, None, True],
+    [
+        "two\nlines\n",
+        "",
+        [],
+        [1, "a", None, {"b": [2]}],
+        ["one"],
+        {"a": {"b": 1}, "c": []},
+        {},
+        5,
+        2.5,
+        None,
+        True,
+    ],
     ids=repr,
 )
 def test_value_is_read_again_from_its_lines(value: Any) -> None:
@@ -256,7 +300,9 @@ def test_frame_is_read_again_with_the_types_of_its_columns() -> None:
     frame = pd.DataFrame(
         {
             "when": pd.to_datetime(["2024-02-17T19:33:00", None]),
-            "there": pd.to_datetime(["2024-02-17T19:33:00+01:00", None], utc=True).tz_convert("Europe/Vienna"),
+            "there": pd.to_datetime(["2024-02-17T19:33:00+01:00", None], utc=True).tz_convert(
+                "Europe/Vienna"
+            ),
             "pieces": [3, 4],
             "gaps": pd.array([1, None], dtype="Int64"),
             "price": [2.0, None],

@@ -1,4 +1,5 @@
-"""Searching stored results: by pattern, by likeness; that a line is a line, and that no pattern holds the kernel."""
+"""Searching stored results: by pattern, by likeness; that a line is a line, and that no pattern
+holds the kernel."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def open_text(results: Results, handle: str) -> ResultText:
 
 @pytest.mark.spec("001/Query Stored Results/Query with search filter")
 def test_search_gives_only_lines_that_match_and_pages_through_them(results: Results) -> None:
-    text = "".join(f"{number} {'error' if number % 3 == 0 else 'fine'}\n" for number in range(1, 1_001))
+    text = "".join(
+        f"{number} {'error' if number % 3 == 0 else 'fine'}\n" for number in range(1, 1_001)
+    )
     handle = results.put(text)
 
     found = results.query(handle, search="error")
@@ -39,7 +42,12 @@ def test_search_gives_only_lines_that_match_and_pages_through_them(results: Resu
 
     assert found["lines"] == [f"{number} error" for number in range(3, 301, 3)]
     assert found["line_numbers"] == list(range(3, 301, 3))
-    assert (found["matched"], found["total_lines"], found["returned"], found["has_more"]) == (333, 1_000, 100, True)
+    assert (found["matched"], found["total_lines"], found["returned"], found["has_more"]) == (
+        333,
+        1_000,
+        100,
+        True,
+    )
     assert later["lines"] == ["996 error", "999 error"]
     assert later["line_numbers"] == [996, 999]
     assert (later["matched"], later["offset"], later["has_more"]) == (333, 332, False)
@@ -80,7 +88,9 @@ TEXT = "Alpha\n\n  beta x\r\nb\u00e9ta\ngamma=1 \u2028 delta\nfoo\nbar\nfoobar\n
         ("last", [10]),
     ],
 )
-def test_pattern_sees_each_line_by_itself(results: Results, pattern: str, numbers: list[int]) -> None:
+def test_pattern_sees_each_line_by_itself(
+    results: Results, pattern: str, numbers: list[int]
+) -> None:
     handle = results.put(TEXT)
 
     found = results.query(handle, search=pattern)
@@ -97,9 +107,13 @@ def test_no_pattern_is_no_search(results: Results, search_for: str | None) -> No
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
-    parts=st.lists(st.sampled_from(["a", "b", "ab", "\n", "\n\n", "é", "\r", " ", "aab" * 3_000]), max_size=60),
+    parts=st.lists(
+        st.sampled_from(["a", "b", "ab", "\n", "\n\n", "é", "\r", " ", "aab" * 3_000]), max_size=60
+    ),
     pattern=st.sampled_from(
         ["a", "^a", "b$", "a*", "ab+", "[^a]", "(a|b)b", "^$", "é", r"a\sb", ".", "^", r"\Aa", "aa"]
     ),
@@ -129,7 +143,9 @@ def test_search_of_many_chunks_numbers_every_line(results: Results) -> None:
     for pattern in ("7:", "^[0-9]+7:", "y$", r"(?i)Y$", ":", "[0-9]:", "[^y]:"):
         found = results.query(handle, search=pattern, offset=1_001, limit=500)
 
-        assert [line.partition(":")[0] for line in found["lines"]] == [str(number) for number in found["line_numbers"]]
+        assert [line.partition(":")[0] for line in found["lines"]] == [
+            str(number) for number in found["line_numbers"]
+        ]
         assert found["returned"] == 500
 
 
@@ -177,7 +193,8 @@ EVIL = [
 
 @pytest.mark.parametrize("pattern", EVIL)
 def test_evil_pattern_gives_control_back_within_a_second(results: Results, pattern: str) -> None:
-    """`re` would take longer than the universe has; what counts here is processor time, since others use it too."""
+    """`re` would take longer than the universe has; what counts here is processor time, since
+    others use it too."""
     handle = results.put("a" * 1_000_000 + "!\n" + "ab" * 50_000 + "!\n" + "aab " * 1_000)
     began = time.process_time()
 
@@ -186,7 +203,9 @@ def test_evil_pattern_gives_control_back_within_a_second(results: Results, patte
     assert time.process_time() - began < 10
 
 
-@pytest.mark.parametrize("text", ["ab" * 2_000_000, "abc\n" * 500_000], ids=["one line", "many lines"])
+@pytest.mark.parametrize(
+    "text", ["ab" * 2_000_000, "abc\n" * 500_000], ids=["one line", "many lines"]
+)
 def test_search_looks_at_its_deadline_all_the_time(results: Results, text: str) -> None:
     """16,000 steps over every character take 20 s for all of it, in a line as in many."""
     with open_text(results, results.put(text)) as stored:
@@ -201,7 +220,9 @@ def test_search_looks_at_its_deadline_all_the_time(results: Results, text: str) 
 def test_search_that_takes_too_long_says_how_far_it_got(results: Results) -> None:
     handle = results.put("line\n" * 200_000)
     with open_text(results, handle) as stored:
-        nothing, everything = (search(stored, "i", skip=0, limit=1, budget_s=budget_s) for budget_s in (-1.0, 1_000.0))
+        nothing, everything = (
+            search(stored, "i", skip=0, limit=1, budget_s=budget_s) for budget_s in (-1.0, 1_000.0)
+        )
         nothing_similar = find_similar(stored, "line", skip=0, limit=1, budget_s=-1.0)
 
     assert (nothing.total, nothing.searched) == (0, 0)
@@ -227,7 +248,9 @@ def test_search_that_takes_too_long_says_how_far_it_got(results: Results) -> Non
         ("nothing", False),
     ],
 )
-def test_line_longer_than_a_chunk_is_searched_to_its_end(results: Results, pattern: str, matches: bool) -> None:
+def test_line_longer_than_a_chunk_is_searched_to_its_end(
+    results: Results, pattern: str, matches: bool
+) -> None:
     """The word lies on the border of two pieces, then in the middle of one."""
     for at in (256 * 1024 - 10, 1_000_000):
         long = "start " + "y" * at + " needle " + "y" * 400_000 + " finish"
@@ -240,10 +263,13 @@ def test_line_longer_than_a_chunk_is_searched_to_its_end(results: Results, patte
         assert all(len(line) < 17_000 for line in found["lines"])
 
 
-@pytest.mark.parametrize("pattern", ["needle$", "^needle", r"\bneedle", r"needle\b", r"\Aneedle", r"needle\z"])
+@pytest.mark.parametrize(
+    "pattern", ["needle$", "^needle", r"\bneedle", r"needle\b", r"\Aneedle", r"needle\z"]
+)
 @pytest.mark.parametrize("at", [288 * 1024 - 6, 256 * 1024])
 def test_end_of_a_piece_is_not_the_end_of_the_line(results: Results, pattern: str, at: int) -> None:
-    """The word stands exactly where a piece ends, or where the next one begins; no end of a line is there."""
+    """The word stands exactly where a piece ends, or where the next one begins; no end of a line is
+    there."""
     handle = results.put("y" * at + "needle" + "z" * 400_000)
 
     assert results.query(handle, search=pattern)["matched"] == 0
@@ -274,7 +300,9 @@ def test_finder_works_with_the_public_face_of_re2_alone() -> None:
 
 
 @pytest.mark.spec("001/Query Stored Results/Query with fuzzy matching")
-@pytest.mark.parametrize("query", ["config", "confguration", "CONFIGURATION", "configuraiton", "configurtaion"])
+@pytest.mark.parametrize(
+    "query", ["config", "confguration", "CONFIGURATION", "configuraiton", "configurtaion"]
+)
 def test_fuzzy_finds_a_word_in_a_long_line_and_sorts_by_score(results: Results, query: str) -> None:
     long = "lorem ipsum dolor sit amet " * 40
     handle = results.put(f"{long}\n{long} the configuration, {long}\nconfigurable\nconfig\n{long}")
@@ -317,12 +345,18 @@ def test_fuzzy_takes_all_words_of_the_query_into_account(results: Results) -> No
     assert found["line_numbers"][:2] == [3, 4]
 
 
-def test_fuzzy_finds_a_line_without_some_words_of_the_query_if_the_others_weigh_enough(results: Results) -> None:
+def test_fuzzy_finds_a_line_without_some_words_of_the_query_if_the_others_weigh_enough(
+    results: Results,
+) -> None:
     """Of five words of one length any one may be missing, in any order, but not two."""
     words = ["alpha", "gamma", "delta", "sigma", "omega"]
-    without_one = [" ".join(word for word in reversed(words) if word != missing) for missing in words]
+    without_one = [
+        " ".join(word for word in reversed(words) if word != missing) for missing in words
+    ]
     without_two = [" ".join(words[at : at + 3]) for at in range(3)]
-    handle = results.put("\n".join([*without_two, *without_one, " ".join(words).upper(), "omega " * 9]))
+    handle = results.put(
+        "\n".join([*without_two, *without_one, " ".join(words).upper(), "omega " * 9])
+    )
 
     found = results.query(handle, search=" ".join(words), fuzzy=True)
 
@@ -330,21 +364,30 @@ def test_fuzzy_finds_a_line_without_some_words_of_the_query_if_the_others_weigh_
     assert found["scores"] == [100, 80, 80, 80, 80, 80]
 
 
-@pytest.mark.parametrize("word", ["time", "error", "config", "request", "database", "connection", "authentication"])
+@pytest.mark.parametrize(
+    "word", ["time", "error", "config", "request", "database", "connection", "authentication"]
+)
 def test_fuzzy_survives_every_single_typo(results: Results, word: str) -> None:
-    """Each letter missing, doubled, wrong, or swapped with the next, in words of any length from four up."""
+    """Each letter missing, doubled, wrong, or swapped with the next, in words of any length from
+    four up."""
     handle = results.put(f"nothing here\nxx {word} yy\nzzzz")
     typos = {word[:at] + word[at + 1 :] for at in range(len(word)) if len(word) > 4}
     typos |= {word[:at] + "q" + word[at:] for at in range(len(word) + 1)}
     typos |= {word[:at] + "q" + word[at + 1 :] for at in range(len(word))}
     typos |= {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)}
 
-    missed = [typo for typo in typos if lines(results, handle, search=typo, fuzzy=True) != [f"xx {word} yy"]]
+    missed = [
+        typo
+        for typo in typos
+        if lines(results, handle, search=typo, fuzzy=True) != [f"xx {word} yy"]
+    ]
 
     assert len(missed) <= len(typos) // 20, missed
 
 
-@pytest.mark.parametrize("query", ["==", "(", "é", "ÜBER", "日本", "a", "\x00", "x" * 200, "\ud800", " "])
+@pytest.mark.parametrize(
+    "query", ["==", "(", "é", "ÜBER", "日本", "a", "\x00", "x" * 200, "\ud800", " "]
+)
 def test_fuzzy_takes_any_query(results: Results, query: str) -> None:
     handle = results.put("a == b (é über) 日本語\x00 \n" * 3)
 

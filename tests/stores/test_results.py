@@ -13,8 +13,23 @@ import pytest
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.stores.result_file import DamagedResult
-from onetool_ipy.stores.results import HandleExpired, HandleNotFound, Results, mask_stream, new_handle
-from tests.stores.results_aids import NUMBERED, SECRET, START, Clock, hide, lines, names, open_results
+from onetool_ipy.stores.results import (
+    HandleExpired,
+    HandleNotFound,
+    Results,
+    mask_stream,
+    new_handle,
+)
+from tests.stores.results_aids import (
+    NUMBERED,
+    SECRET,
+    START,
+    Clock,
+    hide,
+    lines,
+    names,
+    open_results,
+)
 
 KEYS = ["lines", "total_lines", "returned", "offset", "has_more"]
 
@@ -40,7 +55,9 @@ def test_query_gives_the_first_hundred_lines(results: Results) -> None:
 def test_query_offset_and_limit_choose_the_lines(results: Results) -> None:
     handle = results.put(NUMBERED)
 
-    assert lines(results, handle, offset=101, limit=50) == [f"line {number}" for number in range(101, 151)]
+    assert lines(results, handle, offset=101, limit=50) == [
+        f"line {number}" for number in range(101, 151)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -58,14 +75,18 @@ def test_query_offset_and_limit_choose_the_lines(results: Results) -> None:
     ],
     ids=str,
 )
-def test_query_says_what_kind_of_value_it_wants(results: Results, given: dict[str, Any], said: str) -> None:
+def test_query_says_what_kind_of_value_it_wants(
+    results: Results, given: dict[str, Any], said: str
+) -> None:
     with pytest.raises(TypeError) as caught:
         results.query(results.put(NUMBERED), **given)
     assert str(caught.value) == said
 
 
 @pytest.mark.parametrize("huge", [2**31, 2**63, 2**64 + 1, 10**30])
-@pytest.mark.parametrize("more", [{}, {"search": "line"}, {"search": "line", "fuzzy": True}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{}, {"search": "line"}, {"search": "line", "fuzzy": True}], ids=str
+)
 def test_query_takes_huge_numbers(results: Results, huge: int, more: dict[str, Any]) -> None:
     handle = results.put("line\n" * 3)
 
@@ -120,7 +141,13 @@ def test_query_past_the_end_is_empty(results: Results, offset: int) -> None:
 
     found = results.query(handle, offset=offset, limit=10**30)
 
-    assert found == {"lines": [], "total_lines": 500, "returned": 0, "offset": offset, "has_more": False}
+    assert found == {
+        "lines": [],
+        "total_lines": 500,
+        "returned": 0,
+        "offset": offset,
+        "has_more": False,
+    }
 
 
 BAD_HANDLES = {
@@ -174,9 +201,13 @@ def test_unsafe_handle_touches_no_path(tmp_path: Path) -> None:
         print(*(path for path in touched if not path.startswith(sys.argv[1])))
         """
 
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
 
-    assert done.stdout.split() == ["/dev/null"], done.stderr  # which the code opened itself, as a control
+    assert done.stdout.split() == ["/dev/null"], (
+        done.stderr
+    )  # which the code opened itself, as a control
 
 
 @pytest.mark.slow
@@ -184,11 +215,16 @@ def test_handles_are_short_safe_and_all_different() -> None:
     given = {new_handle() for _ in range(20_000)}
 
     assert len(given) == 20_000
-    assert all(len(handle) == 12 and handle.isalnum() and handle.islower() and handle[0].isalpha() for handle in given)
+    assert all(
+        len(handle) == 12 and handle.isalnum() and handle.islower() and handle[0].isalpha()
+        for handle in given
+    )
 
 
 @pytest.mark.spec("001/Query Stored Results/Expired handle")
-def test_expired_handle_says_so_every_time_and_in_every_process(results: Results, clock: Clock, tmp_path: Path) -> None:
+def test_expired_handle_says_so_every_time_and_in_every_process(
+    results: Results, clock: Clock, tmp_path: Path
+) -> None:
     handle = results.put("x")
     clock.forward(days=1, seconds=-1)
     assert lines(results, handle) == ["x"]
@@ -202,7 +238,9 @@ def test_expired_handle_says_so_every_time_and_in_every_process(results: Results
     assert names(results) == [f"{handle}.json"], "the sidecar stays, to tell"
 
 
-def test_expired_handle_that_nobody_asked_for_is_removed_by_reap(results: Results, clock: Clock) -> None:
+def test_expired_handle_that_nobody_asked_for_is_removed_by_reap(
+    results: Results, clock: Clock
+) -> None:
     old = results.put("old")
     clock.forward(hours=23)
     young = results.put("young")
@@ -216,7 +254,9 @@ def test_expired_handle_that_nobody_asked_for_is_removed_by_reap(results: Result
         results.query(old)
 
 
-def test_clock_set_back_a_day_loses_nothing_and_revives_nothing(results: Results, clock: Clock) -> None:
+def test_clock_set_back_a_day_loses_nothing_and_revives_nothing(
+    results: Results, clock: Clock
+) -> None:
     gone = results.put("gone")
     clock.forward(days=1)
     with pytest.raises(HandleExpired):
@@ -231,7 +271,9 @@ def test_clock_set_back_a_day_loses_nothing_and_revives_nothing(results: Results
         results.query(gone)
 
 
-def test_clock_set_back_does_not_make_new_results_the_first_to_go(tmp_path: Path, clock: Clock) -> None:
+def test_clock_set_back_does_not_make_new_results_the_first_to_go(
+    tmp_path: Path, clock: Clock
+) -> None:
     results = open_results(tmp_path, clock, max_bytes=4_000)
     old = [results.put("a" * 1_000) for _ in range(3)]
     clock.forward(days=-1)
@@ -251,7 +293,9 @@ def test_folder_copied_without_its_times_keeps_its_results(results: Results) -> 
     assert lines(results, handle) == ["x"]
 
 
-def test_sidecar_of_an_expired_result_goes_after_thirty_days(results: Results, clock: Clock) -> None:
+def test_sidecar_of_an_expired_result_goes_after_thirty_days(
+    results: Results, clock: Clock
+) -> None:
     handle = results.put("x")
     clock.forward(days=2)
     results.reap()
@@ -273,7 +317,9 @@ def test_quota_removes_the_oldest_first_and_never_the_newest(tmp_path: Path, clo
     left = [row["handle"] for row in results.list()]
 
     assert left == handles[:-5:-1]
-    assert sum(path.stat().st_size for path in results.folder.iterdir() if path.stem in left) <= 5_000
+    assert (
+        sum(path.stat().st_size for path in results.folder.iterdir() if path.stem in left) <= 5_000
+    )
     with pytest.raises(HandleExpired, match="make room"):
         results.query(handles[0])
 
@@ -345,7 +391,10 @@ def test_handle_works_in_another_process(results: Results, tmp_path: Path) -> No
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path), handle], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(tmp_path), handle],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.stdout.strip() == ascii(["über"]), done.stderr
@@ -382,7 +431,11 @@ def test_secret_across_every_possible_cut_is_hidden(results: Results) -> None:
         handle = results.put(text)
 
         assert SECRET.encode() not in (results.folder / f"{handle}.txt").read_bytes()
-        assert results.query(handle, search=r"a\*\*\*b+\*\*\*c")["matched"] + results.query(handle)["total_lines"] >= 1
+        assert (
+            results.query(handle, search=r"a\*\*\*b+\*\*\*c")["matched"]
+            + results.query(handle)["total_lines"]
+            >= 1
+        )
 
 
 def test_secret_over_three_pieces_is_hidden() -> None:

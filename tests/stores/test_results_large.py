@@ -1,6 +1,7 @@
 """Results larger than one likes to hold in memory: what they cost to store, to page and to search.
 
-Each step runs in a process of its own and tells the most memory it ever had above what it started with.
+Each step runs in a process of its own and tells the most memory it ever had above what it started
+with.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ def test_one_huge_line_is_stored_shown_and_searched(tmp_path: Path, size: int) -
         ({"search": "nedle", "fuzzy": True}, 1),
     ]:
         found = run(tmp_path, stored["handle"], **how)
-        is_cut_short = "fuzzy" in how and found["searched"] == 0  # more than it can do in its 1.5 s, and it says so
+        is_cut_short = (
+            "fuzzy" in how and found["searched"] == 0
+        )  # more than it can do in its 1.5 s, and it says so
         assert found["matched"] == matched or is_cut_short, how
         assert max(found["grown"], shown["grown"]) < 32 * MB
 
@@ -88,7 +91,11 @@ def test_large_result_stays_usable_with_little_memory(tmp_path: Path, size: int)
     assert last["returned"] == 5
     assert f"number {count - 1:09d}" in last["lines"][-1]
     assert last["total_lines"] == count
-    for how in ({"search": f"number {count // 2:09d}"}, {"search": "numbr", "fuzzy": True}, {"limit": 10**9}):
+    for how in (
+        {"search": f"number {count // 2:09d}"},
+        {"search": "numbr", "fuzzy": True},
+        {"limit": 10**9},
+    ):
         found = run(tmp_path, stored["handle"], **how)
         assert found["returned"] > 0
         assert found["grown"] < (100 if "limit" in how or size > 100 * MB else 32) * MB, how

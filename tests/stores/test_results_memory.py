@@ -1,4 +1,5 @@
-"""Results that are kept by reference: when they are written, what is held, and that nothing is lost on the way."""
+"""Results that are kept by reference: when they are written, what is held, and that nothing is lost
+on the way."""
 
 from __future__ import annotations
 
@@ -95,7 +96,9 @@ def test_only_the_newest_are_held_and_the_others_are_written(results: Results) -
 
     assert sum(one() is not None for one in watched) == 32
     assert len(names(results)) == 2 * 68
-    assert [lines(results, handle) for handle in handles] == [[str(number)] for number in range(100)]
+    assert [lines(results, handle) for handle in handles] == [
+        [str(number)] for number in range(100)
+    ]
 
 
 def test_heavy_object_is_held_weakly_and_nobody_waits_for_its_writing(results: Results) -> None:
@@ -146,7 +149,9 @@ def test_reload_and_close(results: Results, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_value_is_the_object_itself_while_somebody_keeps_it(results: Results, tmp_path: Path) -> None:
+def test_value_is_the_object_itself_while_somebody_keeps_it(
+    results: Results, tmp_path: Path
+) -> None:
     frame = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02"])}, index=["a", "b"])
     handle = results.keep(frame)
     assert results.value(handle) is frame

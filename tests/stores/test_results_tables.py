@@ -1,4 +1,5 @@
-"""Tables of every kind in the result store: one line for each row, read again as they were, the first page at once."""
+"""Tables of every kind in the result store: one line for each row, read again as they were, the
+first page at once."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def test_a_stored_table_is_read_again_as_it_was(kind: str, results: Results) -> 
     handle = results.put(KINDS[kind](ROWS))
 
     names = ["id", "name"] if kind in NAMED else [0, 1]
-    assert reloaded(results, handle)[names].to_numpy().tolist() == [[row["id"], row["name"]] for row in ROWS]
+    assert reloaded(results, handle)[names].to_numpy().tolist() == [
+        [row["id"], row["name"]] for row in ROWS
+    ]
 
 
 @pytest.mark.slow
@@ -64,7 +67,9 @@ def test_a_stored_table_is_read_again_as_it_was(kind: str, results: Results) -> 
     ),
 )
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_reloaded_equals_what_pandas_read(results: Results, ids: Any, numbers: Any, texts: Any) -> None:
+def test_what_is_reloaded_equals_what_pandas_read(
+    results: Results, ids: Any, numbers: Any, texts: Any
+) -> None:
     frame = pl.DataFrame(
         {"id": ids, "x": numbers, "t": texts},
         schema={"id": pl.Int64, "x": pl.Float64, "t": pl.Utf8},
@@ -77,7 +82,9 @@ def test_what_is_reloaded_equals_what_pandas_read(results: Results, ids: Any, nu
 
 @pytest.mark.slow
 def test_the_first_page_of_a_long_table_waits_for_no_writing(results: Results) -> None:
-    frame = tabular(pl.DataFrame({"id": range(100_000), "name": [f"{SECRET} {n}" for n in range(100_000)]}))
+    frame = tabular(
+        pl.DataFrame({"id": range(100_000), "name": [f"{SECRET} {n}" for n in range(100_000)]})
+    )
     handle = results.keep(frame)
 
     page = results.query(handle, offset=99_999, limit=5)

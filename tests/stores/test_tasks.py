@@ -1,4 +1,5 @@
-"""Tasks on disk: one file each, for this user alone; what is damaged, foreign or too old is not listed."""
+"""Tasks on disk: one file each, for this user alone; what is damaged, foreign or too old is not
+listed."""
 
 from __future__ import annotations
 
@@ -69,13 +70,21 @@ def test_task_past_its_time_is_removed(store: TaskStore, tmp_path: Path) -> None
         b'{"id": "tabc"}',
         json.dumps({**ABOUT, "id": "tabc", "task_id": 5, "started": 1, "expires": 9e9}).encode(),
         json.dumps({**ABOUT, "id": "tabc", "task_id": "x", "started": 1, "expires": 9e99}).encode(),
-        json.dumps({**ABOUT, "id": "tabc", "task_id": "x", "started": "1", "expires": 9e9}).encode(),
-        json.dumps({**ABOUT, "id": "../../x", "task_id": "x", "started": 9e9, "expires": 9e9}).encode(),
-        json.dumps({**ABOUT, "id": "tother", "task_id": "x", "started": 9e9, "expires": 9e9}).encode(),
+        json.dumps(
+            {**ABOUT, "id": "tabc", "task_id": "x", "started": "1", "expires": 9e9}
+        ).encode(),
+        json.dumps(
+            {**ABOUT, "id": "../../x", "task_id": "x", "started": 9e9, "expires": 9e9}
+        ).encode(),
+        json.dumps(
+            {**ABOUT, "id": "tother", "task_id": "x", "started": 9e9, "expires": 9e9}
+        ).encode(),
         b"x" * 30_000,
     ],
 )
-def test_damaged_or_foreign_file_is_not_listed(store: TaskStore, tmp_path: Path, text: bytes) -> None:
+def test_damaged_or_foreign_file_is_not_listed(
+    store: TaskStore, tmp_path: Path, text: bytes
+) -> None:
     task = add(store)
     (tmp_path / "tasks" / "tabc.json").write_bytes(text)
 

@@ -1,4 +1,5 @@
-"""The tokens of servers on disk and in a keyring: who may read them, what is masked, what a broken keyring costs."""
+"""The tokens of servers on disk and in a keyring: who may read them, what is masked, what a broken
+keyring costs."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ class Forgetful(Memory):
 @pytest.fixture(autouse=True)
 def _own_keyring() -> Iterator[None]:
     before = keyring.get_keyring()
-    assert isinstance(before, fail.Keyring)  # the surroundings' one, else the classes here would serve other tests
+    assert isinstance(
+        before, fail.Keyring
+    )  # the surroundings' one, else the classes here would serve other tests
     yield
     keyring.set_keyring(before)
 
@@ -73,7 +76,9 @@ def store(tmp_path: Path, hidden: list[str]) -> TokenStore:
     return TokenStore(tmp_path / "tokens", hidden.append)
 
 
-@pytest.mark.parametrize("backend", [fail.Keyring, null.Keyring, Locked, Forgetful], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "backend", [fail.Keyring, null.Keyring, Locked, Forgetful], ids=lambda each: each.__name__
+)
 def test_without_a_keyring_that_works_a_file_is_used(
     store: TokenStore, hidden: list[str], backend: type[KeyringBackend]
 ) -> None:
@@ -113,7 +118,9 @@ def test_with_a_keyring_the_file_holds_no_token(store: TokenStore) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o644, 0o620])
-def test_a_file_that_is_open_to_others_does_not_count_and_is_replaced(store: TokenStore, mode: int) -> None:
+def test_a_file_that_is_open_to_others_does_not_count_and_is_replaced(
+    store: TokenStore, mode: int
+) -> None:
     path = store.path("https://a.example/mcp", "")
     store.write(path, GRANT)
     path.chmod(mode)
@@ -140,7 +147,11 @@ def test_a_link_and_what_is_not_a_grant_do_not_count(store: TokenStore, tmp_path
 
 
 def test_servers_and_clients_have_their_own_grants(store: TokenStore) -> None:
-    paths = {store.path(url, client) for url in ("https://a.example", "https://b.example") for client in ("", "x")}
+    paths = {
+        store.path(url, client)
+        for url in ("https://a.example", "https://b.example")
+        for client in ("", "x")
+    }
     assert len(paths) == 4
 
 

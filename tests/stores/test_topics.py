@@ -21,7 +21,9 @@ NOW = datetime.datetime(2026, 3, 4, 10, 20, 30, 123456, tzinfo=datetime.UTC)
 
 
 def topics(folder: Path | None, *pairs: tuple[str, str], **options: Any) -> Topics:
-    return Topics([Topic(pattern=p, file=f) for p, f in pairs], folder, clock=lambda: NOW, **options)
+    return Topics(
+        [Topic(pattern=p, file=f) for p, f in pairs], folder, clock=lambda: NOW, **options
+    )
 
 
 def loaded(path: Path) -> list[Any]:
@@ -136,7 +138,9 @@ def test_an_awkward_message_loads_back_equal(tmp_path: Path, message: str) -> No
 @example(topic="t", message="a\x85")
 @example(topic="t\u2028", message="a\u2029 b")
 def test_any_message_and_topic_load_back_equal(message: str, topic: str) -> None:
-    text = (document(NOW, "a", "b") + document(NOW, topic, message) + document(NOW, "c", "d")).decode()
+    text = (
+        document(NOW, "a", "b") + document(NOW, topic, message) + document(NOW, "c", "d")
+    ).decode()
 
     found = list(yaml.safe_load_all(text))
 
@@ -188,7 +192,10 @@ def test_a_file_that_is_not_yaml_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_file_in_a_folder_is_made_with_it(tmp_path: Path) -> None:
-    assert topics(tmp_path, ("*", "log/2026/notes.yaml")).notify("t", "m") == "OK: t -> log/2026/notes.yaml"
+    assert (
+        topics(tmp_path, ("*", "log/2026/notes.yaml")).notify("t", "m")
+        == "OK: t -> log/2026/notes.yaml"
+    )
     assert loaded(tmp_path / "log" / "2026" / "notes.yaml")[0]["message"] == "m"
 
 

@@ -1,9 +1,10 @@
 """Addresses and base URLs: whether an address lies below a base URL, and its path there. Pure.
 
-Two addresses are the same if scheme, host, port, path and query are. The case of scheme and host, a default port, a
-dot behind the host, an international name in its ASCII form and the spelling of an IPv6 address make no difference.
-Paths are compared segment by segment, with `.` and `..` followed and letters, digits and `-._~` not percent-encoded:
-`https://a/v10` is not below `https://a/v1`. Names are not looked up, so `localhost` is not `127.0.0.1`.
+Two addresses are the same if scheme, host, port, path and query are. The case of scheme and host, a
+default port, a dot behind the host, an international name in its ASCII form and the spelling of an
+IPv6 address make no difference. Paths are compared segment by segment, with `.` and `..` followed
+and letters, digits and `-._~` not percent-encoded: `https://a/v10` is not below `https://a/v1`.
+Names are not looked up, so `localhost` is not `127.0.0.1`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 
 
 class _Address(NamedTuple):
-    """An address: its segments as written, but for `.` and `..`. `query` begins with `?`, or is empty."""
+    """An address: its segments as written, but for `.` and `..`. `query` begins with `?`, or is
+    empty."""
 
     origin: str
     segments: tuple[str, ...]
@@ -30,7 +32,8 @@ class _Address(NamedTuple):
 
 
 def is_relative(url: str) -> bool:
-    """Whether an address is relative to the base URL of its bundle: `/path`, or `?query` for the base URL itself."""
+    """Whether an address is relative to the base URL of its bundle: `/path`, or `?query` for the
+    base URL itself."""
     return url.startswith(("/", "?")) and not url.startswith("//")
 
 
@@ -40,7 +43,8 @@ def joined(base_url: str, url: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port of a URL, with the default port written out; empty for a relative URL."""
+    """Scheme, host and port of a URL, with the default port written out; empty for a relative
+    URL."""
     match = URL.fullmatch(url)
     if match is None:
         return ""
@@ -69,8 +73,17 @@ def below(url: str, base_url: str) -> str | None:
     return path + (address.query or ("" if path else "?"))
 
 
+def is_doubled(path: str, base_url: str) -> bool:
+    """Whether a path already begins with the path of a base URL: `/v1/orders` behind
+    `https://a/v1`."""
+    base = _parsed(base_url)
+    has_path = base is not None and any(base.segments)
+    return has_path and below(origin(base_url) + path, base_url) is not None
+
+
 def owner(url: str, base_urls: Mapping[str, str]) -> str | None:
-    """The name of the base URL that an address lies below. Of several the longest counts, of equal ones the first."""
+    """The name of the base URL that an address lies below. Of several the longest counts, of equal
+    ones the first."""
     lengths = {}
     for name, base_url in base_urls.items():
         base = _parsed(base_url)
@@ -83,7 +96,8 @@ def _parsed(url: str) -> _Address | None:
     match = URL.fullmatch(url)
     if match is None:
         return None
-    # A `${name}` may hold any sign. No URL holds a NUL, so a number between two of them stands for it.
+    # A `${name}` may hold any sign. No URL holds a NUL, so a number between two of them stands for
+    # it.
     held = INSIDE.findall(match["rest"])
     numbers = iter(range(len(held)))
     rest = INSIDE.sub(lambda _: f"\0{next(numbers)}\0", match["rest"])
@@ -97,7 +111,8 @@ def _parsed(url: str) -> _Address | None:
 
 
 def _plain(segment: str) -> str:
-    """A segment to compare: RFC 3986 says that these characters mean the same with and without encoding."""
+    """A segment to compare: RFC 3986 says that these characters mean the same with and without
+    encoding."""
 
     def decoded(found: re.Match[str]) -> str:
         char = chr(int(found[1], 16))

@@ -1,7 +1,8 @@
-"""Authentication of a request: the headers and query pairs of each kind of auth, and OAuth2 client credentials.
+"""Authentication of a request: the headers and query pairs of each kind of auth, and OAuth2 client
+credentials.
 
-`Tokens` keeps a token until it expires, by the grant that it was fetched with. The runner sends the request for a token
-with the same client and rules as any other.
+`Tokens` keeps a token until it expires, by the grant that it was fetched with. The runner sends the
+request for a token with the same client and rules as any other.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from onetool_ipy.base.errors import TRANSIENT_STATUSES, ExecutionFailed, InvalidArgs, InvalidOutput
-from onetool_ipy.bundles.http.definition import BAD_IN_HEADER, ApiKey, Auth, Basic, Bearer, NoAuth, OAuth2
+from onetool_ipy.bundles.http.definition import (
+    BAD_IN_HEADER,
+    ApiKey,
+    Auth,
+    Basic,
+    Bearer,
+    NoAuth,
+    OAuth2,
+)
 from onetool_ipy.bundles.http.request import OutgoingRequest, Piece, UrlWriter, bound, encoded
 from onetool_ipy.bundles.http.request import text as writing_text
 from onetool_ipy.bundles.http.template import HIDDEN, Ref, ValueSource
@@ -53,9 +62,16 @@ class Grant(NamedTuple):
         return hashlib.sha256("\0".join(self).encode("utf-8", "surrogatepass")).hexdigest()
 
     def request(self, *, in_body: bool) -> OutgoingRequest:
-        """The request for a token. The client is named in a header, as RFC 6749 prefers, or in the form."""
-        form = [("grant_type", "client_credentials"), *([("scope", self.scope)] if self.scope else ())]
-        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        """The request for a token. The client is named in a header, as RFC 6749 prefers, or in the
+        form."""
+        form = [
+            ("grant_type", "client_credentials"),
+            *([("scope", self.scope)] if self.scope else ()),
+        ]
+        headers = {
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+        }
         if in_body:
             form += [("client_id", self.client), ("client_secret", self.secret)]
         else:
@@ -64,9 +80,12 @@ class Grant(NamedTuple):
 
 
 class PreparedAuth:
-    """The auth of one request, prepared once. Raises InvalidTool for a `${name}` without a meaning."""
+    """The auth of one request, prepared once. Raises InvalidTool for a `${name}` without a
+    meaning."""
 
-    def __init__(self, auth: Bearer | Basic | ApiKey | OAuth2, arguments: Set[str], steps: Set[str]) -> None:
+    def __init__(
+        self, auth: Bearer | Basic | ApiKey | OAuth2, arguments: Set[str], steps: Set[str]
+    ) -> None:
         self._auth = auth
         self._token_url = None
         if isinstance(auth, OAuth2):
@@ -85,10 +104,14 @@ class PreparedAuth:
         """What its token is requested with; None if it needs no token."""
         if self._token_url is None:
             return None
-        return Grant(self._token_url.fill(scope), *(writing_text(parts, scope, "auth") for parts in self._texts))
+        return Grant(
+            self._token_url.fill(scope),
+            *(writing_text(parts, scope, "auth") for parts in self._texts),
+        )
 
     def sign(self, scope: ValueSource) -> AuthParts:
-        """Make the parts of a request that is sent; nothing of them for a token, which has to be fetched first."""
+        """Make the parts of a request that is sent; nothing of them for a token, which has to be
+        fetched first."""
         if isinstance(self._auth, OAuth2):
             return NO_AUTH
         values = [writing_text(parts, scope, "auth") for parts in self._texts]
@@ -104,7 +127,9 @@ class PreparedAuth:
             argument = next((ref for ref in self.refs() if ref.kind == "argument"), None)
             if argument is None:
                 raise
-            raise InvalidArgs(f"{exc.message} It is made from '{argument}'.", hint="Give it another value.") from None
+            raise InvalidArgs(
+                f"{exc.message} It is made from '{argument}'.", hint="Give it another value."
+            ) from None
 
     def shown(self) -> AuthParts:
         """Make the parts of a request that is shown."""
@@ -117,7 +142,9 @@ class PreparedAuth:
 
 def auth_of(auth: Auth | None, arguments: Set[str], steps: Set[str]) -> PreparedAuth | None:
     """The auth of a request, prepared; None if it has none."""
-    return None if auth is None or isinstance(auth, NoAuth) else PreparedAuth(auth, arguments, steps)
+    return (
+        None if auth is None or isinstance(auth, NoAuth) else PreparedAuth(auth, arguments, steps)
+    )
 
 
 class Tokens:
@@ -149,7 +176,12 @@ class Tokens:
             raise failure
         body = response.json()
         token = body.get("access_token") if isinstance(body, dict) else None
-        if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+        if (
+            not isinstance(token, str)
+            or not token
+            or not token.isascii()
+            or not token.isprintable()
+        ):
             raise InvalidOutput(f"The response of '{place}' has no access_token.")
         try:
             lifetime_s = float(str(body.get("expires_in")))
@@ -172,11 +204,15 @@ def basic(user: str, password: str) -> AuthParts:
     """The Authorization header of a user name and password."""
     if ":" in user:
         raise ExecutionFailed("A user name for basic auth must not contain ':'.")
-    credentials = base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogatepass")).decode("ascii")
+    credentials = base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogatepass")).decode(
+        "ascii"
+    )
     return AuthParts({"Authorization": f"Basic {credentials}"}, [], (credentials,))
 
 
 def _in_header(name: str, value: str, secrets: tuple[str, ...]) -> AuthParts:
     if not value.isprintable() or BAD_IN_HEADER.search(value):
-        raise ExecutionFailed(f"The value for the header '{name}' has characters that no header may have.")
+        raise ExecutionFailed(
+            f"The value for the header '{name}' has characters that no header may have."
+        )
     return AuthParts({name: value.strip(" ")}, [], secrets)

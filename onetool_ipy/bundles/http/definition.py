@@ -1,15 +1,17 @@
-"""The definition of an HTTP tool as a record holds it, checked as far as possible without its argSchema.
+"""The definition of an HTTP tool as a record holds it, checked as far as possible without its
+argSchema.
 
-JSON in camelCase; unknown keys are refused. Scheme, host and port are fixed: they hold no `${name}`, no user name and
-no fragment. A URL that begins with `/` or `?` is relative to the base URL of the tool's bundle. `plan()` returns one
-request or several steps in one shape; `wire()` returns the definition as written; `within()` adds what the bundle
-shares, and `below()` takes its base URL away.
+JSON in camelCase; unknown keys are refused. Scheme, host and port are fixed: they hold no
+`${name}`, no user name and no fragment. A URL that begins with `/` or `?` is relative to the base
+URL of the tool's bundle. `plan()` returns one request or several steps in one shape; `wire()`
+returns the definition as written; `within()` adds what the bundle shares, and `below()` takes its
+base URL away.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ipaddress import IPv6Address
 from typing import Annotated, Any, Literal, Self
 
@@ -29,11 +31,20 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
+from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.bundles.http.address import INSIDE, PLACE, URL, below, is_relative, joined, origin
-from onetool_ipy.bundles.http.template import SECRET_NAME, Select, compile_selector, placeholders, placeholders_in
+from onetool_ipy.bundles.http.template import (
+    SECRET_NAME,
+    Select,
+    compile_selector,
+    placeholders,
+    placeholders_in,
+    secrets_of,
+)
 
 BodyType = Literal["json", "form", "text", "multipart", "binary"]
-"""How a body is encoded. By default Content-Type decides; without one it is JSON, unless it is a text that is not JSON.
+"""How a body is encoded. By default Content-Type decides; without one it is JSON, unless it is a
+text that is not JSON.
 
 In `multipart` and `binary` a file is `{base64, filename?, mime?}`.
 """
@@ -57,7 +68,16 @@ HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _STEP_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _CODES = re.compile(r"[1-5]xx")
 OWN_HEADERS = frozenset(
-    ("host", "content-length", "transfer-encoding", "connection", "expect", "te", "trailer", "upgrade")
+    (
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "expect",
+        "te",
+        "trailer",
+        "upgrade",
+    )
 )
 """Headers that belong to the connection. A tool cannot set them."""
 
@@ -100,7 +120,11 @@ def _url(text: str) -> str:
     if "@" in host:
         raise ValueError("a URL may not hold a user name or password; use auth")
     place = PLACE.fullmatch(host)
-    is_host = place is not None and _HOST.fullmatch(host) and int((place["port"] or "1")[:9]) in range(1, 65536)
+    is_host = (
+        place is not None
+        and _HOST.fullmatch(host)
+        and int((place["port"] or "1")[:9]) in range(1, 65536)
+    )
     # The HTTP client checks names again before it sends.
     if place is None or not is_host or not _is_name(place["name"]):
         raise ValueError(f"'{host}' is not a host")
@@ -113,7 +137,9 @@ def _path(text: str) -> str:
     if "#" in text:
         raise ValueError("a URL that is sent has no '#'; write %23 for the sign")
     if match := _BAD_IN_URL.search(INSIDE.sub("", text)):
-        raise ValueError(f"the character {match[0]!r} may not be in a URL; write it percent-encoded")
+        raise ValueError(
+            f"the character {match[0]!r} may not be in a URL; write it percent-encoded"
+        )
     return _template(text)
 
 
@@ -174,7 +200,9 @@ def _codes(codes: list[int | str]) -> list[int | str]:
 def _variables(variables: dict[str, str]) -> dict[str, str]:
     for name, text in variables.items():
         if not SECRET_NAME.fullmatch(name):
-            raise ValueError(f"'{name}' is not a name of a variable; use letters, digits and underscores")
+            raise ValueError(
+                f"'{name}' is not a name of a variable; use letters, digits and underscores"
+            )
         if not all(SECRET_NAME.fullmatch(each.name) for each in placeholders(text)):
             raise ValueError(f"the variable '{name}' may hold only names of secrets as ${{NAME}}")
         if _CONTROL.search(text):
@@ -191,7 +219,9 @@ RequestUrl = Annotated[
 ]
 """A whole URL, or one relative to the base URL of the bundle."""
 BaseUrl = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_base_url)]
-Method = Annotated[Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], _checked_by(str.upper)]
+Method = Annotated[
+    Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], _checked_by(str.upper)
+]
 
 
 class Bearer(_Record):
@@ -257,10 +287,12 @@ class RequestTemplate(_Record):
 
     method: Method = "GET"
     url_template: RequestUrl
-    query: Annotated[dict[str, Any], Field(max_length=_MAX_PAIRS), AfterValidator(_query)] = Field(default_factory=dict)
-    headers: Annotated[dict[str, Template], Field(max_length=_MAX_PAIRS), AfterValidator(_headers)] = Field(
+    query: Annotated[dict[str, Any], Field(max_length=_MAX_PAIRS), AfterValidator(_query)] = Field(
         default_factory=dict
     )
+    headers: Annotated[
+        dict[str, Template], Field(max_length=_MAX_PAIRS), AfterValidator(_headers)
+    ] = Field(default_factory=dict)
     body_type: BodyType | None = None
     body: Any = None
     auth: Auth | None = None
@@ -284,12 +316,18 @@ class RequestTemplate(_Record):
         return body
 
     def within(self, base_url: str, auth: Auth | None) -> Self:
-        """The request with the base URL of its bundle, and with the bundle's auth if it goes to the same origin."""
+        """The request with the base URL of its bundle, and with the bundle's auth if it goes to the
+        same origin."""
         changed: dict[str, Any] = {}
         url = joined(base_url, self.url_template)
         if url != self.url_template:
             changed["url_template"] = url
-        if auth is not None and self.auth is None and self.is_at(base_url) and not self._signs_itself(auth):
+        if (
+            auth is not None
+            and self.auth is None
+            and self.is_at(base_url)
+            and not self._signs_itself(auth)
+        ):
             changed["auth"] = auth
         return self.model_copy(update=changed) if changed else self
 
@@ -299,7 +337,8 @@ class RequestTemplate(_Record):
         return self if url == self.url_template else self.model_copy(update={"url_template": url})
 
     def below(self, base_url: str) -> Self:
-        """The request as a bundle with this base URL stores it: an address below the base URL is its path."""
+        """The request as a bundle with this base URL stores it: an address below the base URL is
+        its path."""
         path = None if is_relative(self.url_template) else below(self.url_template, base_url)
         # A path that begins with `//` would read as another host, so that address stays whole.
         is_path = path is not None and is_relative(path)
@@ -310,7 +349,8 @@ class RequestTemplate(_Record):
         return origin(joined(base_url, self.url_template)) == origin(base_url)
 
     def unsigned_for(self, base_url: str) -> Self:
-        """The request with `none` as its auth, if it has no auth and would get that of the bundle."""
+        """The request with `none` as its auth, if it has no auth and would get that of the
+        bundle."""
         if self.auth is not None or not self.is_at(base_url):
             return self
         return self.model_copy(update={"auth": NoAuth(type="none")})
@@ -334,8 +374,8 @@ class RequestTemplate(_Record):
 class Selector(_Record):
     """The part of a response to return: by JMESPath of its data, or by an RE2 pattern of its text.
 
-    A pattern returns its first match, with `all` every match as a list: the text of its one group, an object of its
-    named groups, a list of its groups, or the whole match.
+    A pattern returns its first match, with `all` every match as a list: the text of its one group,
+    an object of its named groups, a list of its groups, or the whole match.
     """
 
     type: Literal["jmespath", "regex"] = "jmespath"
@@ -361,7 +401,10 @@ _TextOrSelector = Annotated[
 class ResponseOptions(_Record):
     """How to read a response. Without `successCodes` 200 to 299 are a success."""
 
-    success_codes: Annotated[list[int | str], Field(min_length=1, max_length=100), AfterValidator(_codes)] | None = None
+    success_codes: (
+        Annotated[list[int | str], Field(min_length=1, max_length=100), AfterValidator(_codes)]
+        | None
+    ) = None
     error_mode: Literal["fail", "empty"] = "fail"
     encoding: Encoding = "auto"
     selector: _TextOrSelector | None = None
@@ -390,17 +433,20 @@ class HttpStep(_Record):
     @classmethod
     def _check(cls, name: str | None) -> str | None:
         if name is not None and not _STEP_NAME.fullmatch(name):
-            raise ValueError(f"'{name}' is not a valid step name; use letters, digits and underscores")
+            raise ValueError(
+                f"'{name}' is not a valid step name; use letters, digits and underscores"
+            )
         return name
 
 
 class ActiveEnvironment(_Record):
-    """The environment that a bundle uses: its name, and variables for `${name}`. Their texts may name secrets."""
+    """The environment that a bundle uses: its name, and variables for `${name}`. Their texts may
+    name secrets."""
 
     name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
-    variables: Annotated[dict[str, Template], Field(max_length=_MAX_PAIRS), AfterValidator(_variables)] = Field(
-        default_factory=dict
-    )
+    variables: Annotated[
+        dict[str, Template], Field(max_length=_MAX_PAIRS), AfterValidator(_variables)
+    ] = Field(default_factory=dict)
 
 
 class HttpDefinition(_Record):
@@ -427,8 +473,16 @@ class HttpDefinition(_Record):
     def plan(self) -> list[tuple[str, HttpStep]]:
         """The steps by name, in order. A single request is one step."""
         if self.request is not None:
-            return [("step1", HttpStep(request=self.request, response=self.response or ResponseOptions()))]
-        return [(step.name or f"step{number}", step) for number, step in enumerate(self.steps or (), start=1)]
+            return [
+                (
+                    "step1",
+                    HttpStep(request=self.request, response=self.response or ResponseOptions()),
+                )
+            ]
+        return [
+            (step.name or f"step{number}", step)
+            for number, step in enumerate(self.steps or (), start=1)
+        ]
 
     @property
     def environment(self) -> ActiveEnvironment | None:
@@ -437,11 +491,16 @@ class HttpDefinition(_Record):
 
     @property
     def place(self) -> tuple[str, str]:
-        """The slug and the base URL of the bundle that `within` named, if it uses an environment."""
+        """The slug and the base URL of the bundle that `within` named, if it uses an
+        environment."""
         return self._place
 
     def within(
-        self, base_url: str, auth: Auth | None, environment: ActiveEnvironment | None = None, bundle: str = ""
+        self,
+        base_url: str,
+        auth: Auth | None,
+        environment: ActiveEnvironment | None = None,
+        bundle: str = "",
     ) -> Self:
         """The definition with what its bundle shares with all its tools."""
         whole = self._each(lambda request: request.within(base_url, auth))
@@ -468,15 +527,41 @@ class HttpDefinition(_Record):
         return self._each(lambda request: request.without_auth(base_url, auth))
 
     def text_names(self) -> frozenset[str]:
-        """The names that stand only where all is text: in an address, a query, a header or auth, not in a body."""
+        """The names that stand only where all is text: in an address, a query, a header or auth,
+        not in a body."""
         requests = [step.request for _, step in self.plan()]
         texts = [[request.url_template, request.query, request.headers] for request in requests]
-        auths = [each.model_dump(by_alias=True) for request in requests if (each := request.auth) is not None]
+        auths = [
+            each.model_dump(by_alias=True)
+            for request in requests
+            if (each := request.auth) is not None
+        ]
         heads = [
             {re.split(r"[.\[]", placeholder.name)[0] for placeholder in placeholders_in(part)}
             for part in ([texts, auths], [request.body for request in requests])
         ]
         return frozenset(heads[0] - heads[1])
+
+    def origins(self) -> tuple[str, ...]:
+        """The origin of each of its requests."""
+        return tuple(dict.fromkeys(origin(step.request.url_template) for _, step in self.plan()))
+
+    def has_credentials(self, arguments: Iterable[str]) -> bool:
+        """Whether a request signs itself: by auth, by a secret, or by a header or query pair that
+        is named like a credential."""
+        plan = self.plan()
+        plain = {*arguments, *(name for name, _ in plan)}
+        variables = self._environment.variables if self._environment else {}
+        for request in (step.request for _, step in plan):
+            texts = [request.url_template, request.query, request.headers, request.body]
+            names = {re.split(r"[.\[]", each.name)[0] for each in placeholders_in(texts)}
+            if (
+                (request.auth is not None and not isinstance(request.auth, NoAuth))
+                or any(map(is_secret_name, (*request.headers, *request.query)))
+                or any(secrets_of(name, variables) for name in names - plain)
+            ):
+                return True
+        return False
 
     def own_hosts(self) -> list[str]:
         """The origins of its requests that are not relative to the base URL of the bundle."""
@@ -490,7 +575,9 @@ class HttpDefinition(_Record):
             changed["request"] = request
         steps = [(step, change(step.request)) for step in self.steps or ()]
         if any(step.request is not request for step, request in steps):
-            changed["steps"] = [step.model_copy(update={"request": request}) for step, request in steps]
+            changed["steps"] = [
+                step.model_copy(update={"request": request}) for step, request in steps
+            ]
         return self.model_copy(update=changed) if changed else self
 
     def wire(self) -> dict[str, Any]:
@@ -499,7 +586,8 @@ class HttpDefinition(_Record):
 
 
 class ToolLimits(_Record):
-    """The limits of one tool. Response bytes are counted after decompression; the limit of the settings holds too."""
+    """The limits of one tool. Response bytes are counted after decompression; the limit of the
+    settings holds too."""
 
     max_calls_per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = None
     max_request_bytes: Annotated[int, Field(ge=1)] | None = None

@@ -1,11 +1,12 @@
 """Fills the placeholders of a request template and encodes the result. Pure.
 
-A template is prepared once: each name is bound to an argument, a secret or a step, so that a call only looks values up.
-A value never leaves its place: whatever would end a path segment, a query value or a header is encoded or refused, and
-scheme, host and port are never touched. A missing value, and null in a URL or header, drops its key; if there is no key
-to drop, the call is refused.
+A template is prepared once: each name is bound to an argument, a secret or a step, so that a call
+only looks values up. A value never leaves its place: whatever would end a path segment, a query
+value or a header is encoded or refused, and scheme, host and port are never touched. A missing
+value, and null in a URL or header, drops its key; if there is no key to drop, the call is refused.
 
-A file among the values is `{base64, filename?, mime?}`, which is also the JSON form of Python's bytes.
+A file among the values is `{base64, filename?, mime?}`, which is also the JSON form of Python's
+bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ _CONTENT_TYPES: dict[str, str] = {
     "text": "text/plain; charset=utf-8",
     "binary": "application/octet-stream",
 }
-_BODY_TYPES: dict[str, BodyType] = {"json": "json", "x-www-form-urlencoded": "form", "multipart/form-data": "multipart"}
+_BODY_TYPES: dict[str, BodyType] = {
+    "json": "json",
+    "x-www-form-urlencoded": "form",
+    "multipart/form-data": "multipart",
+}
 """What the header Content-Type says about the encoding of a body, by a word in it."""
 
 
@@ -49,7 +54,8 @@ class FilePart(NamedTuple):
 
 
 def as_file(name: str, value: object) -> FilePart | None:
-    """Return the uploaded file in `value`, or None if it is not a file. `name` names the value in errors."""
+    """Return the uploaded file in `value`, or None if it is not a file. `name` names the value in
+    errors."""
     if not isinstance(value, dict) or not isinstance(value.get("base64"), str):
         return None
     try:
@@ -93,7 +99,10 @@ def _quoted(text: str) -> str:
 
 def text(parts: Sequence[Piece], scope: ValueSource, place: str) -> str:
     """Fill a text; raises InvalidArgs if a value is missing."""
-    return "".join(part if isinstance(part, str) else _plain(_needed(part, scope, place), part.form) for part in parts)
+    return "".join(
+        part if isinstance(part, str) else _plain(_needed(part, scope, place), part.form)
+        for part in parts
+    )
 
 
 def _needed(ref: Ref, scope: ValueSource, place: str) -> object:
@@ -120,7 +129,9 @@ def path(parts: Sequence[Piece], scope: ValueSource) -> str:
             else:
                 segment += _quote(_plain(value, part.form))
         if refs and not segment:
-            raise InvalidArgs(f"'{refs[0]}' must not be empty: it is part of the URL.", hint="Give it a value.")
+            raise InvalidArgs(
+                f"'{refs[0]}' must not be empty: it is part of the URL.", hint="Give it a value."
+            )
         if refs and unquote(segment) in (".", ".."):
             raise InvalidArgs(
                 f"'{refs[0]}' is '{unquote(segment)}', which is not a valid path segment.",
@@ -138,7 +149,9 @@ def pairs(name: str, template: BoundTemplate, scope: ValueSource) -> Iterator[tu
     elif isinstance(template, tuple) and len(template) == 1 and isinstance(template[0], Ref):
         yield from _spread(name, scope.value(template[0]), template[0].form)
     else:
-        yield from _spread(name, json_value(template, scope), "json" if isinstance(template, dict) else "")
+        yield from _spread(
+            name, json_value(template, scope), "json" if isinstance(template, dict) else ""
+        )
 
 
 def encoded(entries: Iterable[tuple[str, str]]) -> str:
@@ -147,21 +160,27 @@ def encoded(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def header(name: str, parts: Sequence[Piece], scope: ValueSource) -> str | None:
-    """The value of a header, or None if a value is missing. Raises for characters that a header cannot hold."""
+    """The value of a header, or None if a value is missing. Raises for characters that a header
+    cannot hold."""
     value = _joined(parts, scope)
     if value is None:
         return None
     if not BAD_IN_HEADER.search(value):
         return value.strip(" ")
     words = f"The header '{name}' would contain a control character or a character outside Latin-1"
-    argument = next((part for part in parts if isinstance(part, Ref) and part.kind == "argument"), None)
+    argument = next(
+        (part for part in parts if isinstance(part, Ref) and part.kind == "argument"), None
+    )
     if argument is not None:
-        raise InvalidArgs(f"{words}; it is made from '{argument}'.", hint="Give it plain text in one line.")
+        raise InvalidArgs(
+            f"{words}; it is made from '{argument}'.", hint="Give it plain text in one line."
+        )
     raise ExecutionFailed(f"{words}.", hint="Check the secret or step that it is made from.")
 
 
 def json_value(template: BoundTemplate, scope: ValueSource) -> Any:
-    """Fill a JSON value: a placeholder alone keeps its type, one inside a text becomes text. May return MISSING."""
+    """Fill a JSON value: a placeholder alone keeps its type, one inside a text becomes text. May
+    return MISSING."""
     if isinstance(template, tuple):
         if len(template) == 1 and isinstance(template[0], Ref):
             return scope.value(template[0])
@@ -251,13 +270,18 @@ class OutgoingRequest(NamedTuple):
 
 def bound(text: str, arguments: Set[str], steps: Set[str]) -> list[Piece]:
     """The pieces of a text, with each placeholder bound."""
-    return [part if isinstance(part, str) else bind(part, arguments=arguments, steps=steps) for part in pieces(text)]
+    return [
+        part if isinstance(part, str) else bind(part, arguments=arguments, steps=steps)
+        for part in pieces(text)
+    ]
 
 
 class UrlWriter:
     """A URL with placeholders in its path and query."""
 
-    def __init__(self, template: str, query: Mapping[str, object], arguments: Set[str], steps: Set[str]) -> None:
+    def __init__(
+        self, template: str, query: Mapping[str, object], arguments: Set[str], steps: Set[str]
+    ) -> None:
         match = _ORIGIN.match(template)
         if match is None:  # the definition has checked whole URLs
             raise InvalidTool(
@@ -273,17 +297,28 @@ class UrlWriter:
                 continue
             key, value = _split_once(entry, "=")
             if any(isinstance(part, Ref) for part in key):
-                raise InvalidTool("A key of the query cannot be a ${name}.", hint="Write ?key=${name}.")
+                raise InvalidTool(
+                    "A key of the query cannot be a ${name}.", hint="Write ?key=${name}."
+                )
             plain = [unquote_plus(part) if isinstance(part, str) else part for part in value]
-            self._query.append((unquote_plus("".join(map(str, key))), tuple(filter(None, plain)) or ("",)))
-        self._query += [(_key(name), _bind_json(value, arguments, steps)) for name, value in query.items()]
+            self._query.append(
+                (unquote_plus("".join(map(str, key))), tuple(filter(None, plain)) or ("",))
+            )
+        self._query += [
+            (_key(name), _bind_json(value, arguments, steps)) for name, value in query.items()
+        ]
 
     def fill(self, scope: ValueSource, extra: list[tuple[str, str]] | None = None) -> str:
         """The URL with its values. `extra` pairs are added at the end of the query."""
-        query = encoded([*(pair for entry in self._query for pair in pairs(*entry, scope)), *(extra or ())])
+        query = encoded(
+            [*(pair for entry in self._query for pair in pairs(*entry, scope)), *(extra or ())]
+        )
         url = self._origin + (path(self._path, scope) or "/") + (f"?{query}" if query else "")
         if len(url) > _MAX_URL:
-            raise TooLarge(f"The URL has {len(url):,} characters; at most {_MAX_URL:,} are sent.", hint="Send less.")
+            raise TooLarge(
+                f"The URL has {len(url):,} characters; at most {_MAX_URL:,} are sent.",
+                hint="Send less.",
+            )
         return url
 
     def refs(self) -> Iterator[Ref]:
@@ -299,12 +334,19 @@ class PreparedRequest:
     def __init__(self, request: RequestTemplate, arguments: Set[str], steps: Set[str]) -> None:
         self.method = request.method
         self.url = UrlWriter(request.url_template, request.query, arguments, steps)
-        self._headers = {name: bound(value, arguments, steps) for name, value in request.headers.items()}
+        self._headers = {
+            name: bound(value, arguments, steps) for name, value in request.headers.items()
+        }
         self._kind, template = _body_template(request)
         self._body = None if template is None else _bind_json(template, arguments, steps)
 
     def fill(
-        self, scope: ValueSource, *, headers: dict[str, str], query: list[tuple[str, str]], room: int
+        self,
+        scope: ValueSource,
+        *,
+        headers: dict[str, str],
+        query: list[tuple[str, str]],
+        room: int,
     ) -> OutgoingRequest:
         """Fill the request. `headers` and `query` come from the auth and override its own."""
         filled = {name: header(name, parts, scope) for name, parts in self._headers.items()}
@@ -312,9 +354,14 @@ class PreparedRequest:
         content, mime = self._content(scope)
         if content is not None:
             if len(content) > room:
-                raise TooLarge(f"The request has {len(content):,} bytes; at most {room:,} are sent.", hint="Send less.")
+                raise TooLarge(
+                    f"The request has {len(content):,} bytes; at most {room:,} are sent.",
+                    hint="Send less.",
+                )
             if self._kind == "multipart":
-                sent = {name: value for name, value in sent.items() if name.lower() != "content-type"}
+                sent = {
+                    name: value for name, value in sent.items() if name.lower() != "content-type"
+                }
             if not any(name.lower() == "content-type" for name in sent):
                 sent["Content-Type"] = mime or _CONTENT_TYPES[self._kind]
         taken = {name.lower() for name in headers}
@@ -331,17 +378,29 @@ class PreparedRequest:
         if self._body is None:
             return None, ""
         if self._kind == "form":
-            entries = [pair for name, value in self._body.items() for pair in pairs(name, value, scope)]
+            entries = [
+                pair for name, value in self._body.items() for pair in pairs(name, value, scope)
+            ]
             return encoded(entries).encode("ascii"), ""
         if self._kind == "multipart":
             # A list is one field for each of its items, and null is none.
             filled = json_value(self._body, scope).items()
-            items = ((name, value if isinstance(value, list) else [value]) for name, value in filled)
-            return multipart((name, item) for name, listed in items for item in listed if item is not None)
+            items = (
+                (name, value if isinstance(value, list) else [value]) for name, value in filled
+            )
+            return multipart(
+                (name, item) for name, listed in items for item in listed if item is not None
+            )
         if self._kind == "json":
             value = json_value(self._body, scope)
-            return (None if value is MISSING else _plain(value, "json").encode("utf-8", "surrogatepass")), ""
-        value = scope.value(self._body[0]) if len(self._body) == 1 and isinstance(self._body[0], Ref) else ""
+            return (
+                None if value is MISSING else _plain(value, "json").encode("utf-8", "surrogatepass")
+            ), ""
+        value = (
+            scope.value(self._body[0])
+            if len(self._body) == 1 and isinstance(self._body[0], Ref)
+            else ""
+        )
         if value is MISSING:
             return None, ""
         if self._kind == "binary" and (file := as_file("body", value)) is not None:
@@ -352,7 +411,14 @@ class PreparedRequest:
 def _body_template(request: RequestTemplate) -> tuple[BodyType, object]:
     """How the body is encoded, and its template as JSON, fields or text."""
     body, kind = request.body, request.body_type
-    mime = next((value.lower() for name, value in request.headers.items() if name.lower() == "content-type"), "")
+    mime = next(
+        (
+            value.lower()
+            for name, value in request.headers.items()
+            if name.lower() == "content-type"
+        ),
+        "",
+    )
     if kind is None:
         kind = next((kind for word, kind in _BODY_TYPES.items() if word in mime), None)
     if kind is None and not isinstance(body, str):
@@ -374,12 +440,15 @@ def _body_template(request: RequestTemplate) -> tuple[BodyType, object]:
     if parsed is not None:
         return "json", parsed
     if kind == "json":
-        raise InvalidTool("The body says it is JSON, but is not.", hint='Write {"name": "${name}"}.')
+        raise InvalidTool(
+            "The body says it is JSON, but is not.", hint='Write {"name": "${name}"}.'
+        )
     return "text", body
 
 
 def _parsed(body: str) -> object:
-    """Parse a text as JSON, with quotes added around bare placeholders. Returns None if it is not JSON."""
+    """Parse a text as JSON, with quotes added around bare placeholders. Returns None if it is not
+    JSON."""
     out: list[str] = []
     quoted = False
     for part in pieces(body):

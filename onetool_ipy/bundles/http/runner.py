@@ -1,9 +1,10 @@
 """Calls an HTTP tool, sync or async: checks, sends its steps, reads the responses.
 
-A call is one generator that yields requests and receives responses (`HttpRunner._flow`); the sync and the async methods
-differ only in how they wait for a response. One deadline covers steps, tokens, retries and redirects. Before anything
-is sent the arguments are checked, every secret is there, and the rate limit has room. Calls per minute are counted and
-OAuth2 tokens kept in the runner, so per process. A trace shows requests with `***` for each secret; secrets and fetched
+A call is one generator that yields requests and receives responses (`HttpRunner._flow`); the sync
+and the async methods differ only in how they wait for a response. One deadline covers steps,
+tokens, retries and redirects. Before anything is sent the arguments are checked, every secret is
+there, and the rate limit has room. Calls per minute are counted and OAuth2 tokens kept in the
+runner, so per process. A trace shows requests with `***` for each secret; secrets and fetched
 tokens in responses are masked.
 """
 
@@ -34,7 +35,13 @@ from onetool_ipy.base.errors import (
     RateLimited,
 )
 from onetool_ipy.bundles.http.auth import NO_AUTH, Grant, Tokens, auth_of, bearer
-from onetool_ipy.bundles.http.definition import HttpDefinition, HttpStep, OAuth2, ResponseOptions, ToolLimits
+from onetool_ipy.bundles.http.definition import (
+    HttpDefinition,
+    HttpStep,
+    OAuth2,
+    ResponseOptions,
+    ToolLimits,
+)
 from onetool_ipy.bundles.http.request import OutgoingRequest, PreparedRequest
 from onetool_ipy.bundles.http.template import (
     HIDDEN,
@@ -69,8 +76,31 @@ _COOKIES = ("set-cookie", "set-cookie2")
 _SCRIPT = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
 _TEXT_TYPES = frozenset(
     (
-        *("csv", "ecmascript", "graphql", "html", "javascript", "jsonl", "jsonlines", "markdown", "ndjson", "plain"),
-        *("rtf", "sh", "sql", "tex", "text", "toml", "typescript", "www-form-urlencoded", "xml", "yaml", "yml"),
+        *(
+            "csv",
+            "ecmascript",
+            "graphql",
+            "html",
+            "javascript",
+            "jsonl",
+            "jsonlines",
+            "markdown",
+            "ndjson",
+            "plain",
+        ),
+        *(
+            "rtf",
+            "sh",
+            "sql",
+            "tex",
+            "text",
+            "toml",
+            "typescript",
+            "www-form-urlencoded",
+            "xml",
+            "yaml",
+            "yml",
+        ),
     )
 )
 """What an `application/` type is text by, also with `x-` before it."""
@@ -126,7 +156,8 @@ class ResponseReader:
         return status in self._codes or status // 100 in self._hundreds
 
     def read(self, response: HttpResponse, mask: Mask) -> tuple[object, bool]:
-        """Return the value and whether there is one; raises ExecutionFailed unless errorMode is `empty`."""
+        """Return the value and whether there is one; raises ExecutionFailed unless errorMode is
+        `empty`."""
         if not self.is_success(response.status):
             if self._is_lenient:
                 return None, False
@@ -159,9 +190,11 @@ class OutputCheck:
             self._validator  # noqa: B018 - compiles the schema, or raises
 
     def check(self, value: object, tool: str, mask: Mask) -> list[dict[str, str]]:
-        """Return what does not fit as `[{pointer, message}]`; if the schema is strict, raise InvalidOutput instead.
+        """Return what does not fit as `[{pointer, message}]`; if the schema is strict, raise
+        InvalidOutput instead.
 
-        Its details have the list as `mismatch`, and the value, so that the result of a POST is not lost.
+        Its details have the list as `mismatch`, and the value, so that the result of a POST is not
+        lost.
         """
         if self._validator is None:
             return []
@@ -179,7 +212,8 @@ class OutputCheck:
         if mismatch and self._is_strict:
             first = mismatch[0]
             raise InvalidOutput(
-                f"What '{tool}' got does not fit outputSchema at '{first['pointer']}': {first['message']}",
+                f"What '{tool}' got does not fit outputSchema at '{first['pointer']}':"
+                f" {first['message']}",
                 hint="Its value is in error.details. Correct outputSchema, or the selector.",
                 details={"mismatch": mismatch, "value": value},
             )
@@ -187,7 +221,8 @@ class OutputCheck:
 
     @cached_property
     def _validator(self) -> Validator | None:
-        """The compiled schema. That of a document is compiled for the first value: a document may have a thousand."""
+        """The compiled schema. That of a document is compiled for the first value: a document may
+        have a thousand."""
         try:
             return compile_schema(self._schema) if self._schema else None
         except InvalidTool:
@@ -268,7 +303,12 @@ class CallTrace(CallMasker):
     def _report(self, result: dict[str, Any]) -> dict[str, Any]:
         last = self._steps[-1]
         steps = {"steps": self._steps} if len(self._steps) > 1 else {}
-        report = {"request": last["request"], "response": last["response"], "result": result, **steps}
+        report = {
+            "request": last["request"],
+            "response": last["response"],
+            "result": result,
+            **steps,
+        }
         masked_report: dict[str, Any] = self.masked(report)
         return masked_report
 
@@ -296,7 +336,9 @@ class _PreparedStep:
         url = out.url.replace(_QUOTED_HIDDEN, HIDDEN)
         preview: dict[str, Any] = {"method": out.method, "url": url, "headers": dict(out.headers)}
         if out.content is not None:
-            preview["body"] = _cut(out.content.decode("utf-8", "replace").replace(_QUOTED_HIDDEN, HIDDEN))
+            preview["body"] = _cut(
+                out.content.decode("utf-8", "replace").replace(_QUOTED_HIDDEN, HIDDEN)
+            )
         return preview
 
 
@@ -311,10 +353,12 @@ _Flow = Generator[_Sending, HttpResponse, object]
 
 
 class HttpRunner:
-    """A callable HTTP tool. `secrets` are the names of the secrets it needs; failures are raised as CallFailures.
+    """A callable HTTP tool. `secrets` are the names of the secrets it needs; failures are raised as
+    CallFailures.
 
-    Making one raises InvalidTool for an invalid schema or a `${name}` without a meaning. `note` receives
-    `{status, attempts, headers}` of each response, for the `meta` of the result. `fence` is asked once for each call.
+    Making one raises InvalidTool for an invalid schema or a `${name}` without a meaning. `note`
+    receives `{status, attempts, headers}` of each response, for the `meta` of the result. `fence`
+    is asked once for each call.
     """
 
     def __init__(
@@ -334,12 +378,17 @@ class HttpRunner:
         clock: Callable[[], datetime.datetime],
         fence: Callable[[], Fence] | None = None,
     ) -> None:
-        self._checker = Checker(dict(arg_schema or {"type": "object"}), texts=definition.text_names())
+        self._checker = Checker(
+            dict(arg_schema or {"type": "object"}), texts=definition.text_names()
+        )
         arguments = {param.name for param in self._checker.params}
         plan = definition.plan()
         clashes = arguments & {step for step, _ in plan} if len(plan) > 1 else set()
         if clashes:
-            raise InvalidTool(f"'{min(clashes)}' is both an argument and a step.", hint="Name the step differently.")
+            raise InvalidTool(
+                f"'{min(clashes)}' is both an argument and a step.",
+                hint="Name the step differently.",
+            )
         self._steps: list[_PreparedStep] = []
         for step_name, step in plan:
             earlier = {prepared.name for prepared in self._steps}
@@ -350,11 +399,19 @@ class HttpRunner:
         self._environment = definition.environment.name if definition.environment else ""
         self._variables = definition.environment.variables if definition.environment else {}
         names = {ref.name for ref in refs if ref.kind == "secret"}
-        self.secrets = tuple(sorted({secret for each in names for secret in secrets_of(each, self._variables)}))
-        self._defaults = {param.name: param.schema["default"] for param in self._checker.params if param.has_default}
+        self.secrets = tuple(
+            sorted({secret for each in names for secret in secrets_of(each, self._variables)})
+        )
+        self._defaults = {
+            param.name: param.schema["default"]
+            for param in self._checker.params
+            if param.has_default
+        }
         self._output = OutputCheck(output_schema, is_strict=is_output_strict)
         self._client = client
-        self._rules = replace(rules, max_bytes=min(rules.max_bytes, limits.max_response_bytes or rules.max_bytes))
+        self._rules = replace(
+            rules, max_bytes=min(rules.max_bytes, limits.max_response_bytes or rules.max_bytes)
+        )
         self._room = limits.max_request_bytes or _MAX_REQUEST_BYTES
         self._secret = secret
         self._mask = mask
@@ -381,7 +438,8 @@ class HttpRunner:
         return await self._acall(args, CallMasker(self._mask), note)
 
     def preview(self, args: Mapping[str, object]) -> list[dict[str, Any]]:
-        """Check the arguments and return the requests that a call would send, masked. Nothing is sent."""
+        """Check the arguments and return the requests that a call would send, masked. Nothing is
+        sent."""
         return self.requests(self._checked(args))
 
     def requests(self, args: Mapping[str, object]) -> list[dict[str, Any]]:
@@ -389,10 +447,14 @@ class HttpRunner:
         with masking(self._mask):
             self._require_own()
             scope = MaskedValues(self._values(args))
-            return [CallMasker(self._mask).masked(step.preview(scope, self._room)) for step in self._steps]
+            return [
+                CallMasker(self._mask).masked(step.preview(scope, self._room))
+                for step in self._steps
+            ]
 
     def trace(self, args: Mapping[str, object]) -> dict[str, Any]:
-        """Call the tool and return `{request, response, result}`, masked, with all `steps` if there are several.
+        """Call the tool and return `{request, response, result}`, masked, with all `steps` if there
+        are several.
 
         `result` is `{ok, value}` or `{ok, error}`. A failure before the first response raises.
         """
@@ -406,24 +468,32 @@ class HttpRunner:
         """The names of the secrets it needs that do not exist now."""
         return [name for name in self.secrets if self._secret(name) is None]
 
-    def _call(self, args: Mapping[str, object], masker: CallMasker, note: Note | None = None) -> object:
+    def _call(
+        self, args: Mapping[str, object], masker: CallMasker, note: Note | None = None
+    ) -> object:
         with masking(masker.mask):
             flow = self._flow(args, masker, note)
             try:
                 (method, url, headers, content), rules = next(flow)
                 while True:
-                    response = self._client.request(method, url, rules=rules, headers=headers, content=content)
+                    response = self._client.request(
+                        method, url, rules=rules, headers=headers, content=content
+                    )
                     (method, url, headers, content), rules = flow.send(response)
             except StopIteration as done:
                 return done.value
 
-    async def _acall(self, args: Mapping[str, object], masker: CallMasker, note: Note | None = None) -> object:
+    async def _acall(
+        self, args: Mapping[str, object], masker: CallMasker, note: Note | None = None
+    ) -> object:
         with masking(masker.mask):
             flow = self._flow(args, masker, note)
             try:
                 (method, url, headers, content), rules = next(flow)
                 while True:
-                    response = await self._client.arequest(method, url, rules=rules, headers=headers, content=content)
+                    response = await self._client.arequest(
+                        method, url, rules=rules, headers=headers, content=content
+                    )
                     (method, url, headers, content), rules = flow.send(response)
             except StopIteration as done:
                 return done.value
@@ -439,9 +509,11 @@ class HttpRunner:
         for step in self._steps:
             parts = NO_AUTH if step.auth is None else step.auth.sign(scope)
             grant = None if step.auth is None else step.auth.grant(scope)
-            out = step.request.fill(scope, headers=parts.headers, query=parts.query, room=self._room)
-            # A call takes one permit, and only when its first request is known to be whole. Then its clock starts, so
-            # that a failure names the whole limit.
+            out = step.request.fill(
+                scope, headers=parts.headers, query=parts.query, room=self._room
+            )
+            # A call takes one permit, and only when its first request is known to be whole. Then
+            # its clock starts, so that a failure names the whole limit.
             if step is self._steps[0]:
                 self._rate.take(self.name)
                 until = time.monotonic() + self._limit_s
@@ -454,8 +526,17 @@ class HttpRunner:
                 within = partial(self._within, rules, step, until)
                 response = yield from self._with_token(step, out, grant, within, masker, preview)
             if note is not None:
-                headers = {name: HIDDEN if name in _COOKIES else text for name, text in response.headers.items()}
-                note({"status": response.status, "attempts": response.attempts, "headers": masker.masked(headers)})
+                headers = {
+                    name: HIDDEN if name in _COOKIES else text
+                    for name, text in response.headers.items()
+                }
+                note(
+                    {
+                        "status": response.status,
+                        "attempts": response.attempts,
+                        "headers": masker.masked(headers),
+                    }
+                )
             masker.received(response)
             try:
                 value, is_there = step.reader.read(response, masker.mask)
@@ -477,7 +558,8 @@ class HttpRunner:
         masker: CallMasker,
         preview: Callable[[], dict[str, Any]],
     ) -> Generator[_Sending, HttpResponse, HttpResponse]:
-        """Send one request with an OAuth2 token: fetch it first if need be, and a new one if it is refused."""
+        """Send one request with an OAuth2 token: fetch it first if need be, and a new one if it is
+        refused."""
         masker.hide((grant.secret,))
         is_second = False
         while True:
@@ -488,12 +570,17 @@ class HttpRunner:
                 if response.status in (400, _UNAUTHORIZED):
                     response = yield _Sending(grant.request(in_body=True), within())
                 token = self._tokens.take(grant, response)
-            # The token is hidden each time: after a reload there are new secrets, and the token still holds.
+            # The token is hidden each time: after a reload there are new secrets, and the token
+            # still holds.
             self._hide(token)
             parts = bearer(token)
             masker.hide(parts.secrets)
             masker.sent(step.name, preview)
-            headers = {name: value for name, value in out.headers.items() if name.lower() != "authorization"}
+            headers = {
+                name: value
+                for name, value in out.headers.items()
+                if name.lower() != "authorization"
+            }
             response = yield _Sending(out._replace(headers=headers | parts.headers), within())
             if response.status != _UNAUTHORIZED or is_second:
                 return response
@@ -508,11 +595,21 @@ class HttpRunner:
         masker: CallMasker,
         preview: Callable[[], dict[str, Any]],
     ) -> ExecutionFailed:
-        """Add to a failure what was sent, and where the credentials came from if they were refused."""
-        answer = {"status": response.status, "headers": dict(response.headers), **_body_entry(response)}
+        """Add to a failure what was sent, and where the credentials came from if they were
+        refused."""
+        answer = {
+            "status": response.status,
+            "headers": dict(response.headers),
+            **_body_entry(response),
+        }
         exc.exchange = masker.masked({"request": preview(), "response": answer})
         request = exc.exchange["request"]
-        lines = [exc.hint, values.cut(f"It sent {request['method']} {request['url'].partition('?')[0]}", _MAX_WORDS)]
+        lines = [
+            exc.hint,
+            values.cut(
+                f"It sent {request['method']} {request['url'].partition('?')[0]}", _MAX_WORDS
+            ),
+        ]
         if response.status in (_UNAUTHORIZED, _FORBIDDEN):
             names = ", ".join(f"'{name}'" for name in self.secrets)
             no_auth = "This tool sends no auth." if step.auth is None else ""
@@ -521,7 +618,8 @@ class HttpRunner:
         return exc
 
     def _require_own(self) -> Fence | None:
-        """Refuse a tool with an address of another environment; returns the check for what is only known later.
+        """Refuse a tool with an address of another environment; returns the check for what is only
+        known later.
 
         A value may be a part of an address, and a response may redirect.
         """
@@ -611,7 +709,8 @@ def _status_failure(response: HttpResponse, mask: Mask) -> ExecutionFailed:
 
 
 def _message(response: HttpResponse) -> str:
-    """The sentence for people in a JSON error, under the names that APIs use for it (`detail` in RFC 9457)."""
+    """The sentence for people in a JSON error, under the names that APIs use for it (`detail` in
+    RFC 9457)."""
     try:
         body: Any = json.loads(response.text) if response.is_json else None
     except (ValueError, RecursionError):
@@ -620,5 +719,7 @@ def _message(response: HttpResponse) -> str:
         body = body["error"]
     if not isinstance(body, dict):
         return ""
-    texts = (body.get(name) for name in ("detail", "message", "error_description", "error", "title"))
+    texts = (
+        body.get(name) for name in ("detail", "message", "error_description", "error", "title")
+    )
     return next((text for text in texts if isinstance(text, str) and text.strip()), "")

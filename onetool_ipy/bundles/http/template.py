@@ -1,10 +1,11 @@
 """Placeholders (`${name}`) in a text, and the values of one call that fill them. Pure.
 
-`$${` is a literal `${`. `${ids|csv}` names a form: how a list or an object is written in a URL (`FORMS`). `bind`
-decides once per definition whether a name is an argument, an earlier step or a secret; nothing else is looked up. A
-variable of the bundle's environment comes before a secret of the same name, and its text may name secrets in turn.
-`CallValues` holds the real values, for a request that is sent. `MaskedValues` has `***` for each secret, for a request
-that is shown. Selectors, the JMESPath and RE2 expressions that take a part of a response, are compiled here too.
+`$${` is a literal `${`. `${ids|csv}` names a form: how a list or an object is written in a URL
+(`FORMS`). `bind` decides once per definition whether a name is an argument, an earlier step or a
+secret; nothing else is looked up. A variable of the bundle's environment comes before a secret of
+the same name, and its text may name secrets in turn. `CallValues` holds the real values, for a
+request that is sent. `MaskedValues` has `***` for each secret, for a request that is shown.
+Selectors, the JMESPath and RE2 expressions that take a part of a response, are compiled here too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from onetool_ipy.base.errors import InvalidOutput, InvalidTool, MissingSecret, T
 Kind = Literal["argument", "secret", "step"]
 
 FORMS = {"csv": ",", "space": " ", "pipe": "|", "json": "", "deep": "", "spread": ""}
-"""How a list or an object is written: joined by a character, as JSON text, as `name[key]=...`, or as `key=...`."""
+"""How a list or an object is written: joined by a character, as JSON text, as `name[key]=...`, or
+as `key=...`."""
 
 SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
@@ -107,18 +109,23 @@ def placeholders_in(value: object) -> Iterator[Placeholder]:
 
 
 def secrets_of(name: str, variables: Mapping[str, str]) -> set[str]:
-    """The secrets that a name other than an argument or step draws on: those in the variable, else the name itself."""
+    """The secrets that a name other than an argument or step draws on: those in the variable, else
+    the name itself."""
     return {each.name for each in placeholders(variables[name])} if name in variables else {name}
 
 
 def bind(placeholder: Placeholder, *, arguments: Set[str], steps: Set[str]) -> Ref:
-    """Find the meaning of a placeholder: an argument of the schema, else an earlier step, else a secret."""
+    """Find the meaning of a placeholder: an argument of the schema, else an earlier step, else a
+    secret."""
     if placeholder.name in arguments:
         return Ref("argument", placeholder.name, (), placeholder.form)
     match = _PATH.fullmatch(placeholder.name)
     if match is not None:
         head = match["head"]
-        path = tuple(part[1] if part[1] is not None else int(part[2]) for part in _PART.finditer(match["rest"]))
+        path = tuple(
+            part[1] if part[1] is not None else int(part[2])
+            for part in _PART.finditer(match["rest"])
+        )
         if head in arguments:
             return Ref("argument", head, path, placeholder.form)
         if head in steps:
@@ -128,7 +135,10 @@ def bind(placeholder: Placeholder, *, arguments: Set[str], steps: Set[str]) -> R
     raise InvalidTool(
         f"'${{{placeholder.name}}}' is neither an argument of argSchema, nor an earlier step, "
         "nor a valid name of a secret.",
-        hint="Declare it in argSchema, or write the secret's name in letters, digits and underscores.",
+        hint=(
+            "Declare it in argSchema, or write the secret's name in letters, digits and"
+            " underscores."
+        ),
     )
 
 
@@ -174,42 +184,53 @@ class CallValues:
         return value
 
     def text(self, name: str, secret: Callable[[str], str]) -> str:
-        """Return the text of a variable, with `secret` for each name in it; any other name is that of a secret."""
+        """Return the text of a variable, with `secret` for each name in it; any other name is that
+        of a secret."""
         if name not in self._variables:
             return secret(name)
-        return "".join(part if isinstance(part, str) else secret(part.name) for part in pieces(self._variables[name]))
+        return "".join(
+            part if isinstance(part, str) else secret(part.name)
+            for part in pieces(self._variables[name])
+        )
 
     def secret(self, name: str) -> str:
         """Return a secret, or raise MissingSecret."""
         secret = self._secret(name)
         if secret is None and self._environment:
             raise MissingSecret(
-                f"'{self._tool}' needs '{name}', which is neither a variable of the environment '{self._environment}' "
-                "nor a secret.",
-                hint=f"Set it: %tool bundle env {self._tool.partition('.')[0]} {self._environment} --set {name}=VALUE, "
-                f"or add '{name}' to secrets.yaml.",
+                f"'{self._tool}' needs '{name}', which is neither a variable of the environment"
+                f" '{self._environment}' nor a secret.",
+                hint=(
+                    f"Set it: %tool bundle env {self._tool.partition('.')[0]} {self._environment}"
+                    f" --set {name}=VALUE, or add '{name}' to secrets.yaml."
+                ),
             )
         if secret is None:
             raise MissingSecret(
-                f"'{self._tool}' needs the secret '{name}', which is missing.", hint=f"Add '{name}' to secrets.yaml."
+                f"'{self._tool}' needs the secret '{name}', which is missing.",
+                hint=f"Add '{name}' to secrets.yaml.",
             )
         return secret
 
     def _argument(self, name: str) -> object:
-        """An argument in its JSON form, which is made once. What all of them add up to is limited."""
+        """An argument in its JSON form, which is made once. What all of them add up to is
+        limited."""
         if name not in self._arguments:
             value = self._args.get(name, self._defaults.get(name, MISSING))
             if value is not MISSING:
                 self._room -= _length(value)
                 if self._room < 0:
-                    raise TooLarge(f"The arguments of '{self._tool}' are too large to send.", hint="Send less.")
+                    raise TooLarge(
+                        f"The arguments of '{self._tool}' are too large to send.", hint="Send less."
+                    )
                 value = values.to_json(value)
             self._arguments[name] = value
         return self._arguments[name]
 
 
 class MaskedValues:
-    """The values of a call as they may be shown: no secrets; a step without a response yet stays a placeholder."""
+    """The values of a call as they may be shown: no secrets; a step without a response yet stays a
+    placeholder."""
 
     def __init__(self, real: CallValues) -> None:
         self._real = real
@@ -236,13 +257,17 @@ def _length(value: object, depth: int = 0) -> int:
     if isinstance(value, (str, bytes, bytearray)):
         return len(value)
     if depth < _MAX_DEPTH and isinstance(value, Mapping):
-        return sum(_length(key, depth + 1) + _length(inner, depth + 1) for key, inner in value.items())
+        return sum(
+            _length(key, depth + 1) + _length(inner, depth + 1) for key, inner in value.items()
+        )
     if depth < _MAX_DEPTH and isinstance(value, (list, tuple, set, frozenset)):
         return sum(_length(inner, depth + 1) for inner in value)
     return 1
 
 
-def compile_selector(kind: Literal["jmespath", "regex"], expr: str, *, every: bool = False) -> Select:
+def compile_selector(
+    kind: Literal["jmespath", "regex"], expr: str, *, every: bool = False
+) -> Select:
     """Compile a selector to a function; raises ValueError for an invalid expression.
 
     A pattern selects its first match, or `every` match as a list.
@@ -255,13 +280,17 @@ def compile_selector(kind: Literal["jmespath", "regex"], expr: str, *, every: bo
     try:
         compiled = jmespath.compile(expr)
     except (JMESPathError, RecursionError) as exc:
-        raise ValueError(f"'{expr[:80]}' is not a JMESPath expression: {str(exc).splitlines()[0][:120]}") from None
+        raise ValueError(
+            f"'{expr[:80]}' is not a JMESPath expression: {str(exc).splitlines()[0][:120]}"
+        ) from None
 
     def select(data: object, text: str) -> object:  # noqa: ARG001 - the shape of every selector
         try:
             return compiled.search(data)
         except (JMESPathError, RecursionError) as exc:
-            raise InvalidOutput(f"The selector does not fit the response: {str(exc).splitlines()[0][:200]}") from None
+            raise InvalidOutput(
+                f"The selector does not fit the response: {str(exc).splitlines()[0][:200]}"
+            ) from None
 
     return select
 

@@ -1,7 +1,7 @@
 """A pasted curl command -> the draft of one tool. Pure; nothing is expanded, run or sent.
 
-Options that only affect curl's display or transfer are ignored, options that we cannot keep are noted, and an unknown
-option is refused, since it may take a value. `sample` makes the tool.
+Options that only affect curl's display or transfer are ignored, options that we cannot keep are
+noted, and an unknown option is refused, since it may take a value. `sample` makes the tool.
 """
 
 from __future__ import annotations
@@ -15,29 +15,47 @@ from onetool_ipy.bundles.importing.sample import SampleDraft, SampleRequest, dra
 
 _MAX_TEXT = 1 << 20
 _SHORT = {
-    "X": "request", "H": "header", "d": "data", "F": "form", "u": "user", "G": "get", "I": "head", "A": "user-agent",
-    "e": "referer", "b": "cookie", "m": "max-time", "o": "output", "w": "write-out", "x": "proxy", "T": "upload-file",
-    "k": "insecure", "L": "location", "s": "silent", "S": "show-error", "v": "verbose", "i": "include", "f": "fail",
-    "g": "globoff", "N": "no-buffer", "O": "remote-name", "#": "progress-bar", "4": "ipv4", "6": "ipv6", "0": "http1.0",
-    "c": "cookie-jar", "E": "cert", "r": "range", "n": "netrc", "J": "remote-header-name", "j": "junk-session-cookies",
-    "D": "dump-header", "K": "config", "q": "disable", "Z": "parallel", "a": "append", "U": "proxy-user",
+    "X": "request", "H": "header", "d": "data", "F": "form", "u": "user", "G": "get", "I": "head",
+    "A": "user-agent",
+    "e": "referer", "b": "cookie", "m": "max-time", "o": "output", "w": "write-out", "x": "proxy",
+    "T": "upload-file",
+    "k": "insecure", "L": "location", "s": "silent", "S": "show-error", "v": "verbose",
+    "i": "include", "f": "fail",
+    "g": "globoff", "N": "no-buffer", "O": "remote-name", "#": "progress-bar", "4": "ipv4",
+    "6": "ipv6", "0": "http1.0",
+    "c": "cookie-jar", "E": "cert", "r": "range", "n": "netrc", "J": "remote-header-name",
+    "j": "junk-session-cookies",
+    "D": "dump-header", "K": "config", "q": "disable", "Z": "parallel", "a": "append",
+    "U": "proxy-user",
     "z": "time-cond",
 }  # fmt: skip
 _VALUED = frozenset((
-    "request", "header", "data", "data-raw", "data-binary", "data-ascii", "data-urlencode", "json", "form",
-    "form-string", "user", "user-agent", "referer", "cookie", "max-time", "url", "oauth2-bearer", "range", "output",
-    "write-out", "connect-timeout", "retry", "retry-delay", "retry-max-time", "max-redirs", "cookie-jar", "proxy",
-    "upload-file", "cert", "key", "cacert", "resolve", "interface", "limit-rate", "config", "proxy-user",
-    "dump-header", "time-cond", "connect-to", "unix-socket", "aws-sigv4", "trace", "trace-ascii", "stderr",
-    "keepalive-time", "ciphers", "tls-max", "max-filesize", "url-query", "expect100-timeout", "parallel-max",
+    "request", "header", "data", "data-raw", "data-binary", "data-ascii", "data-urlencode", "json",
+    "form",
+    "form-string", "user", "user-agent", "referer", "cookie", "max-time", "url", "oauth2-bearer",
+    "range", "output",
+    "write-out", "connect-timeout", "retry", "retry-delay", "retry-max-time", "max-redirs",
+    "cookie-jar", "proxy",
+    "upload-file", "cert", "key", "cacert", "resolve", "interface", "limit-rate", "config",
+    "proxy-user",
+    "dump-header", "time-cond", "connect-to", "unix-socket", "aws-sigv4", "trace", "trace-ascii",
+    "stderr",
+    "keepalive-time", "ciphers", "tls-max", "max-filesize", "url-query", "expect100-timeout",
+    "parallel-max",
 ))  # fmt: skip
 _QUIET = frozenset((
-    "location", "silent", "show-error", "verbose", "include", "fail", "fail-with-body", "globoff", "no-buffer",
-    "compressed", "progress-bar", "http1.1", "http1.0", "http2", "http3", "ipv4", "ipv6", "remote-name", "output",
-    "write-out", "connect-timeout", "retry", "retry-delay", "retry-max-time", "max-redirs", "keepalive-time",
-    "tcp-nodelay", "no-keepalive", "path-as-is", "remote-header-name", "disable", "dump-header", "trace",
-    "trace-ascii", "stderr", "styled-output", "no-progress-meter", "basic", "location-trusted", "create-dirs",
-    "retry-all-errors", "retry-connrefused", "tlsv1.2", "tlsv1.3", "ssl-reqd", "limit-rate", "parallel",
+    "location", "silent", "show-error", "verbose", "include", "fail", "fail-with-body", "globoff",
+    "no-buffer",
+    "compressed", "progress-bar", "http1.1", "http1.0", "http2", "http3", "ipv4", "ipv6",
+    "remote-name", "output",
+    "write-out", "connect-timeout", "retry", "retry-delay", "retry-max-time", "max-redirs",
+    "keepalive-time",
+    "tcp-nodelay", "no-keepalive", "path-as-is", "remote-header-name", "disable", "dump-header",
+    "trace",
+    "trace-ascii", "stderr", "styled-output", "no-progress-meter", "basic", "location-trusted",
+    "create-dirs",
+    "retry-all-errors", "retry-connrefused", "tlsv1.2", "tlsv1.3", "ssl-reqd", "limit-rate",
+    "parallel",
 ))  # fmt: skip
 _NOTED = {
     "insecure": "certificates are always checked",
@@ -59,7 +77,9 @@ _NOTED = {
     "expect100-timeout": "it is not needed",
     "time-cond": "a time condition is not sent",
 }
-_PAIRS = dict.fromkeys(("data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"), "data")
+_PAIRS = dict.fromkeys(
+    ("data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"), "data"
+)
 _PAIRS |= {"form": "form", "form-string": "form"}
 """Options that are added to a list of the sample, each with its own name."""
 _FIELDS = {"request": "method", "user": "user", "oauth2-bearer": "bearer", "cookie": "cookie"}
@@ -76,26 +96,47 @@ _TOKEN = re.compile(
     r"""(?P<blank>[ \t]+)|(?P<line>\n\s*+)|(?P<joined>\\\n)"""
     r"""|'(?P<single>[^']*)'|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|\$?"(?P<double>(?:[^"\\]|\\.)*)\""""
     r"""|(?P<command>`|\$\()|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))"""
-    r"""|(?P<quote>\$?['"])|(?P<end>[|;&<>])|\\(?P<escaped>.?)|(?P<plain>\$|[^\s\\'"`$|;&<>]+|\s)""",
+    r"""|(?P<quote>\$?['"])|(?P<end>[|;&<>])|\\(?P<escaped>.?)"""
+    r"""|(?P<plain>\$|[^\s\\'"`$|;&<>]+|\s)""",
     re.ASCII | re.DOTALL,
 )
 _IN_DOUBLE = re.compile(
-    r"""\\(?P<escaped>.)|(?P<command>`|\$\()|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))|[^\\`$]+|\$""",
+    r"""\\(?P<escaped>.)|(?P<command>`|\$\()"""
+    r"""|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))|[^\\`$]+|\$""",
     re.ASCII | re.DOTALL,
 )
-_ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
-_ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
+_ANSI = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
+)
+_ANSI_LETTERS = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "f": "\f",
+    "v": "\v",
+}
 
 
-def import_curl(text: str, *, slug: str | None = None, secret_prefix: str | None = None) -> SampleDraft:
+def import_curl(
+    text: str, *, slug: str | None = None, secret_prefix: str | None = None
+) -> SampleDraft:
     """Import a command; raises InvalidRequest, which says what cannot be read."""
     if len(text) > _MAX_TEXT:
-        raise InvalidRequest(f"The command has {len(text):,} characters; at most {_MAX_TEXT:,} are read.")
+        raise InvalidRequest(
+            f"The command has {len(text):,} characters; at most {_MAX_TEXT:,} are read."
+        )
     if text != values.encodable(text):
-        raise InvalidRequest("The command holds half a character (a lone surrogate). Copy it again.")
+        raise InvalidRequest(
+            "The command holds half a character (a lone surrogate). Copy it again."
+        )
     words = _words(text)
     if not words or words[0].rpartition("/")[2] not in ("curl", "curl.exe"):
-        raise InvalidRequest("The command does not begin with 'curl'.", hint="Paste it whole, from 'curl' on.")
+        raise InvalidRequest(
+            "The command does not begin with 'curl'.", hint="Paste it whole, from 'curl' on."
+        )
     sample = SampleRequest()
     rest = deque(words[1:])
     only_urls = False
@@ -108,18 +149,22 @@ def import_curl(text: str, *, slug: str | None = None, secret_prefix: str | None
         elif word.startswith("--"):
             _take(sample, word[2:], None, rest)
         else:
-            # Short options may be written together, as in `-sSXPOST`; the last one may have its value attached.
+            # Short options may be written together, as in `-sSXPOST`; the last one may have its
+            # value attached.
             for index, letter in enumerate(word[1:], start=2):
                 name = _SHORT.get(letter)
                 if name is None:
-                    raise InvalidRequest(f"The option '-{letter}' of curl is not known here.", hint="Leave it out.")
+                    raise InvalidRequest(
+                        f"The option '-{letter}' of curl is not known here.", hint="Leave it out."
+                    )
                 _take(sample, name, word[index:] or None, rest)
                 if name in _VALUED:
                     break
     if len(sample.urls) != 1:
         count = f"{len(sample.urls)} URLs" if sample.urls else "no URL"
         raise InvalidRequest(
-            f"The command has {count}; it needs exactly one.", hint="Quote a URL that has blanks or & in it."
+            f"The command has {count}; it needs exactly one.",
+            hint="Quote a URL that has blanks or & in it.",
         )
     return draft_tool(sample, slug=slug, prefix=secret_prefix)
 
@@ -146,17 +191,28 @@ def _take(sample: SampleRequest, name: str, attached: str | None, rest: deque[st
             raise InvalidRequest(f"'{value}' is not a number of seconds.") from None
     elif name in _NOTED:
         sample.notes.append(f"'{name}' is left out: {_NOTED[name]}")
-    elif name in ("next", "config", "upload-file", "aws-sigv4", "unix-socket", "digest", "ntlm", "negotiate"):
+    elif name in (
+        "next",
+        "config",
+        "upload-file",
+        "aws-sigv4",
+        "unix-socket",
+        "digest",
+        "ntlm",
+        "negotiate",
+    ):
         raise InvalidRequest(f"The option '{name}' of curl cannot be imported.")
     elif name not in _QUIET:
-        raise InvalidRequest(f"The option '--{name}' of curl is not known here.", hint="Leave it out.")
+        raise InvalidRequest(
+            f"The option '--{name}' of curl is not known here.", hint="Leave it out."
+        )
 
 
 def _words(text: str) -> list[str]:
     """Split one command into words as bash does; nothing is expanded or run.
 
-    Not with shlex, which knows neither `$'...'`, nor variables, nor where a command ends. Raises InvalidRequest for a
-    quote without an end, a command substitution, or more than one command.
+    Not with shlex, which knows neither `$'...'`, nor variables, nor where a command ends. Raises
+    InvalidRequest for a quote without an end, a command substitution, or more than one command.
     """
     text = re.sub("[\ue000\ue001]", "?", text).replace("\r\n", "\n").strip()
     words: list[str] = []
@@ -170,7 +226,9 @@ def _words(text: str) -> list[str]:
             word = None
             rest = text[token.end() : token.end() + 40]
             if kind == "line" and words and rest and not rest.startswith("-"):
-                raise InvalidRequest(f"'{rest}': a second line begins; end the line before it with a backslash.")
+                raise InvalidRequest(
+                    f"'{rest}': a second line begins; end the line before it with a backslash."
+                )
             continue
         word = (word or "") + _piece(token, text)
     return words + ([] if word is None else [word])

@@ -73,7 +73,9 @@ class OpenApiDocument:
             target = self._targets[ref] = at_ref(ref, self.root) if is_local else None
             if target is None:
                 reason = (
-                    "does not exist in the document" if is_local else "is outside of the document, and is not fetched"
+                    "does not exist in the document"
+                    if is_local
+                    else "is outside of the document, and is not fetched"
                 )
                 self.notes.add(f"'{ref[:100]}' {reason}")
         return self._targets[ref]
@@ -94,7 +96,9 @@ def as_text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def parse_document(source: bytes | str | Mapping[str, Any], notes: ImportNotes) -> Mapping[str, Any]:
+def parse_document(
+    source: bytes | str | Mapping[str, Any], notes: ImportNotes
+) -> Mapping[str, Any]:
     """Parse JSON or YAML; raises InvalidRequest if it is neither, or not an object.
 
     Half a character, which no file can hold, is written out as `\\udXXX`.
@@ -103,7 +107,9 @@ def parse_document(source: bytes | str | Mapping[str, Any], notes: ImportNotes) 
         return _encodable(source)
     data = source.encode("utf-8", "backslashreplace") if isinstance(source, str) else source
     if len(data) > MAX_BYTES:
-        raise InvalidRequest(f"The document has {len(data):,} bytes; at most {MAX_BYTES:,} are read.")
+        raise InvalidRequest(
+            f"The document has {len(data):,} bytes; at most {MAX_BYTES:,} are read."
+        )
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
     _refuse_what_is_none(data)
     # YAML in flow style begins with a brace too.
@@ -111,10 +117,13 @@ def parse_document(source: bytes | str | Mapping[str, Any], notes: ImportNotes) 
     if document is not None:
         return document
     try:
-        # Without aliases a text has fewer values than this; what aliases expand to stays in proportion to its length.
+        # Without aliases a text has fewer values than this; what aliases expand to stays in
+        # proportion to its length.
         text = yaml_text.parse(data, imported=True, most=max(yaml_text.MAX_VALUES, 2 * len(data)))
     except yaml_text.NotYaml as exc:
-        raise InvalidRequest(f"The document is neither JSON nor YAML: line {exc.fault.line}: {exc}") from None
+        raise InvalidRequest(
+            f"The document is neither JSON nor YAML: line {exc.fault.line}: {exc}"
+        ) from None
     for fault in text.faults:
         notes.add(f"line {fault.line}: {fault.message}")
     if not isinstance(text.data, Mapping):
@@ -123,11 +132,15 @@ def parse_document(source: bytes | str | Mapping[str, Any], notes: ImportNotes) 
 
 
 def _refuse_what_is_none(data: bytes) -> None:
-    """Raise InvalidRequest for a web page, and for one line of text: a parser's words say nothing of these."""
+    """Raise InvalidRequest for a web page, and for one line of text: a parser's words say nothing
+    of these."""
     if data[:1] == b"<":
         raise InvalidRequest(
             "This is a web page or XML, and not the description of an API.",
-            hint="Look on the page for a link to openapi.json, openapi.yaml or swagger.json, and import that.",
+            hint=(
+                "Look on the page for a link to openapi.json, openapi.yaml or swagger.json, and"
+                " import that."
+            ),
         )
     if data and b"\n" not in data and data[:1] not in b"{[" and b":" not in data:
         try:
@@ -141,7 +154,8 @@ def _refuse_what_is_none(data: bytes) -> None:
 
 
 def _encodable(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Write half characters out. A document that is not JSON, or too deep, is judged where it is read."""
+    """Write half characters out. A document that is not JSON, or too deep, is judged where it is
+    read."""
     try:
         json.dumps(document, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -152,7 +166,8 @@ def _encodable(document: Mapping[str, Any]) -> Mapping[str, Any]:
         return document
     if not isinstance(encodable, Mapping):
         raise InvalidRequest(
-            "The document is nested too deep to write out the half character (such as '\\ud800') that it has.",
+            "The document is nested too deep to write out the half character (such as '\\ud800')"
+            " that it has.",
             hint="Remove that character, then import the document again.",
         )
     return encodable
@@ -166,7 +181,8 @@ def _json(data: bytes) -> Mapping[str, Any] | None:
         return document
     except orjson.JSONDecodeError:
         pass
-    # It may be deeper than orjson goes, or have numbers or halves of characters that orjson does not take.
+    # It may be deeper than orjson goes, or have numbers or halves of characters that orjson does
+    # not take.
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):

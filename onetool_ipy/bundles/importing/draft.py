@@ -1,7 +1,8 @@
-"""What an import is asked for and what it makes: the choice of operations, the server, the draft of a bundle. Pure.
+"""What an import is asked for and what it makes: the choice of operations, the server, the draft of
+a bundle. Pure.
 
-`OfferedOperations` names every operation of a document before it chooses, so that a tool has the same name whatever
-else is imported with it.
+`OfferedOperations` names every operation of a document before it chooses, so that a tool has the
+same name whatever else is imported with it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class MissingServer(InvalidRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationChoice:
-    """Which operations become tools. Patterns match a name, a path or `GET /path`; `names` are exact names."""
+    """Which operations become tools. Patterns match a name, a path or `GET /path`; `names` are
+    exact names."""
 
     tags: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
@@ -43,19 +45,24 @@ class OperationChoice:
             return False
         if self.names is not None and name not in self.names:
             return False
-        if self.tags and not {tag.casefold() for tag in self.tags} & {tag.casefold() for tag in tags}:
+        if self.tags and not {tag.casefold() for tag in self.tags} & {
+            tag.casefold() for tag in tags
+        }:
             return False
         forms = [text.casefold() for text in (name, path, f"{method} {path}")]
 
         def is_meant(patterns: Collection[str]) -> bool:
-            return any(fnmatchcase(form, pattern.casefold()) for pattern in patterns for form in forms)
+            return any(
+                fnmatchcase(form, pattern.casefold()) for pattern in patterns for form in forms
+            )
 
         return (not self.include or is_meant(self.include)) and not is_meant(self.exclude)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRequest:
-    """How to import a document: the bundle's name, where it came from, the server to call, and what to take of it.
+    """How to import a document: the bundle's name, where it came from, the server to call, and what
+    to take of it.
 
     `secrets` are the names of existing secrets: an argument of such a name is renamed.
     """
@@ -72,11 +79,14 @@ class ImportRequest:
             return None
         own = self.server if "://" in self.server else f"https://{self.server}"
         if host_of(own) is None or any(sign in own for sign in "{}$@?#\\ "):
-            raise MissingServer(f"'{own[:80]}' is not the URL of a server.", hint="Write https://api.example.com.")
+            raise MissingServer(
+                f"'{own[:80]}' is not the URL of a server.", hint="Write https://api.example.com."
+            )
         return own
 
     def url_of(self, url: str) -> str:
-        """The server to call where the document says `url`, which may be relative. Raises MissingServer."""
+        """The server to call where the document says `url`, which may be relative. Raises
+        MissingServer."""
         own = self.own_server()
         if own is not None:
             is_relative = "://" not in url and urlsplit(own).path in ("", "/")
@@ -93,10 +103,11 @@ class ImportRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleDraft:
-    """The result of an import: a bundle, its tools, the secrets and hosts they need, and what was not imported.
+    """The result of an import: a bundle, its tools, the secrets and hosts they need, and what was
+    not imported.
 
-    `kind` is the document's format in words; `offered` is how many operations it has. `base_url` is the server that
-    most tools have; empty if the document names none.
+    `kind` is the document's format in words; `offered` is how many operations it has. `base_url` is
+    the server that most tools have; empty if the document names none.
     """
 
     kind: str
@@ -133,7 +144,8 @@ class OfferedOperations:
         self.count = 0
 
     def take(self, proposal: str, method: str, path: str, tags: Collection[str]) -> str | None:
-        """Return the name of an operation, `proposal` or the nearest free one; None if it is not chosen."""
+        """Return the name of an operation, `proposal` or the nearest free one; None if it is not
+        chosen."""
         self.count += 1
         name = self._names.take(proposal)
         self._tags.update(dict.fromkeys(tags))
@@ -142,7 +154,8 @@ class OfferedOperations:
         self._taken += 1
         if self._taken > _MAX_TOOLS:
             raise InvalidRequest(
-                f"The document has more than {_MAX_TOOLS:,} operations.", hint="Choose some with --tag or --include."
+                f"The document has more than {_MAX_TOOLS:,} operations.",
+                hint="Choose some with --tag or --include.",
             )
         return name
 
@@ -151,9 +164,16 @@ class OfferedOperations:
         if tools:
             return
         if not self.count or self._taken:
-            raise InvalidRequest("The document has no operation that can be a tool.", hint="; ".join(notes.list()[:3]))
+            raise InvalidRequest(
+                "The document has no operation that can be a tool.",
+                hint="; ".join(notes.list()[:3]),
+            )
         tags = sorted(self._tags)
-        wrong = [tag for tag in self._choice.tags if tag.casefold() not in {each.casefold() for each in tags}]
+        wrong = [
+            tag
+            for tag in self._choice.tags
+            if tag.casefold() not in {each.casefold() for each in tags}
+        ]
         more = f" and {len(tags) - _MAX_NAMED} more" if len(tags) > _MAX_NAMED else ""
         listed = f"Its tags: {', '.join(tags[:_MAX_NAMED])}{more}. " if tags else "It has no tags. "
         message = f"No tag '{wrong[0][:60]}'. {did_you_mean(wrong[0], tags)}" if wrong else ""

@@ -16,8 +16,11 @@ _PLAIN = ImportRequest()
 
 
 @collector_paused()
-def import_document(source: bytes | str | Mapping[str, Any], request: ImportRequest = _PLAIN) -> BundleDraft:
-    """Import a document; raises InvalidRequest if its format is unknown or it has no usable server."""
+def import_document(
+    source: bytes | str | Mapping[str, Any], request: ImportRequest = _PLAIN
+) -> BundleDraft:
+    """Import a document; raises InvalidRequest if its format is unknown or it has no usable
+    server."""
     notes = ImportNotes()
     root = parse_document(source, notes)
     if is_postman(root):

@@ -30,7 +30,9 @@ FILE_SCHEMA = {
 class UniqueNames:
     """Hands out each name once; a second one gets a number."""
 
-    def __init__(self, *, mark: str = "-", longest: int = MAX_RUNES, taken: Iterable[str] = ()) -> None:
+    def __init__(
+        self, *, mark: str = "-", longest: int = MAX_RUNES, taken: Iterable[str] = ()
+    ) -> None:
         self._taken: set[str] = set(taken)
         self._next: dict[str, int] = {}
         self._mark = mark
@@ -82,12 +84,15 @@ def secret(*parts: str) -> str:
 
 def _label(text: str, allowed: str) -> str:
     plain = unicodedata.normalize("NFC", text)
-    label = "".join(c if c in allowed or unicodedata.category(c) in _LETTERS else "-" for c in plain)
+    label = "".join(
+        c if c in allowed or unicodedata.category(c) in _LETTERS else "-" for c in plain
+    )
     return re.sub(r"-{2,}", "-", label)
 
 
 def common_prefix(paths: list[str]) -> str:
-    """The folders that all paths begin with, such as `/lab/api`, which say nothing in the name of a tool."""
+    """The folders that all paths begin with, such as `/lab/api`, which say nothing in the name of a
+    tool."""
     if len(paths) < 2:
         return ""
     shared = []

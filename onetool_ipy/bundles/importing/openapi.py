@@ -1,15 +1,17 @@
-"""An OpenAPI 3 or Swagger 2.0 document -> the draft of a bundle and its tools. Pure; what is not imported is noted.
+"""An OpenAPI 3 or Swagger 2.0 document -> the draft of a bundle and its tools. Pure; what is not
+imported is noted.
 
-`_ToolMaker` makes a tool of each chosen operation: `Operation` its request, `SecuritySchemes` its auth,
-`SchemaTranslator` its schemas. A Swagger document is converted to OpenAPI 3.0 first (`SwaggerConverter`).
+`_ToolMaker` makes a tool of each chosen operation: `Operation` its request, `SecuritySchemes` its
+auth, `SchemaTranslator` its schemas. A Swagger document is converted to OpenAPI 3.0 first
+(`SwaggerConverter`).
 
-Parameters and the fields of a JSON or form body become arguments; a body that is not a plain object is the one argument
-`body`. A server's defaults are described, not sent. Of several alternatives of auth the first that we support is used.
-The draft has names of secrets, never values.
+Parameters and the fields of a JSON or form body become arguments; a body that is not a plain object
+is the one argument `body`. A server's defaults are described, not sent. Of several alternatives of
+auth the first that we support is used. The draft has names of secrets, never values.
 
-Schemas become JSON Schema 2020-12 with their references in `$defs`. Each component is translated once per direction
-(requests leave out read-only properties, responses write-only ones), so that a large document stays cheap and circular
-references stay circular.
+Schemas become JSON Schema 2020-12 with their references in `$defs`. Each component is translated
+once per direction (requests leave out read-only properties, responses write-only ones), so that a
+large document stays cheap and circular references stay circular.
 """
 
 from __future__ import annotations
@@ -28,8 +30,19 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
 from onetool_ipy.bundles.http.template import placeholders_in
-from onetool_ipy.bundles.importing.document import ImportNotes, OpenApiDocument, as_dict, as_list, as_text
-from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, OfferedOperations, host_of
+from onetool_ipy.bundles.importing.document import (
+    ImportNotes,
+    OpenApiDocument,
+    as_dict,
+    as_list,
+    as_text,
+)
+from onetool_ipy.bundles.importing.draft import (
+    BundleDraft,
+    ImportRequest,
+    OfferedOperations,
+    host_of,
+)
 from onetool_ipy.bundles.importing.labels import (
     FILE_SCHEMA,
     UniqueNames,
@@ -47,7 +60,8 @@ Direction = Literal["request", "response"]
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _MAX_WORDS = 7
 _MAX_OUTPUT = 16_000
-"""A longer outputSchema is left out: it would be most of the record, and break at the next change of the API."""
+"""A longer outputSchema is left out: it would be most of the record, and break at the next change
+of the API."""
 _MAX_FIELDS = 100
 _MAX_DEPTH = 60
 _MAX_DESCRIPTION = 2000
@@ -56,7 +70,11 @@ _MAX_PATTERN = 4000
 
 _IN_BRACES = re.compile(r"\{([^{}]*)\}")
 _JSON_MIME = re.compile(r"application/(?:[\w.+-]+\+)?json")
-_JSON, _FORM, _MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+_JSON, _FORM, _MULTIPART = (
+    "application/json",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data",
+)
 _DELIMITERS = {"spaceDelimited": "space", "pipeDelimited": "pipe"}
 _BAD_IN_SERVER = frozenset("{}$@?#\\ ")
 _SAFE = "/:@!&'()*+,;=-._~%"
@@ -74,12 +92,16 @@ _COLLECTION_FORMATS = {
 _FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
 
 _TYPES = frozenset(("string", "number", "integer", "boolean", "array", "object", "null"))
-_ONE = frozenset(("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"))
+_ONE = frozenset(
+    ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+)
 _MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _NAMED = frozenset(("properties", "patternProperties", "dependentSchemas"))
 _INNER = _ONE | _MANY | _NAMED
 _COMBINED = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "discriminator")
-_UNTAKEN = frozenset(("$dynamicRef", "$dynamicAnchor", "$anchor", "$id", "unevaluatedProperties", "unevaluatedItems"))
+_UNTAKEN = frozenset(
+    ("$dynamicRef", "$dynamicAnchor", "$anchor", "$id", "unevaluatedProperties", "unevaluatedItems")
+)
 
 
 def _is_number(value: object) -> bool:
@@ -101,7 +123,9 @@ _PLAIN: dict[str, Callable[[object], bool]] = {
 """Keywords that are copied where their value fits this check."""
 
 
-def import_openapi(root: Mapping[str, object], notes: ImportNotes, request: ImportRequest) -> BundleDraft:
+def import_openapi(
+    root: Mapping[str, object], notes: ImportNotes, request: ImportRequest
+) -> BundleDraft:
     """Import a document; raises InvalidRequest if it is not one, or has no usable server."""
     api = _as_openapi_3(root, notes, request.server or request.base_url)
     info = api.part("info")
@@ -115,9 +139,17 @@ def import_openapi(root: Mapping[str, object], notes: ImportNotes, request: Impo
     about = printable(as_text(info.get("description")) or as_text(info.get("summary")))
     return BundleDraft(
         kind="OpenAPI document" if "openapi" in root else "Swagger 2.0 document",
-        bundle={"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True},
+        bundle={
+            "slug": name,
+            "displayName": (title or name)[:256],
+            "description": about[:2000],
+            "isEnabled": True,
+        },
         tools=tools,
-        secrets=[{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())],
+        secrets=[
+            {"name": key, "description": words}
+            for key, words in sorted(maker.security.secrets.items())
+        ],
         hosts=sorted({host for _, host in maker.servers.values() if host is not None}),
         notes=notes.list(),
         offered=maker.offered.count,
@@ -125,26 +157,35 @@ def import_openapi(root: Mapping[str, object], notes: ImportNotes, request: Impo
     )
 
 
-def _as_openapi_3(root: Mapping[str, object], notes: ImportNotes, base_url: str | None) -> OpenApiDocument:
-    """The document as OpenAPI 3; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger 2.0."""
+def _as_openapi_3(
+    root: Mapping[str, object], notes: ImportNotes, base_url: str | None
+) -> OpenApiDocument:
+    """The document as OpenAPI 3; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger
+    2.0."""
     version = root.get("openapi")
     swagger = root.get("swagger", root.get("swaggerVersion"))
     if swagger is not None and version is None:
         if str(swagger) not in ("2.0", "2"):
             raise InvalidRequest(
-                f"This is Swagger {str(swagger)[:10]}; Swagger 2.0 and OpenAPI 3.0 and 3.1 can be imported.",
+                f"This is Swagger {str(swagger)[:10]}; Swagger 2.0 and OpenAPI 3.0 and 3.1 can be"
+                " imported.",
                 hint="Convert it first, for example with swagger2openapi.",
             )
-        return OpenApiDocument(SwaggerConverter(OpenApiDocument(root, notes)).document(base_url), notes)
+        return OpenApiDocument(
+            SwaggerConverter(OpenApiDocument(root, notes)).document(base_url), notes
+        )
     if not isinstance(version, (str, float)) or not str(version).startswith("3."):
-        raise InvalidRequest("This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection.")
+        raise InvalidRequest(
+            "This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection."
+        )
     if not str(version).startswith(("3.0", "3.1")):
         notes.add(f"the document is of version {str(version)[:10]}, and is read as 3.1")
     return OpenApiDocument(root, notes)
 
 
 class _ToolMaker:
-    """Makes tools of the operations of one document. `servers` are the URL and host of each server that it names.
+    """Makes tools of the operations of one document. `servers` are the URL and host of each server
+    that it names.
 
     `uses` says how many tools each of them has.
     """
@@ -159,7 +200,8 @@ class _ToolMaker:
         self.uses: Counter[str] = Counter()
 
     def tools(self, version: str) -> Iterator[Json]:
-        """Name all operations first, so that a name does not depend on what is left out later; then make the tools."""
+        """Name all operations first, so that a name does not depend on what is left out later; then
+        make the tools."""
         prefix = common_prefix([str(path) for path in self._api.part("paths")])
         operations = []
         for path, node in self._api.part("paths").items():
@@ -180,11 +222,18 @@ class _ToolMaker:
                 tool = self._tool(path, method, as_list(item.get("parameters")), operation, server)
                 yield {"slug": name, "version": version, **tool}
 
-    def _tool(self, path: str, method: str, shared: list[object], operation: Json, server: str) -> Json:
+    def _tool(
+        self, path: str, method: str, shared: list[object], operation: Json, server: str
+    ) -> Json:
         place = f"{method.upper()} {path}"
         auth = self.security.of(operation, place)
-        credentials = [list(part.values()) for part in (auth.scheme or {}, auth.headers, auth.query)]
-        reserved = {*self._request.secrets, *(placeholder.name for placeholder in placeholders_in(credentials))}
+        credentials = [
+            list(part.values()) for part in (auth.scheme or {}, auth.headers, auth.query)
+        ]
+        reserved = {
+            *self._request.secrets,
+            *(placeholder.name for placeholder in placeholders_in(credentials)),
+        }
         request = Operation(self._api, self._schemas, place, path, reserved)
         request.read(operation, shared)
         responses = [
@@ -192,11 +241,15 @@ class _ToolMaker:
             for code, node in as_dict(operation.get("responses")).items()
             if str(code).startswith("2")
         ]
-        summary, about = (printable(as_text(operation.get(key))) for key in ("summary", "description"))
+        summary, about = (
+            printable(as_text(operation.get(key))) for key in ("summary", "description")
+        )
         is_deprecated = operation.get("deprecated") is True
         texts = [summary, about if about != summary else "", "Deprecated." if is_deprecated else ""]
         tool: Json = {
-            "displayName": (summary or printable(as_text(operation.get("operationId")) or place))[:256],
+            "displayName": (summary or printable(as_text(operation.get("operationId")) or place))[
+                :256
+            ],
             "description": "\n\n".join(filter(None, texts))[:4000] or printable(place),
             "tags": _tags(operation),
             "type": "http",
@@ -211,17 +264,26 @@ class _ToolMaker:
         return tool
 
     def _http_request(
-        self, request: Operation, server: str, method: str, responses: list[Json], auth: RequiredAuth
+        self,
+        request: Operation,
+        server: str,
+        method: str,
+        responses: list[Json],
+        auth: RequiredAuth,
     ) -> Json:
         names = {name.lower() for name in auth.headers}
         if auth.scheme is not None and auth.scheme.get("in") == "header":
             names.add(auth.scheme["name"].lower())
-        headers = {name: value for name, value in request.headers.items() if name.lower() not in names} | auth.headers
+        headers = {
+            name: value for name, value in request.headers.items() if name.lower() not in names
+        } | auth.headers
         mimes = (str(mime) for response in responses for mime in as_dict(response.get("content")))
         if accepted := next(filter(_JSON_MIME.fullmatch, mimes), None):
             headers["Accept"] = accepted
         if method == "head" and request.body is not None:
-            self._api.notes.add(f"{request.place}: a HEAD request has no body; the given one is left out")
+            self._api.notes.add(
+                f"{request.place}: a HEAD request has no body; the given one is left out"
+            )
             request.body = request.body_type = None
         parts = {
             "query": {**request.query, **auth.query},
@@ -234,7 +296,8 @@ class _ToolMaker:
         return {"method": method.upper(), "urlTemplate": server + request.target(), **used}
 
     def _output(self, responses: list[Json], place: str) -> Json:
-        """The schema of the successful response, if there is exactly one, in JSON and of a reasonable size."""
+        """The schema of the successful response, if there is exactly one, in JSON and of a
+        reasonable size."""
         content = as_dict(responses[0].get("content")) if len(responses) == 1 else {}
         (mime, media), *more = content.items() or [("", None)]
         source = as_dict(media).get("schema")
@@ -266,36 +329,51 @@ class _ToolMaker:
             self.servers[text] = url, host_of(url) if _BAD_IN_SERVER.isdisjoint(url) else None
         url, host = self.servers[text]
         if host is None:
-            self._api.notes.add(f"{place}: '{url[:80]}' cannot be used as a server; the tool is left out")
+            self._api.notes.add(
+                f"{place}: '{url[:80]}' cannot be used as a server; the tool is left out"
+            )
             return None
         self.uses[url.rstrip("/")] += 1
         return url.rstrip("/")
 
 
 def _name(operation: Json, method: str, path: str, prefix: str) -> str:
-    """The name that an operation has by itself: its operationId, its summary, or its method and path."""
+    """The name that an operation has by itself: its operationId, its summary, or its method and
+    path."""
     label = as_text(operation.get("operationId"))
     # FastAPI adds the path and the method to an id.
     label = label.removesuffix(re.sub(r"\W", "_", path) + f"_{method}") or label
     summary = as_text(operation.get("summary"))
     words = summary if len(summary.split()) <= _MAX_WORDS else ""
-    return slug(label, "") or slug(words.lower(), "") or slug(f"{method}-{unquote(path.removeprefix(prefix))}", method)
+    return (
+        slug(label, "")
+        or slug(words.lower(), "")
+        or slug(f"{method}-{unquote(path.removeprefix(prefix))}", method)
+    )
 
 
 def _tags(operation: Json) -> list[str]:
-    tags = [re.sub(r"[\x00-\x1f\x7f,]", " ", as_text(tag))[:64].strip() for tag in as_list(operation.get("tags"))]
+    tags = [
+        re.sub(r"[\x00-\x1f\x7f,]", " ", as_text(tag))[:64].strip()
+        for tag in as_list(operation.get("tags"))
+    ]
     return list(dict.fromkeys(filter(None, tags)))[:64]
 
 
 class Operation:
     """The arguments, path, query, headers and body of one operation. `place` names it in notes.
 
-    `reserved` are names that no argument may have: those of secrets. A `#...` at the end of the path only tells
-    operations apart and is not sent.
+    `reserved` are names that no argument may have: those of secrets. A `#...` at the end of the
+    path only tells operations apart and is not sent.
     """
 
     def __init__(
-        self, api: OpenApiDocument, schemas: SchemaTranslator, place: str, path: str, reserved: Collection[str]
+        self,
+        api: OpenApiDocument,
+        schemas: SchemaTranslator,
+        place: str,
+        path: str,
+        reserved: Collection[str],
     ) -> None:
         self._api = api
         self._schemas = schemas
@@ -322,7 +400,9 @@ class Operation:
                 self._note(f"the cookie parameter '{name}' is left out")
             elif where == "header" and name.lower() in _DESCRIBED_ELSEWHERE:
                 continue
-            elif where == "header" and (name.lower() in OWN_HEADERS or not HEADER_NAME.fullmatch(name)):
+            elif where == "header" and (
+                name.lower() in OWN_HEADERS or not HEADER_NAME.fullmatch(name)
+            ):
                 self._note(f"the header '{name[:60]}' cannot be set, and is left out")
             else:
                 self._add_parameter(where, name, parameter)
@@ -330,7 +410,8 @@ class Operation:
             self._add_body(self._api.follow(operation["requestBody"]))
 
     def schema(self) -> Json:
-        """The schema of the arguments, self-contained. Schemas whose references multiply beyond all use are left out.
+        """The schema of the arguments, self-contained. Schemas whose references multiply beyond all
+        use are left out.
 
         Call it last: `target` may add arguments.
         """
@@ -343,7 +424,8 @@ class Operation:
             return whole
         self._note("the schemas of its arguments are not kept: their references multiply")
         loose = {
-            name: {"description": as_text(as_dict(sub).get("description"))} for name, sub in self._properties.items()
+            name: {"description": as_text(as_dict(sub).get("description"))}
+            for name, sub in self._properties.items()
         }
         return {**out, "properties": loose}
 
@@ -364,13 +446,21 @@ class Operation:
 
     def _add_parameter(self, where: str, name: str, parameter: Json) -> None:
         content = as_dict(parameter.get("content"))
-        source = as_dict(next(iter(content.values()), None)).get("schema") if content else parameter.get("schema")
+        source = (
+            as_dict(next(iter(content.values()), None)).get("schema")
+            if content
+            else parameter.get("schema")
+        )
         required = parameter.get("required") is True or where == "path"
-        label = self._argument(name, source, required=required, about=as_text(parameter.get("description")))
+        label = self._argument(
+            name, source, required=required, about=as_text(parameter.get("description"))
+        )
         form = "json" if content else self._form(where, name, parameter, source)
         placeholder = f"${{{label}|{form}}}" if form else f"${{{label}}}"
         if parameter.get("allowReserved") is True:
-            self._note(f"'{name}' allows reserved characters; they are percent-encoded all the same")
+            self._note(
+                f"'{name}' allows reserved characters; they are percent-encoded all the same"
+            )
         if where == "path":
             style = as_text(parameter.get("style"))
             if style in ("label", "matrix") and parameter.get("explode") is True:
@@ -438,13 +528,19 @@ class Operation:
             return
         self.body_type = kind
         if kind in ("text", "binary") or (kind == "json" and "json" in mime and mime != _JSON):
-            self.headers["Content-Type"] = literal(mime) if "*" not in mime else "application/octet-stream"
+            self.headers["Content-Type"] = (
+                literal(mime) if "*" not in mime else "application/octet-stream"
+            )
         if is_plain:
             # Many documents do not say whether a body is required: its fields then decide.
-            required = as_list(shape.get("required")) if body.get("required", True) is not False else []
+            required = (
+                as_list(shape.get("required")) if body.get("required", True) is not False else []
+            )
             encodings = as_dict(media.get("encoding")) if kind == "form" else {}
             self.body = {
-                literal(name): self._field(kind, name, source, as_dict(encodings.get(name)), required=name in required)
+                literal(name): self._field(
+                    kind, name, source, as_dict(encodings.get(name)), required=name in required
+                )
                 for name, source in shape["properties"].items()
                 if self._api.follow(source).get("readOnly") is not True
             }
@@ -454,11 +550,15 @@ class Operation:
         label = self._argument("body", source, required=is_required, about=about)
         self.body = f"${{{label}}}" if kind != "form" else {"body": f"${{{label}|spread}}"}
 
-    def _field(self, kind: str, name: str, source: object, encoding: Json, *, required: bool) -> str:
+    def _field(
+        self, kind: str, name: str, source: object, encoding: Json, *, required: bool
+    ) -> str:
         """Add the argument of one field of a body; returns its placeholder."""
         shape = self._api.follow(source)
         is_file = shape.get("format") in ("binary", "base64") or "contentMediaType" in shape
-        label = self._argument(name, FILE_SCHEMA if kind == "multipart" and is_file else source, required=required)
+        label = self._argument(
+            name, FILE_SCHEMA if kind == "multipart" and is_file else source, required=required
+        )
         if encoding.get("style") == "deepObject":
             return f"${{{label}|deep}}"
         if encoding.get("explode") is False:
@@ -472,7 +572,8 @@ class Operation:
             0 < len(names) <= _MAX_FIELDS
             and not any(key in shape for key in _COMBINED)
             and shape.get("additionalProperties", False) is False
-            and shape.get("type", "object") in ("object", ["object"], ["object", "null"], ["null", "object"])
+            and shape.get("type", "object")
+            in ("object", ["object"], ["object", "null"], ["null", "object"])
             and not any(name in self._properties or argument(name) != name for name in names)
         )
 
@@ -485,10 +586,17 @@ def _media_type(content: Json) -> tuple[str, str | None]:
         ("json", lambda mime: "json" in mime),
         ("form", lambda mime: mime == _FORM),
         ("multipart", lambda mime: mime == _MULTIPART),
-        ("text", lambda mime: mime.startswith("text/") or mime.endswith(("/xml", "+xml", "/graphql", "/yaml"))),
+        (
+            "text",
+            lambda mime: (
+                mime.startswith("text/") or mime.endswith(("/xml", "+xml", "/graphql", "/yaml"))
+            ),
+        ),
         ("binary", lambda mime: not mime.startswith("multipart/")),
     ]
-    options = ((written, kind) for kind, fits in kinds for mime, written in names.items() if fits(mime))
+    options = (
+        (written, kind) for kind, fits in kinds for mime, written in names.items() if fits(mime)
+    )
     return next(options, (next(iter(content)), None))
 
 
@@ -511,13 +619,20 @@ class SecuritySchemes:
         self.secrets: dict[str, str] = {}
 
     def of(self, operation: Json, place: str) -> RequiredAuth:
-        """The auth of an operation: its own security, else that of the document. The first way that we know is used."""
-        ways = [as_dict(way) for way in as_list(operation.get("security", self._api.root.get("security")))]
+        """The auth of an operation: its own security, else that of the document. The first way that
+        we know is used."""
+        ways = [
+            as_dict(way)
+            for way in as_list(operation.get("security", self._api.root.get("security")))
+        ]
         if any(not way for way in ways):
             self._api.notes.add(f"{place}: auth is optional, and is left out")
             return RequiredAuth(None, {}, {})
         for way in ways:
-            auths = [self._auth(name, [str(scope) for scope in as_list(scopes)]) for name, scopes in way.items()]
+            auths = [
+                self._auth(name, [str(scope) for scope in as_list(scopes)])
+                for name, scopes in way.items()
+            ]
             parts = [auth for auth in auths if auth is not None]
             if len(parts) < len(auths):
                 continue
@@ -525,18 +640,25 @@ class SecuritySchemes:
             keys = [auth for auth in parts if auth["type"] == "apiKey"]
             others = [auth for auth in parts if auth["type"] != "apiKey"]
             if len(others) > 1:
-                self._api.notes.add(f"{place}: of several kinds of auth at once only the first is imported")
+                self._api.notes.add(
+                    f"{place}: of several kinds of auth at once only the first is imported"
+                )
             first = others[0] if others else keys.pop(0)
             headers = {key["name"]: key["value"] for key in keys if key["in"] == "header"}
             query = {literal(key["name"]): key["value"] for key in keys if key["in"] == "query"}
             return RequiredAuth(first, headers, query)
         if ways:
-            self._api.notes.add(f"{place}: none of its kinds of auth can be imported: {', '.join(map(str, ways[0]))}")
+            self._api.notes.add(
+                f"{place}: none of its kinds of auth can be imported:"
+                f" {', '.join(map(str, ways[0]))}"
+            )
         return RequiredAuth(None, {}, {})
 
     def _auth(self, name: str, scopes: list[str]) -> Json | None:
         """The auth that a scheme means; None, with a note, if it cannot be imported."""
-        scheme = self._api.follow(as_dict(self._api.part("components").get("securitySchemes")).get(name))
+        scheme = self._api.follow(
+            as_dict(self._api.part("components").get("securitySchemes")).get(name)
+        )
         kind, about = as_text(scheme.get("type")), as_text(scheme.get("description"))
         if kind == "http":
             method = as_text(scheme.get("scheme")).lower()
@@ -544,18 +666,28 @@ class SecuritySchemes:
                 return {"type": "bearer", "value": self._secret(about or "A bearer token.", name)}
             if method == "basic":
                 user = self._secret(about or "The user name.", name, "USERNAME")
-                return {"type": "basic", "username": user, "password": self._secret("The password.", name, "PASSWORD")}
+                return {
+                    "type": "basic",
+                    "username": user,
+                    "password": self._secret("The password.", name, "PASSWORD"),
+                }
             problem = f"uses HTTP {method!r}, which is not imported"
         elif kind == "apiKey":
             where, header = scheme.get("in"), as_text(scheme.get("name"))
             if where in ("header", "query") and header:
                 if where == "header" and header.lower() == "authorization":
-                    about = about or "The whole value of the header Authorization, such as 'Bearer ...' or 'Token ...'."
+                    about = (
+                        about
+                        or "The whole value of the header Authorization,"
+                        " such as 'Bearer ...' or 'Token ...'."
+                    )
                 value = self._secret(about or "An API key.", name)
                 return {"type": "apiKey", "in": where, "name": header, "value": value}
             problem = f"has its key in a {where}, which is not imported"
         elif kind in ("oauth2", "openIdConnect"):
-            url = as_text(as_dict(as_dict(scheme.get("flows")).get("clientCredentials")).get("tokenUrl"))
+            url = as_text(
+                as_dict(as_dict(scheme.get("flows")).get("clientCredentials")).get("tokenUrl")
+            )
             if url.startswith(("http://", "https://")) and "{" not in url:
                 auth = {
                     "type": "oauth2",
@@ -564,9 +696,15 @@ class SecuritySchemes:
                     "clientSecret": self._secret("The client's secret.", name, "CLIENT_SECRET"),
                 }
                 return {**auth, "scope": literal(" ".join(scopes))} if scopes else auth
-            note = f"the security scheme '{name}' needs a person to log in: put an access token into its secret"
+            note = (
+                f"the security scheme '{name}' needs a person to log in: put an access token into"
+                " its secret"
+            )
             self._api.notes.add(note)
-            return {"type": "bearer", "value": self._secret(about or "An access token.", name, "TOKEN")}
+            return {
+                "type": "bearer",
+                "value": self._secret(about or "An access token.", name, "TOKEN"),
+            }
         else:
             problem = f"is {f'of type {kind!r}' if kind else 'not there'}"
         self._api.notes.add(f"the security scheme '{name}' {problem}")
@@ -582,8 +720,8 @@ class SecuritySchemes:
 class SwaggerConverter:
     """Converts a Swagger 2.0 document to OpenAPI 3.0.
 
-    Schemas stay under `#/definitions/`; parameters and responses are written out, since OpenAPI 3 has bodies, forms and
-    media types elsewhere.
+    Schemas stay under `#/definitions/`; parameters and responses are written out, since OpenAPI 3
+    has bodies, forms and media types elsewhere.
     """
 
     def __init__(self, api: OpenApiDocument) -> None:
@@ -591,23 +729,36 @@ class SwaggerConverter:
         self._root = api.root
 
     def document(self, base_url: str | None) -> Json:
-        """The converted document. A missing scheme is taken from `base_url`, the document's own address."""
-        security = {name: dict(as_dict(node)) for name, node in self._api.part("securityDefinitions").items()}
+        """The converted document. A missing scheme is taken from `base_url`, the document's own
+        address."""
+        security = {
+            name: dict(as_dict(node))
+            for name, node in self._api.part("securityDefinitions").items()
+        }
         for scheme in security.values():
             if scheme.get("type") == "basic":
                 scheme |= {"type": "http", "scheme": "basic"}
             elif scheme.get("type") == "oauth2":
                 flow = as_text(scheme.get("flow"))
-                details = {key: scheme[key] for key in ("authorizationUrl", "tokenUrl", "scopes") if key in scheme}
+                details = {
+                    key: scheme[key]
+                    for key in ("authorizationUrl", "tokenUrl", "scopes")
+                    if key in scheme
+                }
                 scheme["flows"] = {_FLOWS.get(flow, flow): details}
         paths: dict[str, Json] = {}
         for path, node in self._api.part("paths").items():
             item = self._api.follow(node)
             shared = as_list(item.get("parameters"))
             paths[path] = {
-                method: self._operation(self._api.follow(item[method]), shared) for method in _METHODS if method in item
+                method: self._operation(self._api.follow(item[method]), shared)
+                for method in _METHODS
+                if method in item
             }
-        host, url = as_text(self._root.get("host")), "/" + as_text(self._root.get("basePath")).strip("/")
+        host, url = (
+            as_text(self._root.get("host")),
+            "/" + as_text(self._root.get("basePath")).strip("/"),
+        )
         if host:
             schemes = as_list(self._root.get("schemes")) or [urlsplit(base_url or "").scheme]
             url = f"{'http' if 'http' in schemes and 'https' not in schemes else 'https'}://{host}{url}"
@@ -631,24 +782,44 @@ class SwaggerConverter:
             elif where == "formData":
                 fields[name] = parameter
             else:
-                kept: Json = {k: parameter[k] for k in ("name", "in", "description", "required") if k in parameter}
-                others[where, name] = {**kept, "schema": _parameter_schema(parameter), **self._style(parameter)}
-        out = {key: value for key, value in operation.items() if key not in ("parameters", "responses", "schemes")}
+                kept: Json = {
+                    k: parameter[k]
+                    for k in ("name", "in", "description", "required")
+                    if k in parameter
+                }
+                others[where, name] = {
+                    **kept,
+                    "schema": _parameter_schema(parameter),
+                    **self._style(parameter),
+                }
+        out = {
+            key: value
+            for key, value in operation.items()
+            if key not in ("parameters", "responses", "schemes")
+        }
         out["parameters"] = list(others.values())
         consumed, produced = (
-            [mime for mime in as_list(operation.get(key, self._root.get(key))) if isinstance(mime, str)]
+            [
+                mime
+                for mime in as_list(operation.get(key, self._root.get(key)))
+                if isinstance(mime, str)
+            ]
             for key in ("consumes", "produces")
         )
         if body:
             out["requestBody"] = {
                 "description": as_text(body.get("description")),
                 "required": body.get("required") is True,
-                "content": {mime: {"schema": body.get("schema", {})} for mime in consumed or [_JSON]},
+                "content": {
+                    mime: {"schema": body.get("schema", {})} for mime in consumed or [_JSON]
+                },
             }
         elif fields:
             out["requestBody"] = self._form(fields, consumed)
         responses = as_dict(operation.get("responses"))
-        out["responses"] = {code: _response(self._api.follow(node), produced) for code, node in responses.items()}
+        out["responses"] = {
+            code: _response(self._api.follow(node), produced) for code, node in responses.items()
+        }
         return out
 
     def _style(self, parameter: Json) -> Json:
@@ -657,7 +828,9 @@ class SwaggerConverter:
             return {}
         kind = str(parameter.get("collectionFormat", "csv"))
         if kind not in _COLLECTION_FORMATS:
-            self._api.notes.add(f"'{as_text(parameter.get('name'))[:40]}': a list as {kind[:20]} is written as csv")
+            self._api.notes.add(
+                f"'{as_text(parameter.get('name'))[:40]}': a list as {kind[:20]} is written as csv"
+            )
         return _COLLECTION_FORMATS.get(kind, _COLLECTION_FORMATS["csv"])
 
     def _form(self, fields: Mapping[str, Json], consumed: list[str]) -> Json:
@@ -706,10 +879,13 @@ class SchemaTranslator:
         self._translations: dict[tuple[str | int, Direction], tuple[Json | bool, list[str]]] = {}
         self._patterns: dict[str, bool] = {}
 
-    def translated(self, schema: object, direction: Direction, key: str | None = None) -> tuple[Json | bool, list[str]]:
+    def translated(
+        self, schema: object, direction: Direction, key: str | None = None
+    ) -> tuple[Json | bool, list[str]]:
         """Translate a schema; returns it with its references, which `with_definitions` resolves.
 
-        It is translated once under its `key`. The document outlives this object, so that an id means one schema.
+        It is translated once under its `key`. The document outlives this object, so that an id
+        means one schema.
         """
         place = (id(schema) if key is None else key, direction)
         if place not in self._translations:
@@ -717,8 +893,11 @@ class SchemaTranslator:
             self._translations[place] = self._translate(schema, direction, refs, 0), refs
         return self._translations[place]
 
-    def with_definitions(self, schema: Json, refs: list[str], direction: Direction) -> tuple[Json, int]:
-        """The schema with the `$defs` of these references and of those inside of them, and how many these are."""
+    def with_definitions(
+        self, schema: Json, refs: list[str], direction: Direction
+    ) -> tuple[Json, int]:
+        """The schema with the `$defs` of these references and of those inside of them, and how many
+        these are."""
         components: dict[str, Json | bool] = {}
         uses = list(refs)
         for ref in uses:
@@ -735,7 +914,9 @@ class SchemaTranslator:
             self._names[ref] = self._unique.take(plain)
         return self._names[ref]
 
-    def _translate(self, node: object, direction: Direction, refs: list[str], depth: int) -> Json | bool:
+    def _translate(
+        self, node: object, direction: Direction, refs: list[str], depth: int
+    ) -> Json | bool:
         if isinstance(node, bool):
             return node
         if not isinstance(node, Mapping) or depth > _MAX_DEPTH:
@@ -790,20 +971,32 @@ class SchemaTranslator:
     def _plain(self, node: Mapping[str, Any]) -> Json:
         """The keywords that hold no other schema."""
         out: Json = {key: node[key] for key in node if key in _PLAIN and _PLAIN[key](node[key])}
-        out |= {key: out[key][:_MAX_DESCRIPTION] for key in ("title", "description", "format") if key in out}
+        out |= {
+            key: out[key][:_MAX_DESCRIPTION]
+            for key in ("title", "description", "format")
+            if key in out
+        }
         # In 3.0 `exclusiveMinimum: true` changes the meaning of `minimum`.
         for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
             if node.get(strict) is True and plain in out:
                 out[strict] = out.pop(plain)
         if (kind := node.get("type")) is not None:
             listed = [kind] if isinstance(kind, str) else as_list(kind)
-            kinds = list(dict.fromkeys(one for one in listed if isinstance(one, str) and one in _TYPES))
+            kinds = list(
+                dict.fromkeys(one for one in listed if isinstance(one, str) and one in _TYPES)
+            )
             if kinds:
                 out["type"] = kinds[0] if isinstance(kind, str) else kinds
             else:
-                self._notes.add(f"the type {values.safe_repr(kind, 60)} does not exist, and is left out")
+                self._notes.add(
+                    f"the type {values.safe_repr(kind, 60)} does not exist, and is left out"
+                )
         if options := as_list(node.get("enum")):
-            out["enum"] = list({json.dumps(option, sort_keys=True, default=str): option for option in options}.values())
+            out["enum"] = list(
+                {
+                    json.dumps(option, sort_keys=True, default=str): option for option in options
+                }.values()
+            )
         if names := [name for name in as_list(node.get("required")) if isinstance(name, str)]:
             out["required"] = list(dict.fromkeys(names))
         if isinstance(node.get("pattern"), str) and self._is_pattern(node["pattern"]):
@@ -811,8 +1004,14 @@ class SchemaTranslator:
         for key in filter(_UNTAKEN.__contains__, node):
             self._notes.add(f"'{key}' in a schema is left out")
         example = node.get("example", next(iter(as_list(node.get("examples"))), None))
-        is_plain = example is not None and "$ref" not in as_dict(example) and values.is_json(example)
-        return {**out, "examples": [example]} if is_plain and len(json.dumps(example)) <= _MAX_EXAMPLE else out
+        is_plain = (
+            example is not None and "$ref" not in as_dict(example) and values.is_json(example)
+        )
+        return (
+            {**out, "examples": [example]}
+            if is_plain and len(json.dumps(example)) <= _MAX_EXAMPLE
+            else out
+        )
 
     def _is_pattern(self, pattern: str) -> bool:
         if pattern not in self._patterns:
@@ -823,7 +1022,9 @@ class SchemaTranslator:
                 self._patterns[pattern] = True
             except InvalidTool:
                 self._patterns[pattern] = False
-                self._notes.add(f"the pattern '{pattern[:60]}' is not a regular expression, and is left out")
+                self._notes.add(
+                    f"the pattern '{pattern[:60]}' is not a regular expression, and is left out"
+                )
         return self._patterns[pattern]
 
 
@@ -833,7 +1034,9 @@ def text_of(schema: object) -> bytes:
 
     try:
         return orjson.dumps(schema)
-    except TypeError:  # a number of more than 64 bits, half a character, more levels than orjson goes
+    except (
+        TypeError
+    ):  # a number of more than 64 bits, half a character, more levels than orjson goes
         return json.dumps(schema).encode()
 
 

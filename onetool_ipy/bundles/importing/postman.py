@@ -1,7 +1,9 @@
-"""A Postman collection (v2.0, v2.1) -> the draft of a bundle and its tools. Pure; what is not imported is noted.
+"""A Postman collection (v2.0, v2.1) -> the draft of a bundle and its tools. Pure; what is not
+imported is noted.
 
-Folders become tags. A variable is an argument with the collection's value as its default; a variable of a credential is
-the name of a secret, and no credential is kept. Scripts are never run. `sample` makes the tools.
+Folders become tags. A variable is an argument with the collection's value as its default; a
+variable of a credential is the name of a secret, and no credential is kept. Scripts are never run.
+`sample` makes the tools.
 """
 
 from __future__ import annotations
@@ -22,29 +24,56 @@ from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import HEADER_NAME
 from onetool_ipy.bundles.importing import labels
 from onetool_ipy.bundles.importing.document import ImportNotes, as_dict, as_list, as_text
-from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OfferedOperations
-from onetool_ipy.bundles.importing.sample import SampleDraft, SampleRequest, SecretNames, draft_tool, mark
+from onetool_ipy.bundles.importing.draft import (
+    BundleDraft,
+    ImportRequest,
+    MissingServer,
+    OfferedOperations,
+)
+from onetool_ipy.bundles.importing.sample import (
+    SampleDraft,
+    SampleRequest,
+    SecretNames,
+    draft_tool,
+    mark,
+)
 
 _VARIABLE = re.compile(r"\{\{([^{}]{1,100})\}\}")
 _AUTHORITY = re.compile(r"(?:https?://)[^/?#]*", re.IGNORECASE)
-_MIMES = {"json": "application/json", "xml": "application/xml", "html": "text/html", "text": "text/plain"}
+_MIMES = {
+    "json": "application/json",
+    "xml": "application/xml",
+    "html": "text/html",
+    "text": "text/plain",
+}
 _MAX_DEPTH = 30
 _MAX_HOPS = 5
 
 
 def is_postman(root: Mapping[str, Any]) -> bool:
-    """Whether a document is a collection, or another file of Postman, which `import_postman` refuses."""
+    """Whether a document is a collection, or another file of Postman, which `import_postman`
+    refuses."""
     own = as_dict(root.get("collection")) or root
     is_collection = isinstance(own.get("item"), list) and isinstance(own.get("info"), Mapping)
-    return is_collection or "_postman_variable_scope" in root or ("requests" in root and "order" in root)
+    return (
+        is_collection
+        or "_postman_variable_scope" in root
+        or ("requests" in root and "order" in root)
+    )
 
 
-def import_postman(root: Mapping[str, Any], notes: ImportNotes, request: ImportRequest) -> BundleDraft:
+def import_postman(
+    root: Mapping[str, Any], notes: ImportNotes, request: ImportRequest
+) -> BundleDraft:
     """Import a collection; raises InvalidRequest if it has nothing that can be a tool."""
     if "_postman_variable_scope" in root:
-        raise InvalidRequest("This is a Postman environment, not a collection.", hint="Export the collection.")
+        raise InvalidRequest(
+            "This is a Postman environment, not a collection.", hint="Export the collection."
+        )
     if "requests" in root:
-        raise InvalidRequest("This is a Postman collection of version 1.", hint="Export it as Collection v2.1.")
+        raise InvalidRequest(
+            "This is a Postman collection of version 1.", hint="Export it as Collection v2.1."
+        )
     whole = as_dict(root.get("collection")) or as_dict(root)
     info = as_dict(whole.get("info"))
     title = printable_line(as_text(info.get("name")))
@@ -60,9 +89,17 @@ def import_postman(root: Mapping[str, Any], notes: ImportNotes, request: ImportR
     about = printable(_words(info.get("description")))[:2000]
     return BundleDraft(
         kind="Postman collection",
-        bundle={"slug": name, "displayName": (title or name)[:256], "isEnabled": True, "description": about},
+        bundle={
+            "slug": name,
+            "displayName": (title or name)[:256],
+            "isEnabled": True,
+            "description": about,
+        },
         tools=tools,
-        secrets=[{"name": each, "description": "A credential of the collection."} for each in sorted(reader.secrets)],
+        secrets=[
+            {"name": each, "description": "A credential of the collection."}
+            for each in sorted(reader.secrets)
+        ],
         hosts=sorted(reader.hosts),
         notes=notes.list(),
         offered=reader.offered.count,
@@ -103,12 +140,17 @@ class _Item(NamedTuple):
         def join(key: str, sign: str) -> str:
             part = parts.get(key)
             if isinstance(part, list):
-                return sign.join(_text(each.get("value") if isinstance(each, dict) else each) for each in part)
+                return sign.join(
+                    _text(each.get("value") if isinstance(each, dict) else each) for each in part
+                )
             return _text(part)
 
         scheme, port = as_text(parts.get("protocol")), _text(parts.get("port"))
         lead, port = f"{scheme}://" if scheme else "", f":{port}" if port else ""
-        return as_text(parts.get("raw")) or f"{lead}{join('host', '.')}{port}/{join('path', '/')}".strip()
+        return (
+            as_text(parts.get("raw"))
+            or f"{lead}{join('host', '.')}{port}/{join('path', '/')}".strip()
+        )
 
     @property
     def path(self) -> str:
@@ -140,7 +182,9 @@ class _Collection:
             method, label = item.method, item.label
             if often[label] > 1 and item.folders:
                 label = labels.slug(f"{item.folders[-1]}-{label}".lower(), label)
-            label = label or labels.slug(f"{method.lower()}-{item.path.removeprefix(prefix)}", method.lower())
+            label = label or labels.slug(
+                f"{method.lower()}-{item.path.removeprefix(prefix)}", method.lower()
+            )
             name = self.offered.take(label, method, item.path, item.folders)
             if name is not None:
                 chosen.append((item, name))
@@ -153,7 +197,9 @@ class _Collection:
 
     def _items(self) -> Iterator[_Item]:
         """The requests of all folders, in order."""
-        waiting: list[tuple[object, tuple[str, ...], object, dict[str, _Variable]]] = [(self._root, (), None, {})]
+        waiting: list[tuple[object, tuple[str, ...], object, dict[str, _Variable]]] = [
+            (self._root, (), None, {})
+        ]
         while waiting:
             node, folders, auth, variables = waiting.pop()
             own = as_dict(node)
@@ -169,19 +215,31 @@ class _Collection:
             elif len(folders) > _MAX_DEPTH:
                 self._notes.add(f"folders in more than {_MAX_DEPTH} levels are left out")
             else:
-                inside = folders if own is self._root or not name else (*folders, name.replace(",", " ")[:64])
+                inside = (
+                    folders
+                    if own is self._root or not name
+                    else (*folders, name.replace(",", " ")[:64])
+                )
                 scope = dict(variables)
                 for each in _dicts(own.get("variable")):
                     if (key := _key(each)) and each.get("disabled") is not True:
-                        scope[key] = _Variable(_text(each.get("value")).strip(), each.get("type") == "secret")
-                waiting += [(each, inside, auth, scope) for each in reversed(as_list(own.get("item")))]
+                        scope[key] = _Variable(
+                            _text(each.get("value")).strip(), each.get("type") == "secret"
+                        )
+                waiting += [
+                    (each, inside, auth, scope) for each in reversed(as_list(own.get("item")))
+                ]
 
     def _tool(self, item: _Item, name: str) -> SampleDraft | None:
         place = f"'{item.name or name}'"
         try:
             sample = _Sampler(item, self._name, self._request).sample()
             draft = draft_tool(
-                sample, slug=name, prefix=self._name, secrets=self._secrets, reserved=self._request.secrets
+                sample,
+                slug=name,
+                prefix=self._name,
+                secrets=self._secrets,
+                reserved=self._request.secrets,
             )
         except _UnknownServer as exc:
             self.unknown.append(exc.name)
@@ -224,7 +282,9 @@ class _Sampler:
                 text = self._fill(printable_line(value), is_credential=is_secret_name(key))
                 self._sample.headers.append(f"{key}: {text}")
             else:
-                self._sample.notes.append(f"the header '{printable_line(key)[:60]}' cannot be sent, and is left out")
+                self._sample.notes.append(
+                    f"the header '{printable_line(key)[:60]}' cannot be sent, and is left out"
+                )
         self._body(as_dict(self._item.request.get("body")))
         return self._sample
 
@@ -251,7 +311,11 @@ class _Sampler:
             return ""
         inner = _VARIABLE.findall(variable.value)
         values = {each: self._value(each.strip(), hops - 1) for each in inner}
-        return "" if "" in values.values() else _VARIABLE.sub(lambda match: values[match[1]], variable.value)
+        return (
+            ""
+            if "" in values.values()
+            else _VARIABLE.sub(lambda match: values[match[1]], variable.value)
+        )
 
     def _url(self) -> None:
         parts = as_dict(self._item.request.get("url"))
@@ -261,7 +325,12 @@ class _Sampler:
         segments = [self._segment(segment, variables) for segment in path.split("/")]
         self._sample.urls = [server + "/".join(segments)]
         if "query" not in parts:
-            parts = {"query": [{"key": key, "value": value} for key, value in parse_qsl(query, keep_blank_values=True)]}
+            parts = {
+                "query": [
+                    {"key": key, "value": value}
+                    for key, value in parse_qsl(query, keep_blank_values=True)
+                ]
+            }
         sent = []
         for each in _dicts(parts.get("query")):
             key = as_text(each.get("key"))
@@ -269,7 +338,9 @@ class _Sampler:
             if each.get("disabled") is True:
                 self._sample.optional.append(key)
             elif key:
-                sent.append((key, self._fill(_text(each.get("value")), is_credential=is_secret_name(key))))
+                sent.append(
+                    (key, self._fill(_text(each.get("value")), is_credential=is_secret_name(key)))
+                )
         self._sample.query = [urlencode(sent)] if sent else []
 
     def _server(self, head: str) -> tuple[str, str]:
@@ -278,7 +349,13 @@ class _Sampler:
         authority = _AUTHORITY.match(head)
         own = self._request.own_server()
         if own is not None:
-            end = leading.end() if leading else authority.end() if authority else len(head.partition("/")[0])
+            end = (
+                leading.end()
+                if leading
+                else authority.end()
+                if authority
+                else len(head.partition("/")[0])
+            )
             return own.rstrip("/"), head[end:]
         if leading is not None:
             value = self._value(leading[1].strip())
@@ -293,7 +370,9 @@ class _Sampler:
         for name in _VARIABLE.findall(authority[0]):
             if not self._value(name.strip()):
                 raise _UnknownServer(name.strip())
-        return _VARIABLE.sub(lambda match: self._value(match[1].strip()), authority[0]), head[authority.end() :]
+        return _VARIABLE.sub(lambda match: self._value(match[1].strip()), authority[0]), head[
+            authority.end() :
+        ]
 
     def _segment(self, segment: str, variables: dict[str, Json]) -> str:
         if not segment.startswith(":") or len(segment) < 2:
@@ -309,18 +388,32 @@ class _Sampler:
         """Take the auth in our terms, with the credentials as they are."""
         kind = as_text(auth.get("type"))
         node = auth.get(kind)
-        values_by_key = {as_text(each.get("key")): each.get("value") for each in _dicts(node)} or as_dict(node)
-        texts = {key: self._fill(_text(value), is_credential=True) for key, value in values_by_key.items()}
+        values_by_key = {
+            as_text(each.get("key")): each.get("value") for each in _dicts(node)
+        } or as_dict(node)
+        texts = {
+            key: self._fill(_text(value), is_credential=True)
+            for key, value in values_by_key.items()
+        }
         fields = defaultdict(str, texts)
         token_url = _text(values_by_key.get("accessTokenUrl"))
         is_url = token_url.startswith(("https://", "http://")) and "{" not in token_url
         if kind == "bearer":
             self._sample.auth = {"type": "bearer", "value": fields["token"]}
         elif kind == "basic":
-            self._sample.auth = {"type": "basic", "username": fields["username"], "password": fields["password"]}
+            self._sample.auth = {
+                "type": "basic",
+                "username": fields["username"],
+                "password": fields["password"],
+            }
         elif kind == "apikey" and HEADER_NAME.fullmatch(fields["key"]):
             place = "query" if fields["in"] == "query" else "header"
-            self._sample.auth = {"type": "apiKey", "in": place, "name": fields["key"], "value": fields["value"]}
+            self._sample.auth = {
+                "type": "apiKey",
+                "in": place,
+                "name": fields["key"],
+                "value": fields["value"],
+            }
         elif kind == "oauth2" and fields["grant_type"] == "client_credentials" and is_url:
             client = {"clientId": fields["clientId"], "clientSecret": fields["clientSecret"]}
             scope = {"scope": fields["scope"]} if fields["scope"] else {}
@@ -350,16 +443,23 @@ class _Sampler:
                 whole["operationName"] = name
             self._raw(json.dumps(whole, ensure_ascii=False), _MIMES["json"])
         elif mode == "urlencoded":
-            fields = [(k, self._fill(text, is_credential=is_secret_name(k))) for k, text in _pairs(body.get(mode))]
+            fields = [
+                (k, self._fill(text, is_credential=is_secret_name(k)))
+                for k, text in _pairs(body.get(mode))
+            ]
             self._sample.data = [("data-raw", urlencode(fields))] if fields else []
         elif mode == "formdata":
             for each in _dicts(body.get(mode)):
                 if each.get("disabled") is not True and (key := as_text(each.get("key"))):
                     is_file = each.get("type") == "file"
                     text = (
-                        "@file" if is_file else self._fill(_text(each.get("value")), is_credential=is_secret_name(key))
+                        "@file"
+                        if is_file
+                        else self._fill(_text(each.get("value")), is_credential=is_secret_name(key))
                     )
-                    self._sample.form.append(("form" if is_file else "form-string", f"{key}={text}"))
+                    self._sample.form.append(
+                        ("form" if is_file else "form-string", f"{key}={text}")
+                    )
         elif mode == "file":
             self._sample.data = [("data-binary", "@file")]
         else:
@@ -369,7 +469,9 @@ class _Sampler:
         if not text.strip():
             return
         self._sample.data = [("data-raw", self._fill(text))]
-        if mime and not any(line.lower().startswith("content-type:") for line in self._sample.headers):
+        if mime and not any(
+            line.lower().startswith("content-type:") for line in self._sample.headers
+        ):
             self._sample.headers.append(f"Content-Type: {mime}")
 
 

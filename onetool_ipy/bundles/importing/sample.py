@@ -1,9 +1,9 @@
 """One request as somebody sent it -> the draft of one tool. Pure; nothing is expanded or sent.
 
-Whatever may change from call to call becomes an argument with the sent value as its default. A credential becomes the
-name of a secret; its value is returned apart, never in the record. `{id}` or `<id>` in the URL is a required argument.
-A variable stays in its word as a mark, since the caller supplies its value: it is a secret in a header or credential,
-else an argument.
+Whatever may change from call to call becomes an argument with the sent value as its default. A
+credential becomes the name of a secret; its value is returned apart, never in the record. `{id}` or
+`<id>` in the URL is a required argument. A variable stays in its word as a mark, since the caller
+supplies its value: it is a secret in a header or credential, else an argument.
 """
 
 from __future__ import annotations
@@ -37,7 +37,14 @@ _MAX_ABOUT = 500
 _MAX_DEPTH = 40
 _MAX_SECRETS = 100
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
-_KINDS = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "object"))
+_KINDS = (
+    (bool, "boolean"),
+    (int, "integer"),
+    (float, "number"),
+    (str, "string"),
+    (list, "array"),
+    (dict, "object"),
+)
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.-]*)\}|<([A-Za-z_][\w .-]*)>")
 _LITERAL = "/:@!&'()*+,;=-._~%"
 
@@ -46,9 +53,9 @@ _LITERAL = "/:@!&'()*+,;=-._~%"
 class SampleRequest:
     """A request as it was sent, in the terms of curl. `data` are pairs of kind and text.
 
-    `variables` are marks that are arguments, each with its default or None; `hidden` are marks that are secrets
-    whatever their name; `optional` are query keys that may be sent; `about` describes arguments; `auth` has texts as
-    they were sent.
+    `variables` are marks that are arguments, each with its default or None; `hidden` are marks that
+    are secrets whatever their name; `optional` are query keys that may be sent; `about` describes
+    arguments; `auth` has texts as they were sent.
     """
 
     urls: list[str] = field(default_factory=list)
@@ -94,7 +101,8 @@ class SecretNames:
         self._named: dict[tuple[str, str], str] = {}
 
     def take(self, name: str, value: str) -> str:
-        """Return the name of a credential: `name`, or the nearest one that no other credential has."""
+        """Return the name of a credential: `name`, or the nearest one that no other credential
+        has."""
         if (name, value) not in self._named:
             self._named[name, value] = self._unique.take(name)
         return self._named[name, value]
@@ -104,7 +112,11 @@ class ArgumentNames:
     """Collects arguments and secrets. Each method returns the placeholder for one."""
 
     def __init__(
-        self, prefix: str, sample: SampleRequest, secrets: SecretNames | None, reserved: Collection[str]
+        self,
+        prefix: str,
+        sample: SampleRequest,
+        secrets: SecretNames | None,
+        reserved: Collection[str],
     ) -> None:
         self._prefix = prefix
         self._about = sample.about
@@ -119,14 +131,20 @@ class ArgumentNames:
     def schema(self) -> Json:
         """The schema of the arguments."""
         required = {"required": self._required} if self._required else {}
-        return {"type": "object", "properties": self._properties, **required, "additionalProperties": False}
+        return {
+            "type": "object",
+            "properties": self._properties,
+            **required,
+            "additionalProperties": False,
+        }
 
     def missing(self) -> list[str]:
         """Secrets that the command only names, without a value."""
         return [name for name in self._mentioned if name not in self.secrets]
 
     def argument(self, name: str, default: Any, *, typed: bool) -> str:
-        """Add an argument with a default. Its type is that of the default if `typed`, else guessed from the text."""
+        """Add an argument with a default. Its type is that of the default if `typed`, else guessed
+        from the text."""
         value = default
         if not typed and isinstance(value, str):
             if value in ("true", "false"):
@@ -145,7 +163,8 @@ class ArgumentNames:
         return self._placeholders[name]
 
     def variable(self, name: str, default: str | None) -> str:
-        """Add an argument for a variable, required without a default; the same name is the same argument."""
+        """Add an argument for a variable, required without a default; the same name is the same
+        argument."""
         if default is not None and name not in self._placeholders:
             self._placeholders[name] = self.argument(name, default, typed=False)
         return self.required(name)
@@ -168,7 +187,8 @@ class ArgumentNames:
         return f"${{{name}}}"
 
     def add(self, name: str, schema: Json, *, required: bool) -> str:
-        """Add an argument of any schema. One that is neither required nor has a default is not sent unless given."""
+        """Add an argument of any schema. One that is neither required nor has a default is not sent
+        unless given."""
         label = self._arguments.take(labels.argument(name))
         about = " ".join(self._about.get(name, "").split())[:_MAX_ABOUT]
         self._properties[label] = {**schema, "description": about} if about else schema
@@ -179,7 +199,8 @@ class ArgumentNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleDraft:
-    """A tool, the secrets in the command (for secrets.yaml), those it only names, its hosts and notes."""
+    """A tool, the secrets in the command (for secrets.yaml), those it only names, its hosts and
+    notes."""
 
     tool: Json
     secrets: dict[str, str]
@@ -198,7 +219,8 @@ def draft_tool(
 ) -> SampleDraft:
     """Make a tool of a request; raises InvalidRequest, which says what cannot be imported.
 
-    `prefix` begins the names of secrets; by default it is made of the host. No argument gets a `reserved` name.
+    `prefix` begins the names of secrets; by default it is made of the host. No argument gets a
+    `reserved` name.
     """
     draft = _Maker(sample, prefix, secrets, reserved).draft(slug)
     read(ToolBody, draft.tool, own=(draft.tool["slug"], draft.tool["version"]))
@@ -209,7 +231,11 @@ class _Maker:
     """Makes one tool of one command."""
 
     def __init__(
-        self, command: SampleRequest, prefix: str | None, secrets: SecretNames | None, reserved: Collection[str]
+        self,
+        command: SampleRequest,
+        prefix: str | None,
+        secrets: SecretNames | None,
+        reserved: Collection[str],
     ) -> None:
         self._command = command
         self._notes = list(command.notes)
@@ -288,12 +314,17 @@ class _Maker:
         masked: Json = values.map_text(tool, lambda text: hide(text, by_name=False))
         if masked is tool:
             return tool
-        self._notes.append("the value of a secret stood elsewhere in the command too, and is hidden there")
+        self._notes.append(
+            "the value of a secret stood elsewhere in the command too, and is hidden there"
+        )
         http = values.map_text(tool["http"], lambda text: hide(text, by_name=True))
         return {**masked, "http": http, "slug": labels.slug(masked["slug"], "tool")}
 
     def _request(self, method: str, path: str) -> Json:
-        request: Json = {"method": method, "urlTemplate": f"{self._url.scheme.lower()}://{self._host}{path}"}
+        request: Json = {
+            "method": method,
+            "urlTemplate": f"{self._url.scheme.lower()}://{self._host}{path}",
+        }
         limit_s = self._command.max_time_s
         parts = {
             "query": self._query,
@@ -308,9 +339,13 @@ class _Maker:
     def _method(self) -> str:
         command = self._command
         has_body = bool(command.data or command.form) and not command.is_get
-        method = (command.method or ("HEAD" if command.is_head else "POST" if has_body else "GET")).upper()
+        method = (
+            command.method or ("HEAD" if command.is_head else "POST" if has_body else "GET")
+        ).upper()
         if method not in _METHODS:
-            raise InvalidRequest(f"The method '{method[:20]}' cannot be sent.", hint=f"One of {', '.join(_METHODS)}.")
+            raise InvalidRequest(
+                f"The method '{method[:20]}' cannot be sent.", hint=f"One of {', '.join(_METHODS)}."
+            )
         if method == "HEAD" and self._body is not None:
             self._notes.append("a HEAD request has no body; the given one is left out")
             self._body = self._body_type = None
@@ -324,18 +359,27 @@ class _Maker:
         text = self._url.path
         for match in re.finditer(f"{MARKED.pattern}|{_PLACEHOLDER.pattern}", text):
             parts.append(quote(text[end : match.start()], safe=_LITERAL))
-            parts.append(self._variable(match[1]) if match[1] else self._names.required(match[2] or match[3]))
+            parts.append(
+                self._variable(match[1]) if match[1] else self._names.required(match[2] or match[3])
+            )
             end = match.end()
         parts.append(quote(text[end:], safe=_LITERAL))
         return "".join(parts) or "/"
 
     def _credentials(self) -> None:
         command = self._command
-        user = command.user if command.user is not None else unquote(self._url.netloc.rpartition("@")[0]) or None
+        user = (
+            command.user
+            if command.user is not None
+            else unquote(self._url.netloc.rpartition("@")[0]) or None
+        )
         if command.auth is not None:
             # Each credential of the auth becomes the name of a secret.
             credentials = {"username": "USERNAME", "password": "PASSWORD", "clientId": "CLIENT_ID"}
-            credentials |= {"clientSecret": "CLIENT_SECRET", "value": command.auth.get("name", "TOKEN")}
+            credentials |= {
+                "clientSecret": "CLIENT_SECRET",
+                "value": command.auth.get("name", "TOKEN"),
+            }
             self._auth = {
                 key: self._names.secret(credentials[key], text)
                 if key in credentials
@@ -427,29 +471,39 @@ class _Maker:
             # One value of --data-urlencode is `content`, `=content` or `name=content`.
             name, equals, content = text.rpartition("=") if "=" not in text else text.partition("=")
             lead = f"{name}=" if name and equals else ""
-            fields.append(lead + quote(content, safe=_OPEN + _CLOSE) if kind == "data-urlencode" else text)
+            fields.append(
+                lead + quote(content, safe=_OPEN + _CLOSE) if kind == "data-urlencode" else text
+            )
         if command.is_get:
             for text in fields:
                 self._query |= self._fields(text)
             return
         files = [text for kind, text in command.data if kind != "data-raw" and text.startswith("@")]
         if files:
-            self._notes.append(f"the file '{files[0][1:60]}' is not read; its content is the argument 'body'")
+            self._notes.append(
+                f"the file '{files[0][1:60]}' is not read; its content is the argument 'body'"
+            )
             self._body, self._body_type = self._names.required("body"), "text"
             if not any(name.lower() == "content-type" for name in self._headers):
                 is_json = any(kind == "json" for kind, _ in command.data)
-                self._headers["Content-Type"] = f"application/{'json' if is_json else 'x-www-form-urlencoded'}"
+                self._headers["Content-Type"] = (
+                    f"application/{'json' if is_json else 'x-www-form-urlencoded'}"
+                )
             return
         if any(kind == "json" for kind, _ in command.data):
             self._headers.setdefault("Accept", "application/json")
             self._json_or_text("".join(text for _, text in command.data), "application/json")
             return
         joined = "&".join(fields)
-        mime = next((v.lower() for n, v in self._headers.items() if n.lower() == "content-type"), "")
+        mime = next(
+            (v.lower() for n, v in self._headers.items() if n.lower() == "content-type"), ""
+        )
         if mime and "x-www-form-urlencoded" not in mime:
             self._json_or_text(joined, mime)
         elif not mime and joined.lstrip()[:1] in ("{", "["):
-            self._notes.append("the data looks like JSON, and is sent as JSON; curl would say that it is a form")
+            self._notes.append(
+                "the data looks like JSON, and is sent as JSON; curl would say that it is a form"
+            )
             self._json_or_text(joined, "application/json")
         else:
             self._body_type, self._body = "form", self._fields(joined)
@@ -461,7 +515,11 @@ class _Maker:
             grouped.setdefault(name, []).append(value)
         out: Json = {}
         for name, group in grouped.items():
-            is_list = len(group) > 1 and not is_secret_name(name) and not any(marks(value) for value in group)
+            is_list = (
+                len(group) > 1
+                and not is_secret_name(name)
+                and not any(marks(value) for value in group)
+            )
             items = [group] if is_list else group
             fields = [self._field(name, value, typed=False) for value in items]
             out[labels.literal(name)] = fields[0] if len(fields) == 1 else fields
@@ -472,16 +530,25 @@ class _Maker:
         value = None if _is_deep(value) or MARKED.fullmatch(text) else value
         if isinstance(value, dict) and all(labels.argument(name) == name for name in value):
             self._body_type = "json"
-            self._body = {labels.literal(name): self._field(name, inner, typed=True) for name, inner in value.items()}
+            self._body = {
+                labels.literal(name): self._field(name, inner, typed=True)
+                for name, inner in value.items()
+            }
         elif value is not None:
-            self._body_type, self._body = "json", self._names.argument("body", self._default(value), typed=True)
+            self._body_type, self._body = (
+                "json",
+                self._names.argument("body", self._default(value), typed=True),
+            )
         elif (whole := MARKED.fullmatch(text)) is not None and whole[1] in self._command.variables:
             self._body_type, self._body = "text", self._variable(whole[1])
         else:
             if "json" in mime:
                 self._notes.append("the body says it is JSON, but is not; it is sent as it is")
                 self._keep("Content-Type", mime)
-            self._body_type, self._body = "text", self._names.argument("body", self._default(text), typed=False)
+            self._body_type, self._body = (
+                "text",
+                self._names.argument("body", self._default(text), typed=False),
+            )
 
     def _field(self, name: str, value: Any, *, typed: bool) -> Any:
         """A named value: a secret by its name, a variable, or an argument with its default.
@@ -489,7 +556,10 @@ class _Maker:
         An object or a list that holds one of them inside is written out.
         """
         if isinstance(value, dict) and self._has_more(value):
-            return {labels.literal(key): self._field(key, inner, typed=typed) for key, inner in value.items()}
+            return {
+                labels.literal(key): self._field(key, inner, typed=typed)
+                for key, inner in value.items()
+            }
         if isinstance(value, list) and typed and self._has_more(value):
             return [self._field(name, inner, typed=typed) for inner in value]
         if isinstance(value, str):
@@ -506,10 +576,15 @@ class _Maker:
     def _has_more(self, value: object) -> bool:
         """Whether a value holds a secret or a variable of the request."""
         if isinstance(value, dict):
-            return any((is_secret_name(k) and isinstance(v, str)) or self._has_more(v) for k, v in value.items())
+            return any(
+                (is_secret_name(k) and isinstance(v, str)) or self._has_more(v)
+                for k, v in value.items()
+            )
         if isinstance(value, list):
             return any(self._has_more(inner) for inner in value)
-        return isinstance(value, str) and any(name in self._command.variables for name in marks(value))
+        return isinstance(value, str) and any(
+            name in self._command.variables for name in marks(value)
+        )
 
     def _default(self, value: Any) -> Any:
         """A value as a default, with each variable as `$name`."""
@@ -536,7 +611,8 @@ class _Maker:
 
 
 def _parsed(text: str) -> Any:
-    """Parse a text as JSON, with quotes added around bare variables. Returns None if it is not JSON."""
+    """Parse a text as JSON, with quotes added around bare variables. Returns None if it is not
+    JSON."""
     out: list[str] = []
     quoted = False
     for index, part in enumerate(MARKED.split(text)):

@@ -1,8 +1,8 @@
 """What a command is: a row of the table that `%tool`, the command line and completion read.
 
-A command takes a context and its parsed options, and returns a value that shows itself: a page, a listing, a result.
-Commands do not know how a call runs, nor where their answer is printed. `table` lists them all; to add one, write its
-function in the module of its subject and a row there.
+A command takes a context and its parsed options, and returns a value that shows itself: a page, a
+listing, a result. Commands do not know how a call runs, nor where their answer is printed. `table`
+lists them all; to add one, write its function in the module of its subject and a row there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 Page = pages.PageText
 Place = Literal["everywhere", "notebook", "shell"]
-"""Where a command runs: in a notebook as `%tool NAME`, in a shell as `onetool-ipy NAME`, or in both."""
+"""Where a command runs: in a notebook as `%tool NAME`, in a shell as `onetool-ipy NAME`, or in
+both."""
 Offer = Literal["tool", "server", "handle", "client", "bundle", "uri", "file"]
 """Names that completion looks up."""
 
@@ -40,7 +41,8 @@ class WrongWords(UsageProblem):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a command. `offers` are the values that completion proposes: words, or names that it looks up."""
+    """An option of a command. `offers` are the values that completion proposes: words, or names
+    that it looks up."""
 
     name: str
     kind: OptionKind = "switch"
@@ -59,10 +61,11 @@ class Option:
 class Command:
     """One row of the table. A name of two words is a verb of the command that its first word names.
 
-    `words` and `help` describe it; `takes` are the words and names that completion offers for each of its words. All
-    behind its first `leading` words is taken as typed. `elsewhere` is said where the command does not run. `output` is
-    what the command line prints: text, or JSON with `--json`; JSON where no terminal is (`piped`) or always (`json`);
-    words on stderr (`words`); or what the command itself writes (`own`).
+    `words` and `help` describe it; `takes` are the words and names that completion offers for each
+    of its words. All behind its first `leading` words is taken as typed. `elsewhere` is said where
+    the command does not run. `output` is what the command line prints: text, or JSON with `--json`;
+    JSON where no terminal is (`piped`) or always (`json`); words on stderr (`words`); or what the
+    command itself writes (`own`).
     """
 
     name: str
@@ -86,7 +89,9 @@ class Command:
 
     def options_in(self, place: Place) -> Mapping[str, Option]:
         """The options that the command has there, by name."""
-        return {option.name: option for option in self.options if option.place in ("everywhere", place)}
+        return {
+            option.name: option for option in self.options if option.place in ("everywhere", place)
+        }
 
     @property
     def usage(self) -> str:
@@ -95,7 +100,8 @@ class Command:
 
 
 class CommandContext:
-    """What commands use, and what one shell remembers between them. The toolbox is opened when a command needs it."""
+    """What commands use, and what one shell remembers between them. The toolbox is opened when a
+    command needs it."""
 
     def __init__(
         self,
@@ -144,7 +150,9 @@ class CommandContext:
         if self.shell is None:
             sys.stderr.write(f"{bundle['text/plain']}\n")
         else:
-            self.shell.display_pub.publish(dict(bundle), transient={"display_id": key}, update=is_update)
+            self.shell.display_pub.publish(
+                dict(bundle), transient={"display_id": key}, update=is_update
+            )
 
     def page(self, *lines: str) -> Page:
         """Lines as a page of plain text, without secrets."""
@@ -152,7 +160,8 @@ class CommandContext:
 
 
 class DataPage(Page):
-    """A page with the data that a program gets instead of it. `is_failure` makes the command's exit code 1."""
+    """A page with the data that a program gets instead of it. `is_failure` makes the command's exit
+    code 1."""
 
     data: object
     is_failure: bool
@@ -192,7 +201,8 @@ def one_word(options: Options, command: str, *, what: str = "name", hint: str = 
 
 
 def confirmed(box: Toolbox, question: str, yes: str, details: Sequence[str] = ()) -> bool | None:
-    """Ask for a yes, with buttons or typed; None if nobody can answer. `details` are the lines that a yes is about."""
+    """Ask for a yes, with buttons or typed; None if nobody can answer. `details` are the lines that
+    a yes is about."""
     reply = put(box, Question("%tool", question, details=tuple(details), yes=yes))
     return None if reply is None else reply.action == "accept"
 

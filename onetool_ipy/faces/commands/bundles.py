@@ -1,9 +1,10 @@
 """`%tool new http`, `%tool bundle` and `%tool import`: HTTP tools and their bundles.
 
-Base URL and auth of a bundle hold for all its tools: `bundle set` sets them, the first `new` of an API with a token
-too. `new` takes a pasted curl command, or options that read like one; `bundles.importing` reads it. `Consent` edits the
-user's own files (an allowed host, a secret) only after a yes: a flag, or an answer. If nobody can answer, nothing is
-changed and the line to add is shown. The value of a secret is never shown.
+Base URL and auth of a bundle hold for all its tools: `bundle set` sets them, the first `new` of an
+API with a token too. `new` takes a pasted curl command, or options that read like one;
+`bundles.importing` reads it. `Consent` edits the user's own files (an allowed host, a secret) only
+after a yes: a flag, or an answer. If nobody can answer, nothing is changed and the line to add is
+shown. The value of a secret is never shown.
 """
 
 from __future__ import annotations
@@ -27,11 +28,24 @@ from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.faces import creation
 from onetool_ipy.faces import environments as env
 from onetool_ipy.faces.bundle_run import run_bundle
-from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, confirmed, one_word
+from onetool_ipy.faces.commands import (
+    CommandContext,
+    DataPage,
+    Page,
+    WrongWords,
+    confirmed,
+    one_word,
+)
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.new_packs import require_free_name
-from onetool_ipy.faces.secret_hosts import Sending, environment_hosts, new_sendings, sendings_of, unconfirmed
+from onetool_ipy.faces.secret_hosts import (
+    Sending,
+    environment_hosts,
+    new_sendings,
+    sendings_of,
+    unconfirmed,
+)
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.schema.read import identifier, params, type_text
 from onetool_ipy.toolbox import Toolbox
@@ -45,11 +59,14 @@ _SWITCHES = ("--allow-host", "--save-secrets", "--replace")
 _TEXTS = ("--curl", "--describe", "--tags", "--secret-host")
 _TYPES = ("string", "integer", "number", "boolean", "array", "object")
 _CURLS = {"--method": "--request", "--body": "--data-raw"}
-NEW_HTTP = "%tool new http my-api.get-user --url https://api.example.com/users/{id} --arg id:integer"
+NEW_HTTP = (
+    "%tool new http my-api.get-user --url https://api.example.com/users/{id} --arg id:integer"
+)
 
 
 class Consent:
-    """Asks, then edits the project's files; returns lines that say what was done or is left to do."""
+    """Asks, then edits the project's files; returns lines that say what was done or is left to
+    do."""
 
     def __init__(self, box: Toolbox) -> None:
         self._box = box
@@ -67,7 +84,8 @@ class Consent:
                 lines += [f"Allowed: {host}{where}", *self._read_again()]
             else:
                 lines.append(
-                    f"Not allowed yet: {host}. Run it again with --allow-host, or add it to http.allowed_hosts."
+                    f"Not allowed yet: {host}. Run it again with --allow-host, or add it to"
+                    " http.allowed_hosts."
                 )
         return lines
 
@@ -87,13 +105,17 @@ class Consent:
         if not left:
             return
         names = environment_hosts(self._box, bundle)
-        said = " ".join(one.said_with(names) for one in left)
+        question = " ".join(one.said_with(names) for one in left)
         new = creation.unreached(self._box, hosts)
         listed = ", ".join(f"'{host}'" for host in new)
         also = f" HTTP tools may not reach {listed} yet; a yes allows it." if new else ""
-        if not self._is_yes(f"{said}{also} Send it there?", "Allow and send" if new else "Send it"):
+        if not self._is_yes(
+            f"{question}{also} Send it there?", "Allow and send" if new else "Send it"
+        ):
             words = ",".join(each.word for each in left)
-            raise UsageProblem(f"{said} Nothing was made.", hint=f"To allow it add: --secret-host {words}")
+            raise UsageProblem(
+                f"{question} Nothing was made.", hint=f"To allow it add: --secret-host {words}"
+            )
         self._agreed_hosts |= set(new)
 
     def secrets(self, secrets: Mapping[str, str], *, is_given: bool) -> list[str]:
@@ -103,8 +125,13 @@ class Consent:
             store = self._box.config.secrets
             if name in store.names():
                 same = store.get(name) == value
-                lines.append(f"Secret {name}: {'known' if same else 'secrets.yaml has another value, which is used'}.")
-            elif is_given or self._is_yes(f"Keep the value of '{name}' in {FOLDER}/secrets.yaml?", "Keep it"):
+                lines.append(
+                    f"Secret {name}:"
+                    f" {'known' if same else 'secrets.yaml has another value, which is used'}."
+                )
+            elif is_given or self._is_yes(
+                f"Keep the value of '{name}' in {FOLDER}/secrets.yaml?", "Keep it"
+            ):
                 with self._box.gate.saving():
                     file = save_secret(self._box.config.paths, name, value)
                 kept = f"Secret {name}: kept in {self._shown(file)}."
@@ -112,7 +139,8 @@ class Consent:
                 lines += self._read_again()
             else:
                 lines.append(
-                    f"Secret {name}: not kept. Run it again with --save-secrets, or add to {FOLDER}/secrets.yaml:"
+                    f"Secret {name}: not kept. Run it again with --save-secrets, or add to"
+                    f" {FOLDER}/secrets.yaml:"
                 )
                 lines.append(f'  {name}: "..."')
         return lines
@@ -126,7 +154,8 @@ class Consent:
         return str(file.relative_to(project) if file.is_relative_to(project) else file)
 
     def _read_again(self) -> list[str]:
-        """Reload the configuration; a mistake elsewhere in it is reported, and nothing made is lost."""
+        """Reload the configuration; a mistake elsewhere in it is reported, and nothing made is
+        lost."""
         try:
             self._box.reload()
         except InvalidConfig as exc:
@@ -136,7 +165,11 @@ class Consent:
 
 def new_http(context: CommandContext, options: Options) -> object:
     """`%tool new http BUNDLE.TOOL`; without a name, where there are screens, the editor."""
-    if not options.words and not options.body and getattr(context.shell, "kernel", None) is not None:
+    if (
+        not options.words
+        and not options.body
+        and getattr(context.shell, "kernel", None) is not None
+    ):
         screens = context.box.host.screens()
         if screens is not None:
             return screens.http_tool()
@@ -147,7 +180,9 @@ def new_http(context: CommandContext, options: Options) -> object:
     bundle_here = context.box.bundles.named(line.bundle)
     if bundle_here is None:
         require_free_name(context.box, line.bundle, creation.NEW_BUNDLE)
-    draft = import_curl(line.command(None if bundle_here is None else bundle_here.base_url), slug=line.slug)
+    draft = import_curl(
+        line.command(None if bundle_here is None else bundle_here.base_url), slug=line.slug
+    )
     record = line.applied(draft.tool)
     secrets, consent = context.box.config.secrets, Consent(context.box)
     made_up = [name for name, value in draft.secrets.items() if secrets.get(name) != value]
@@ -158,7 +193,9 @@ def new_http(context: CommandContext, options: Options) -> object:
     lines += consent.secrets(draft.secrets, is_given="--save-secrets" in line.values)
     lines += consent.hosts(draft.hosts, is_given="--allow-host" in line.values)
     required = [param.name for param in params(tool.arg_schema) if param.required]
-    line_text = " ".join([f"%tool {bundle.slug}.{tool.slug}", *(f"{name}=..." for name in required)])
+    line_text = " ".join(
+        [f"%tool {bundle.slug}.{tool.slug}", *(f"{name}=..." for name in required)]
+    )
     spelled = f"{identifier(bundle.slug)}.{identifier(tool.slug)}"
     python = f"{spelled}({', '.join(f'{identifier(name)}=...' for name in required)})"
     return context.page(*lines, f"Try it: {line_text}    or    {python}")
@@ -175,9 +212,15 @@ def _store(
         base_url = creation.base_url_for(context.box, None, [record])
         shared = creation.shared_of(record) if base_url else {}
         bundle = bundles.put_bundle(
-            bundles.new_id(), slug=line.bundle, display_name=line.bundle, base_url=base_url, **shared
+            bundles.new_id(),
+            slug=line.bundle,
+            display_name=line.bundle,
+            base_url=base_url,
+            **shared,
         )
-    elif bundle.base_url is None and (base_url := creation.base_url_for(context.box, bundle, [record])):
+    elif bundle.base_url is None and (
+        base_url := creation.base_url_for(context.box, bundle, [record])
+    ):
         bundles.draft(record)
         bundle = creation.store_bundle(context.box, creation.changed_bundle(bundle, base_url, None))
     creation.lean_on(bundle, record)
@@ -200,11 +243,14 @@ def _store(
 
 
 class _NewHttp:
-    """A line of `%tool new http` with its cell: a name, our options, and the words of a curl command."""
+    """A line of `%tool new http` with its cell: a name, our options, and the words of a curl
+    command."""
 
     def __init__(self, words: Sequence[str], cell: str) -> None:
         if not words or words[0].startswith("-"):
-            raise WrongWords("%tool new http needs a name: BUNDLE.TOOL.", hint=f"For example: {NEW_HTTP}")
+            raise WrongWords(
+                "%tool new http needs a name: BUNDLE.TOOL.", hint=f"For example: {NEW_HTTP}"
+            )
         self.values: dict[str, str] = {}
         self._arguments: list[str] = []
         self._curl: list[str] = []
@@ -231,20 +277,28 @@ class _NewHttp:
             self.values["--curl"] = names[name]
 
     def command(self, base_url: str | None) -> str:
-        """The curl command, from `--curl`, the cell or the line. A URL such as `/users` is behind the base URL."""
+        """The curl command, from `--curl`, the cell or the line. A URL such as `/users` is behind
+        the base URL."""
         pasted = self.values.get("--curl") or self._cell
         if pasted and self._curl:
             raise UsageProblem(
-                f"The command is pasted, and '{self._curl[0]}' is given too.", hint="Write it in one place."
+                f"The command is pasted, and '{self._curl[0]}' is given too.",
+                hint="Write it in one place.",
             )
         if self._cell and "--curl" in self.values:
-            raise UsageProblem("There is a command in --curl and one in the cell.", hint="Keep one of them.")
+            raise UsageProblem(
+                "There is a command in --curl and one in the cell.", hint="Keep one of them."
+            )
         if not pasted and not self._curl:
             raise UsageProblem("No address is given.", hint=f"For example: {NEW_HTTP}")
         if not pasted:
-            self._curl = [self._whole(word, before, base_url) for before, word in pairwise(["", *self._curl])]
+            self._curl = [
+                self._whole(word, before, base_url) for before, word in pairwise(["", *self._curl])
+            ]
         # In double quotes `$name` stays a variable of the shell.
-        return pasted or " ".join(["curl", *('"' + re.sub(r'([\\"`])', r"\\\1", word) + '"' for word in self._curl)])
+        return pasted or " ".join(
+            ["curl", *('"' + re.sub(r'([\\"`])', r"\\\1", word) + '"' for word in self._curl)]
+        )
 
     def _whole(self, word: str, before: str, base_url: str | None) -> str:
         if not word.startswith("/") or (before.startswith("-") and before != "--url"):
@@ -262,7 +316,9 @@ class _NewHttp:
         if "--describe" in self.values:
             record["description"] = self.values["--describe"]
         if "--tags" in self.values:
-            record["tags"] = [tag.strip() for tag in self.values["--tags"].split(",") if tag.strip()]
+            record["tags"] = [
+                tag.strip() for tag in self.values["--tags"].split(",") if tag.strip()
+            ]
         for text in self._arguments:
             record["argSchema"] = _typed(record["argSchema"], text)
         return record
@@ -316,24 +372,38 @@ def _typed(arguments: dict[str, Any], text: str) -> dict[str, Any]:
 def _description(bundle: Bundle, tool: Tool, draft: SampleDraft, *, is_new: bool) -> list[str]:
     assert tool.http is not None
     request = tool.http.wire()["request"]
-    lines = [f"{bundle.slug}.{tool.slug}@{tool.version}: {'stored' if is_new else 'there already, as it is'}."]
+    lines = [
+        (
+            f"{bundle.slug}.{tool.slug}@{tool.version}:"
+            f" {'stored' if is_new else 'there already, as it is'}."
+        )
+    ]
     lines.append(f"  {request['method']} {joined(bundle.base_url or '', request['urlTemplate'])}")
-    lines += [f"  {part}: {request[part]}" for part in ("query", "headers", "body") if part in request]
+    lines += [
+        f"  {part}: {request[part]}" for part in ("query", "headers", "body") if part in request
+    ]
     if "auth" in request:
         lines.append(f"  auth: {request['auth']['type']}")
     elif (shared := tool.within(bundle).http) and (signed := shared.plan()[0][1].request.auth):
-        lines.append(f"  auth: {signed.type}, of the bundle {bundle.slug}: all its tools at {bundle.base_url} send it")
+        lines.append(
+            f"  auth: {signed.type}, of the bundle {bundle.slug}: all its tools at"
+            f" {bundle.base_url} send it"
+        )
     for param in params(tool.arg_schema):
         need = "required" if param.required else f"default {param.schema.get('default')!r}"
         lines.append(f"  argument {param.name}: {type_text(param.schema, tool.arg_schema)}, {need}")
     lines += [f"  note: {note}" for note in draft.notes]
-    lines += [f"Secret {name}: named in the command, to be put into secrets.yaml." for name in draft.missing]
+    lines += [
+        f"Secret {name}: named in the command, to be put into secrets.yaml."
+        for name in draft.missing
+    ]
     return lines
 
 
 def _essence(record: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(
-        record.get(key) or None for key in ("http", "argSchema", "outputSchema", "description", "tags", "type")
+        record.get(key) or None
+        for key in ("http", "argSchema", "outputSchema", "description", "tags", "type")
     )
 
 
@@ -363,10 +433,17 @@ def show_bundle(context: CommandContext, options: Options) -> Page:
     if tools is not None and len(tools) == 1:
         return context.page(json.dumps(tools[0].to_dict(), ensure_ascii=False, indent=2))
     tools = context.box.bundles.all_tools(bundle.bundle_id) if tools is None else tools
-    lines = [f"{bundle.slug} ({'on' if bundle.is_enabled else 'off'}): {bundle.description or bundle.display_name}"]
+    lines = [
+        (
+            f"{bundle.slug} ({'on' if bundle.is_enabled else 'off'}):"
+            f" {bundle.description or bundle.display_name}"
+        )
+    ]
     if bundle.base_url:
         signed = f", auth: {bundle.auth.type}" if bundle.auth is not None else ""
-        active = f", environment: {bundle.environment.name}" if bundle.environment is not None else ""
+        active = (
+            f", environment: {bundle.environment.name}" if bundle.environment is not None else ""
+        )
         lines.append(f"  base URL: {bundle.base_url}{signed}{active}")
     for tool in tools:
         state = "on" if tool.is_enabled else "off"
@@ -379,7 +456,8 @@ def show_bundle(context: CommandContext, options: Options) -> Page:
 
 
 def set_bundle(context: CommandContext, options: Options) -> Page:
-    """Set the base URL and the auth of a bundle. Without a base URL it is the host that all its tools have."""
+    """Set the base URL and the auth of a bundle. Without a base URL it is the host that all its
+    tools have."""
     (bundle, _), values = _named(context, options, "set"), options.values
     if not {"--base-url", "--auth"} & set(values):
         raise UsageProblem(
@@ -391,12 +469,17 @@ def set_bundle(context: CommandContext, options: Options) -> Page:
     )
     auth, name = creation.wire_auth(bundle), ""
     if "--auth" in values:
-        auth, name = (None, "") if values["--auth"] == "none" else creation.read_auth(values["--auth"])
+        auth, name = (
+            (None, "") if values["--auth"] == "none" else creation.read_auth(values["--auth"])
+        )
     if auth is not None and not base_url:
         raise UsageProblem(
-            f"The tools of '{bundle.slug}' do not share one host.", hint="Say where the secret goes: --base-url URL"
+            f"The tools of '{bundle.slug}' do not share one host.",
+            hint="Say where the secret goes: --base-url URL",
         )
-    return _share(context, options, creation.changed_bundle(bundle, base_url, auth), [name] if name else [])
+    return _share(
+        context, options, creation.changed_bundle(bundle, base_url, auth), [name] if name else []
+    )
 
 
 def _share(
@@ -407,7 +490,8 @@ def _share(
     made_up: Collection[str] | None = (),
     before_storing: Callable[[], None] | None = None,
 ) -> Page:
-    """Store a bundle with another base URL and auth, after a yes if a secret would go to another host."""
+    """Store a bundle with another base URL and auth, after a yes if a secret would go to another
+    host."""
     values, consent = options.values, Consent(context.box)
     hosts = creation.own_host(changed.base_url) if changed.base_url else []
     sendings = sendings_of(context.box, changed, made_up=made_up)
@@ -418,16 +502,22 @@ def _share(
     auth = changed.auth.type if changed.auth else "none"
     lines = [f"The bundle {changed.slug}: base URL {changed.base_url or 'none'}, auth {auth}."]
     if changed.environment is not None and changed.environment.variables:
-        variables = ", ".join(f"{name}={text}" for name, text in changed.environment.variables.items())
+        variables = ", ".join(
+            f"{name}={text}" for name, text in changed.environment.variables.items()
+        )
         lines.append(f"  {changed.environment.name}: {variables}")
     if missing := [name for name in secrets if name not in context.box.config.secrets.names()]:
-        lines += ["Add to .onetool/secrets.yaml what they need:", *(f'  {name}: "..."' for name in missing)]
+        lines += [
+            "Add to .onetool/secrets.yaml what they need:",
+            *(f'  {name}: "..."' for name in missing),
+        ]
     lines += consent.hosts(hosts, is_given="--allow-host" in values)
     return context.page(*lines)
 
 
 def environment(context: CommandContext, options: Options) -> Page:
-    """`%tool bundle env NAME [ENV]`: list the environments of a bundle, switch to one, make or change one."""
+    """`%tool bundle env NAME [ENV]`: list the environments of a bundle, switch to one, make or
+    change one."""
     words, box, values = options.words, context.box, options.values
     bundle, _ = _named(context, replace(options, words=words[:1]), "env")
     box.bundles.environments.base_urls(bundle.slug)  # raises where the file cannot be read
@@ -435,10 +525,19 @@ def environment(context: CommandContext, options: Options) -> Page:
     if len(words) < 2:
         active = env.active_environment(box, bundle)
         lines = [
-            "  ".join([f"{'*' if name == active else ' '} {name}", one.base_url, *map("=".join, one.variables.items())])
+            "  ".join(
+                [
+                    f"{'*' if name == active else ' '} {name}",
+                    one.base_url,
+                    *map("=".join, one.variables.items()),
+                ]
+            )
             for name, one in environments.items()
         ]
-        hint = f"Make one: %tool bundle env {bundle.slug} test --base-url https://test.example.com --set region=eu"
+        hint = (
+            f"Make one: %tool bundle env {bundle.slug} test --base-url https://test.example.com"
+            " --set region=eu"
+        )
         return context.page(*(lines or [f"The bundle {bundle.slug} has no environments.", hint]))
     name = words[1]
     if name not in environments and "--base-url" not in values:
@@ -448,14 +547,19 @@ def environment(context: CommandContext, options: Options) -> Page:
             hint=f"Make it: %tool bundle env {bundle.slug} {name[:40]} --base-url URL",
         )
     if not environments:
-        # The tools get the base URL and the auth that they have in common, so that they follow other ones.
+        # The tools get the base URL and the auth that they have in common, so that they follow
+        # other ones.
         bundle = env.prepared(box, bundle)
     present = env.present_environment(bundle)
     former = environments.get(name, replace(present, base_url="", variables={}))
     chosen, secret = _changed_environment(former, values)
     # Nobody typed the secrets of an environment that a file has.
     is_new = not values and env.needs_approval(box, bundle.slug, name, chosen)
-    first = {env.DEFAULT: present} if present.base_url and not environments and name != env.DEFAULT else {}
+    first = (
+        {env.DEFAULT: present}
+        if present.base_url and not environments and name != env.DEFAULT
+        else {}
+    )
     changed = env.in_environment(bundle, name, chosen)
 
     def save() -> None:
@@ -470,23 +574,32 @@ def environment(context: CommandContext, options: Options) -> Page:
         made_up=None if is_new else (),
         before_storing=save,
     )
-    return context.page(page, *env.kept_hosts(box, changed))
+    return context.page(page, *env.switch_notes(box, changed))
 
 
 def _changed_environment(former: Environment, values: Mapping[str, Any]) -> tuple[Environment, str]:
-    """The environment that the options of a line make of another one, and the name of the secret of its auth."""
+    """The environment that the options of a line make of another one, and the name of the secret of
+    its auth."""
     auth, secret = former.auth, ""
     if "--auth" in values:
-        auth, secret = (None, "") if values["--auth"] == "none" else creation.read_auth(values["--auth"])
+        auth, secret = (
+            (None, "") if values["--auth"] == "none" else creation.read_auth(values["--auth"])
+        )
     variables = dict(former.variables)
     for word in values.get("--set", ()):
         variable, sign, text = word.partition("=")
         if not sign:
-            raise UsageProblem(f"'{word[:80]}' is not NAME=VALUE.", hint="Write --set region=eu, or --set region= .")
+            raise UsageProblem(
+                f"'{word[:80]}' is not NAME=VALUE.",
+                hint="Write --set region=eu, or --set region= .",
+            )
         if is_secret_name(variable) and text and "${" not in text:
             raise UsageProblem(
-                f"'{variable[:40]}' looks like a secret, and environments.json is not the place for its value.",
-                hint=f"Put the value into secrets.yaml, and name it: --set {variable[:40]}=${{NAME}}",
+                f"'{variable[:40]}' looks like a secret, and environments.json is not the place for"
+                " its value.",
+                hint=(
+                    f"Put the value into secrets.yaml, and name it: --set {variable[:40]}=${{NAME}}"
+                ),
             )
         variables[variable.strip()] = text
     variables = {variable: text for variable, text in variables.items() if text}
@@ -520,7 +633,9 @@ def delete_bundle(context: CommandContext, options: Options) -> Page:
     if tools is not None:
         if len(tools) > 1:
             listed = ", ".join(f"{bundle.slug}.{tool.slug}@{tool.version}" for tool in tools)
-            raise UsageProblem(f"'{tools[0].slug}' has {len(tools)} versions.", hint=f"Name one of: {listed}")
+            raise UsageProblem(
+                f"'{tools[0].slug}' has {len(tools)} versions.", hint=f"Name one of: {listed}"
+            )
         bundles.delete_tool(bundle.bundle_id, tools[0].slug, tools[0].version)
         return context.page(f"{bundle.slug}.{tools[0].slug}@{tools[0].version} is deleted.")
     rest = context.box.bundles.all_tools(bundle.bundle_id)
@@ -537,19 +652,26 @@ def delete_bundle(context: CommandContext, options: Options) -> Page:
 
 @collector_paused()
 def import_tools(context: CommandContext, options: Options) -> object:
-    """`%tool import FILE_OR_URL`: a bundle of a document's operations. `openapi` may stand before the file."""
+    """`%tool import FILE_OR_URL`: a bundle of a document's operations. `openapi` may stand before
+    the file."""
     from onetool_ipy.bundles.importing.draft import ImportRequest
     from onetool_ipy.bundles.importing.formats import import_document
 
     box, values = context.box, options.values
-    words = options.words[1:] if options.words[:1] == ["openapi"] and len(options.words) > 1 else options.words
+    words = (
+        options.words[1:]
+        if options.words[:1] == ["openapi"] and len(options.words) > 1
+        else options.words
+    )
     if len(words) != 1:
         raise WrongWords(
             "%tool import needs one file or address.",
             hint="For example: %tool import https://api.example.com/openapi.json --allow-host",
         )
     is_allowed = "--allow-host" in values
-    data, base_url = creation.read_source(box, words[0], also=creation.own_host(words[0]) if is_allowed else ())
+    data, base_url = creation.read_source(
+        box, words[0], also=creation.own_host(words[0]) if is_allowed else ()
+    )
     lists = [values.get(name, []) for name in ("--tag", "--include", "--exclude")]
     choice = creation.choice(*lists, read_only="--read-only" in values)
     request = ImportRequest(
@@ -565,24 +687,37 @@ def import_tools(context: CommandContext, options: Options) -> object:
     if "--auth" in values:
         creation.add_auth(draft, values["--auth"])
     consent = Consent(box)
-    consent.sendings(new_sendings(box, draft.tools, made_up=None), values.get("--secret-host", ()), draft.hosts)
+    consent.sendings(
+        new_sendings(box, draft.tools, made_up=None), values.get("--secret-host", ()), draft.hosts
+    )
     notes = creation.name_bundle(box, draft, values.get("--bundle"))
     stored = creation.store_draft(box, draft)
     hosts = consent.hosts(draft.hosts, is_given=is_allowed)
-    page = context.page(*creation.told(stored, draft, box), *notes, *hosts, *creation.examples(stored))
+    page = context.page(
+        *creation.told(stored, draft, box), *notes, *hosts, *creation.examples(stored)
+    )
     names = [f"{stored.bundle.slug}.{tool.slug}" for tool in stored.tools]
-    facts = {"bundle": stored.bundle.to_dict(), "tools": names, "hosts": draft.hosts, "notes": draft.notes}
+    facts = {
+        "bundle": stored.bundle.to_dict(),
+        "tools": names,
+        "hosts": draft.hosts,
+        "notes": draft.notes,
+    }
     return DataPage.of(page, facts)
 
 
-def _named(context: CommandContext, options: Options, verb: str) -> tuple[Bundle, list[Tool] | None]:
+def _named(
+    context: CommandContext, options: Options, verb: str
+) -> tuple[Bundle, list[Tool] | None]:
     """The bundle that the one word names, and the versions of its tool if the name has one."""
     name = one_word(options, f"bundle {verb}", hint=f"For example: %tool bundle {verb} my-api")
     slug, dot, rest = name.partition(".")
     bundle = context.box.bundles.named(slug)
     if bundle is None:
         near = did_you_mean(slug, [each.slug for each in context.box.bundles.all_bundles()])
-        raise UsageProblem(f"No bundle '{slug}'. {near}".strip(), hint="See them with: %tool bundle list")
+        raise UsageProblem(
+            f"No bundle '{slug}'. {near}".strip(), hint="See them with: %tool bundle list"
+        )
     if not dot:
         return bundle, None
     tool_slug, _, version = rest.partition("@")
@@ -591,6 +726,7 @@ def _named(context: CommandContext, options: Options, verb: str) -> tuple[Bundle
     if not versions:
         near = did_you_mean(tool_slug, [tool.slug for tool in tools])
         raise UsageProblem(
-            f"The bundle '{slug}' has no tool '{rest}'. {near}".strip(), hint=f"See: %tool bundle show {slug}"
+            f"The bundle '{slug}' has no tool '{rest}'. {near}".strip(),
+            hint=f"See: %tool bundle show {slug}",
         )
     return bundle, versions

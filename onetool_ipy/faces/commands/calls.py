@@ -1,7 +1,9 @@
-"""`%tool jobs`, `replay`, `check` and `program`: calls in the background, from a cassette, with samples, by a program.
+"""`%tool jobs`, `replay`, `check` and `program`: calls in the background, from a cassette, with
+samples, by a program.
 
-`check` calls a tool that is not read-only only with `--call` and after a yes; otherwise it checks the arguments and
-sends nothing. `program` runs the program of a cell over the tools, in the sandbox, without a model.
+`check` calls a tool that is not read-only only with `--call` and after a yes; otherwise it checks
+the arguments and sends nothing. `program` runs the program of a cell over the tools, in the
+sandbox, without a model.
 """
 
 from __future__ import annotations
@@ -44,18 +46,40 @@ def jobs(context: CommandContext, options: Options) -> object:
         for task in context.box.servers.tasks():
             began = time.strftime("%Y-%m-%d %H:%M", time.localtime(task.started))
             progress = f"since {began}; get its result: %tool jobs {task.id}"
-            row: Json = {"id": task.id, "tool": mask(printable_line(task.tool)[:200]), "status": "at its server"}
-            rows.append({**row, "progress": progress, "elapsed": seconds(time.time() - task.started, is_over=True)})
+            row: Json = {
+                "id": task.id,
+                "tool": mask(printable_line(task.tool)[:200]),
+                "status": "at its server",
+            }
+            rows.append(
+                {
+                    **row,
+                    "progress": progress,
+                    "elapsed": seconds(time.time() - task.started, is_over=True),
+                }
+            )
         for job in context.box.jobs.list():
             done, total, text = job.progress
-            far = "" if (done, total) == (0, None) else f"{done:g}" if total is None else f"{done:g}/{total:g}"
+            far = (
+                ""
+                if (done, total) == (0, None)
+                else f"{done:g}"
+                if total is None
+                else f"{done:g}/{total:g}"
+            )
             row = {"id": job.number, "tool": mask(job.call.name), "status": job.status}
             progress = mask(f"{far} {text}".strip())
-            rows.append({**row, "progress": progress, "elapsed": seconds(job.elapsed_s, is_over=True)})
+            rows.append(
+                {**row, "progress": progress, "elapsed": seconds(job.elapsed_s, is_over=True)}
+            )
         return Listing(rows)
     if len(words) > 1:
         raise UsageProblem(_JOBS, hint="See: %tool jobs")
-    return context.box.resume(words[0], source="magic") if words[0].startswith("t") else _job(context, words[0])
+    return (
+        context.box.resume(words[0], source="magic")
+        if words[0].startswith("t")
+        else _job(context, words[0])
+    )
 
 
 def cancel_job(context: CommandContext, options: Options) -> Page:
@@ -73,7 +97,11 @@ def cancel_job(context: CommandContext, options: Options) -> Page:
 
 
 def _job(context: CommandContext, word: str) -> Job:
-    job = context.box.jobs.get(int(word)) if word.isascii() and word.isdecimal() and len(word) < 9 else None
+    job = (
+        context.box.jobs.get(int(word))
+        if word.isascii() and word.isdecimal() and len(word) < 9
+        else None
+    )
     if job is None:
         raise UsageProblem(f"No job '{word[:40]}'.", hint="See: %tool jobs")
     return job
@@ -89,7 +117,9 @@ def replay(context: CommandContext, options: Options) -> Page:
         )
     if not words:
         on = context.box.replays.active
-        return context.page("No replay is on. Switch one on with: %tool replay FILE" if on is None else _text(on))
+        return context.page(
+            "No replay is on. Switch one on with: %tool replay FILE" if on is None else _text(on)
+        )
     mode = "refresh" if "--refresh" in values else "replay" if "--only" in values else None
     return context.page(_text(context.box.ot.replay(words[0], mode=mode).begin_alone()))
 
@@ -102,8 +132,11 @@ def replay_off(context: CommandContext, _options: Options) -> Page:
 
 
 def check(context: CommandContext, options: Options) -> Listing:
-    """Try a tool: the examples of its docstring, sample arguments, and what the docstring leaves out."""
-    (spec,) = context.box.registry.loaded([context.box.registry.require(one_word(options, "check"))])
+    """Try a tool: the examples of its docstring, sample arguments, and what the docstring leaves
+    out."""
+    (spec,) = context.box.registry.loaded(
+        [context.box.registry.require(one_word(options, "check"))]
+    )
     examples = [line for line in spec.example.splitlines() if line.strip()]
     tries = list(samples(spec.parameters))
     calls = [*map(str.strip, examples), *(format_call(spec.name, args) for _, args in tries)]
@@ -111,23 +144,35 @@ def check(context: CommandContext, options: Options) -> Listing:
         rows = [_check_example(context, line) for line in examples]
         for label, args in tries:
             error = context.box.call(spec.name, args, source="magic", timeout=_CHECK_S).error
-            rows.append(_row(label, spec, args, "ok" if error is None else f"{error.code}: {error.message}"))
+            rows.append(
+                _row(label, spec, args, "ok" if error is None else f"{error.code}: {error.message}")
+            )
     else:
-        rows = [{"check": "example", "call": line.strip(), "outcome": _NOT_CALLED} for line in examples]
+        rows = [
+            {"check": "example", "call": line.strip(), "outcome": _NOT_CALLED} for line in examples
+        ]
         rows += [_row(label, spec, args, _dry(spec, args)) for label, args in tries]
         outcome = "not called, it may change something; to call it: --call"
-        rows.append({"check": "calls", "call": f"%tool check {spec.name} --call", "outcome": outcome})
+        rows.append(
+            {"check": "calls", "call": f"%tool check {spec.name} --call", "outcome": outcome}
+        )
     silent = [p.name for p in params(spec.parameters) if not p.description]
     if spec.description in ("", spec.short_name):
-        rows.append({"check": "docstring", "call": "", "outcome": "missing: say what the tool does"})
+        rows.append(
+            {"check": "docstring", "call": "", "outcome": "missing: say what the tool does"}
+        )
     if silent:
-        rows.append({"check": "docstring", "call": "", "outcome": f"not described: {', '.join(silent)}"})
+        rows.append(
+            {"check": "docstring", "call": "", "outcome": f"not described: {', '.join(silent)}"}
+        )
     return Listing({key: context.box.mask(value) for key, value in row.items()} for row in rows)
 
 
 def _is_yes(context: CommandContext, spec: ToolSpec, calls: Sequence[str]) -> bool:
     """Ask whether to call a tool that may change something; refuse if nobody can answer."""
-    question = f"'{spec.name}' may change something. Call it {counted(len(calls), 'time')} for real?"
+    question = (
+        f"'{spec.name}' may change something. Call it {counted(len(calls), 'time')} for real?"
+    )
     reply = confirmed(context.box, question, "Call it", calls)
     if reply is None:
         raise UsageProblem(
@@ -150,7 +195,11 @@ def _dry(spec: ToolSpec, args: dict[str, Any]) -> str:
 
 def _check_example(context: CommandContext, line: str) -> dict[str, str]:
     if context.run_example is None:
-        return {"check": "example", "call": line.strip(), "outcome": f"{_NOT_CALLED}; a notebook runs it"}
+        return {
+            "check": "example",
+            "call": line.strip(),
+            "outcome": f"{_NOT_CALLED}; a notebook runs it",
+        }
     try:
         context.run_example(line)
     except Exception as exc:  # noqa: BLE001 - an example may raise anything; the exception is the outcome
@@ -167,9 +216,12 @@ def _text(cassette: Cassette) -> str:
 
 
 def run_program(context: CommandContext, options: Options) -> object:
-    """`%%tool program [@NAME ...] [-o NAME]`: the value is an Answer. Raises what ended the program."""
+    """`%%tool program [@NAME ...] [-o NAME]`: the value is an Answer. Raises what ended the
+    program."""
     if not options.body.strip():
-        raise UsageProblem("There is no program.", hint="Write %%tool program, and the program below it.")
+        raise UsageProblem(
+            "There is no program.", hint="Write %%tool program, and the program below it."
+        )
     user_ns: dict[str, Any] = context.shell.user_ns
     answer = context.box.ask.program(
         options.body,
@@ -196,7 +248,9 @@ def _variables(words: list[str], user_ns: Mapping[str, Any]) -> dict[str, Any]:
     for word in words:
         name = word.removeprefix("@")
         if word == name or not name.isidentifier():
-            raise UsageProblem(f"'{word[:40]}' is not a variable. Write @name for each that the program may see.")
+            raise UsageProblem(
+                f"'{word[:40]}' is not a variable. Write @name for each that the program may see."
+            )
         if name not in user_ns:
             near = did_you_mean(name, [each for each in user_ns if not each.startswith("_")])
             raise UsageProblem(f"There is no variable '{name}'. {near}".strip())

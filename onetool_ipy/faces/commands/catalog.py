@@ -10,8 +10,17 @@ from typing import Any
 
 from onetool_ipy.base.errors import Disabled, UsageProblem
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.config.load import all_labels
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.commands import CommandContext, DataPage, Page, checked, one_word, page, text_page
+from onetool_ipy.faces.commands import (
+    CommandContext,
+    DataPage,
+    Page,
+    checked,
+    one_word,
+    page,
+    text_page,
+)
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.packs.ot.catalog import pack_parts, tool_parts
 from onetool_ipy.render.pages import Folded, Heading, Note, Part, Row, Rows, tool_rows
@@ -25,7 +34,10 @@ _NEXT = (
     "%tool info NAME             what a tool does and takes",
     "%tool NAME key=value ...    call it; x = %tool ... keeps the result",
     "%tool browse                the tool browser: search, forms, results",
-    "@tool                       above a function of yours makes it a tool: from onetool_ipy import tool",
+    (
+        "@tool                       above a function of yours makes it a tool: from onetool_ipy"
+        " import tool"
+    ),
     "%tool --help                everything that %tool can do",
 )
 USAGE = (
@@ -37,7 +49,10 @@ USAGE = (
     "%%tool NAME                    the cell's body is the text argument (--body ARG, --args)",
     "x = %tool ...                  keep the result",
 )
-FLAGS = "Flags: --soft --timeout S --dry --bg --unchecked -o NAME --help; after -- everything is arguments"
+FLAGS = (
+    "Flags: --soft --timeout S --dry --bg --unchecked -o NAME --help; after -- everything is"
+    " arguments"
+)
 
 
 class Pages:
@@ -54,7 +69,9 @@ class Pages:
         names = sorted(packs, key=lambda name: min(map(self._box.registry.place_of, packs[name])))
         packs_rows = []
         for name in names:
-            tools = ", ".join(spec.short_name for spec in packs[name][:6]) + (", ..." if len(packs[name]) > 6 else "")
+            tools = ", ".join(spec.short_name for spec in packs[name][:6]) + (
+                ", ..." if len(packs[name]) > 6 else ""
+            )
             packs_rows.append(Row(name, tools, self._label(packs[name]), link="tool"))
         parts: list[Part] = [
             Heading(f"{counted(total, 'tool')} in {counted(len(packs), 'pack')}"),
@@ -67,7 +84,9 @@ class Pages:
         if problems:
             rows = tuple(Row(p.where, p.text, "problem", "bad") for p in problems[:5])
             parts += [Heading(counted(len(problems), "problem"), level=2), Rows(rows)]
-            parts += [Note("See all of them with: %tool health")] if len(problems) > len(rows) else []
+            parts += (
+                [Note("See all of them with: %tool health")] if len(problems) > len(rows) else []
+            )
         return page(self._box, parts)
 
     def _label(self, specs: Sequence[ToolSpec]) -> str:
@@ -76,11 +95,14 @@ class Pages:
         return counted(len(specs), "tool") + (f", recommended{which}" if recommended else "")
 
     def pack_page(self, name: str) -> Page:
-        """A pack: its tools with their summaries. Starts the servers whose tools are not known yet, as a list does."""
+        """A pack: its tools with their summaries. Starts the servers whose tools are not known yet,
+        as a list does."""
         specs = self._box.registry.packs().get(name)
         if specs is None:  # a server that lists no tools
             servers = self._box.servers
-            raise UsageProblem(f"The server '{name}' is {servers[name]}. {servers.reason(name)}".rstrip())
+            raise UsageProblem(
+                f"The server '{name}' is {servers[name]}. {servers.reason(name)}".rstrip()
+            )
         return self._pack_page(name, specs)
 
     def _pack_page(self, name: str, specs: list[ToolSpec]) -> Page:
@@ -88,8 +110,12 @@ class Pages:
         return page(self._box, [*pack_parts(self._box, name, specs), hint])
 
     def list_page(self, specs: Sequence[ToolSpec]) -> Page:
-        """Tools, recommended and one's own first; those about the toolbox itself are folded, if there are others."""
-        ordered, is_recommended = sorted(specs, key=self._box.registry.place_of), self._box.registry.is_recommended
+        """Tools, recommended and one's own first; those about the toolbox itself are folded, if
+        there are others."""
+        ordered, is_recommended = (
+            sorted(specs, key=self._box.registry.place_of),
+            self._box.registry.is_recommended,
+        )
         others = [spec for spec in ordered if spec.pack != "ot" or is_recommended(spec)]
         about = ordered[len(others) :]
         if len(ordered) > _MOST_LISTED:
@@ -98,36 +124,54 @@ class Pages:
         if not others or not about:
             return page(self._box, [tool_rows(ordered, is_recommended)])
         title = f"ot: {counted(len(about), 'tool')} about the toolbox itself"
-        return page(self._box, [tool_rows(others, is_recommended), Folded(title, (tool_rows(about, is_recommended),))])
+        return page(
+            self._box,
+            [tool_rows(others, is_recommended), Folded(title, (tool_rows(about, is_recommended),))],
+        )
 
     def usage(self, name: str) -> Page:
         """A tool's page, a pack's, or how to use `%tool`. Starts nothing."""
         if not name:
             commands = (Heading("Commands", level=2), Rows(help_rows(self._help)))
-            return page(self._box, [Heading("%tool"), Rows(help_rows(USAGE)), *commands, Note(FLAGS)])
+            return page(
+                self._box, [Heading("%tool"), Rows(help_rows(USAGE)), *commands, Note(FLAGS)]
+            )
         specs = self._box.registry.known_packs().get(name)
         if specs is not None and self._box.registry.find(name) is None:
             return self._pack_page(name, specs)
-        return page(self._box, tool_parts(self._box.registry.require(name)))
+        spec = self._box.registry.require(name)
+        (labels,) = all_labels([spec], self._box.config)
+        return page(self._box, tool_parts(spec, labels))
 
     def dry(self, spec: ToolSpec, args: dict[str, Any], *, check: bool = True) -> Page:
-        """What a call would send: its arguments, read and checked. Nothing runs. Raises Disabled if it is off."""
+        """What a call would send: its arguments, read and checked. Nothing runs. Raises Disabled if
+        it is off."""
         if spec.disabled:
             raise Disabled.of(spec.name, spec.disabled)
         sent = spec.checker.check(args, spec.name) if check else args
         complete = spec.checker.complete(args, spec.name) if check else args
-        lines = [f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in complete.items())]
+        lines = [
+            f"{spec.name} would be called with:",
+            *(f"  {k} = {v!r}" for k, v in complete.items()),
+        ]
         for request in [] if spec.http is None else spec.http.preview(sent):
             lines += ["and would send:", f"  {request['method']} {request['url']}"]
             lines += [f"  {name}: {value}" for name, value in request["headers"].items()]
-            lines += [""] + [f"  {line}" for line in request["body"].splitlines()] if request.get("body") else []
+            lines += (
+                [""] + [f"  {line}" for line in request["body"].splitlines()]
+                if request.get("body")
+                else []
+            )
         return text_page(self._box, lines)
 
 
 def help_rows(lines: Iterable[str]) -> tuple[Row, ...]:
     """Lines of help as rows: what to type, two blanks or more, what it does."""
     split = (line.partition("  ") for line in lines)
-    return tuple(Row(typed, about.strip(), link="line" if "%tool" in typed else "") for typed, _, about in split)
+    return tuple(
+        Row(typed, about.strip(), link="line" if "%tool" in typed else "")
+        for typed, _, about in split
+    )
 
 
 def list_tools(context: CommandContext, options: Options) -> Page:
@@ -138,7 +182,10 @@ def list_tools(context: CommandContext, options: Options) -> Page:
         states = context.box.servers.items()
         late = [name for name, state in states if state == "starting" and pattern in name.lower()]
         if late:
-            raise UsageProblem(f"The server '{late[0]}' is starting.", hint=f"Wait for it: %tool server test {late[0]}")
+            raise UsageProblem(
+                f"The server '{late[0]}' is starting.",
+                hint=f"Wait for it: %tool server test {late[0]}",
+            )
         raise UsageProblem(f"No tool has '{pattern}' in its name.", hint="See all with: %tool list")
     return Pages(context.box).list_page(specs)
 
@@ -177,18 +224,26 @@ def results(context: CommandContext, options: Options) -> Any:
 def browse(context: CommandContext, options: Options) -> object:
     """`%tool browse [NAME]`."""
     if len(options.words) > 1:
-        raise UsageProblem("%tool browse takes at most one name.", hint="For example: %tool browse time.now")
+        raise UsageProblem(
+            "%tool browse takes at most one name.", hint="For example: %tool browse time.now"
+        )
     return context.box.ot.browser(options.words[0] if options.words else "")
 
 
 def view(context: CommandContext, options: Options) -> object:
     """`%tool view HANDLE`."""
-    return context.box.ot.view(one_word(options, "view", what="handle", hint="See them with: %tool results"))
+    return context.box.ot.view(
+        one_word(options, "view", what="handle", hint="See them with: %tool results")
+    )
 
 
 def usage(context: CommandContext, options: Options) -> object:
     """`%tool usage [PERIOD]`."""
     if len(options.words) > 1:
-        raise UsageProblem("%tool usage takes at most one period.", hint="One of: day, week, month, all.")
+        raise UsageProblem(
+            "%tool usage takes at most one period.", hint="One of: day, week, month, all."
+        )
     period = options.words[0] if options.words else "week"
-    return context.box.ot.usage(period, options.values.get("--tool", ""), options.values.get("--since", ""))
+    return context.box.ot.usage(
+        period, options.values.get("--tool", ""), options.values.get("--since", "")
+    )

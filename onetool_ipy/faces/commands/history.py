@@ -1,13 +1,15 @@
-"""`history`, `history rerun`, `history diff` and `why`: the past calls, called again or compared, and the last failure.
+"""`history`, `history rerun`, `history diff` and `why`: the past calls, called again or compared,
+and the last failure.
 
-A run of `ot.map` is one line; calls of `ot` itself are left out unless `--tool` names one. The numbers are those of the
-list. In a notebook `rerun N` means the list that was shown last, so that a call made since does not shift it. In a
-shell, and with filters of its own, it means the list that the same filters give.
+A run of `ot.map` is one line; calls of `ot` itself are left out unless `--tool` names one. The
+numbers are those of the list. In a notebook `rerun N` means the list that was shown last, so that a
+call made since does not shift it. In a shell, and with filters of its own, it means the list that
+the same filters give.
 
-`why` names the tool, the arguments as it received them, what it wanted, what the other side said, and for HTTP tools
-the request and the response. A tool's own code is shown by its own frames; ours come only with `--internals`. The page
-has no secrets: arguments are those of the call log, requests are masked where they are made, and all of it is masked
-again.
+`why` names the tool, the arguments as it received them, what it wanted, what the other side said,
+and for HTTP tools the request and the response. A tool's own code is shown by its own frames; ours
+come only with `--internals`. The page has no secrets: arguments are those of the call log, requests
+are masked where they are made, and all of it is masked again.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ def history(context: CommandContext, options: Options) -> DataPage:
     if words and words[0].isdecimal():
         text = words[0]
         if not (text.isascii() and 0 < int(text[:9]) < 10**6):
-            raise UsageProblem(f"'{text[:40]}' is not a number of calls.", hint="For example: %tool history 20")
+            raise UsageProblem(
+                f"'{text[:40]}' is not a number of calls.", hint="For example: %tool history 20"
+            )
         limit, words = int(text), words[1:]
     lines = _lines(context, options, " ".join(words), limit)
     numbered = [line for line in lines if _can_rerun(line)]
@@ -61,14 +65,21 @@ def history(context: CommandContext, options: Options) -> DataPage:
     if not rows:
         text = "No call matches." if words or options.values else "There are no calls yet."
         if words and words[0] in ("today", "yesterday"):
-            text = f"No call has the word '{words[0]}'. From then on: %tool history --since {words[0]}"
+            text = (
+                f"No call has the word '{words[0]}'. From then on: %tool history --since {words[0]}"
+            )
         return DataPage.of(page(context.box, [Note(text)]), [])
-    hint = Note("Call one again with: %tool history rerun N") if numbers else Note("All rows: ot.history().df")
+    hint = (
+        Note("Call one again with: %tool history rerun N")
+        if numbers
+        else Note("All rows: ot.history().df")
+    )
     return DataPage.of(page(context.box, [Rows(rows), hint]), [_record(line) for line in lines])
 
 
 def rerun(context: CommandContext, options: Options) -> ToolResult | Page:
-    """`%tool history rerun [N]`: call again what stands at N in the list; without N the last call."""
+    """`%tool history rerun [N]`: call again what stands at N in the list; without N the last
+    call."""
     number = options.words[0] if options.words else "1"
     row = _find(context, options, number)
     if row is None:
@@ -88,27 +99,41 @@ def rerun(context: CommandContext, options: Options) -> ToolResult | Page:
 def diff(context: CommandContext, options: Options) -> DataPage:
     """`%tool history diff A B`: what changed from the result of one call to that of another."""
     if len(options.words) != 2:
-        raise WrongWords("%tool history diff needs two calls.", hint="For example: %tool history diff 2 1")
-    filters = Options(options.words, {name: value for name, value in options.values.items() if name != "--key"}, "")
+        raise WrongWords(
+            "%tool history diff needs two calls.", hint="For example: %tool history diff 2 1"
+        )
+    filters = Options(
+        options.words,
+        {name: value for name, value in options.values.items() if name != "--key"},
+        "",
+    )
     stored: list[Any] = []
     for number in options.words:
         row = _find(context, filters, number)
         if row is None:
-            raise UsageProblem(f"No call '{number[:40]}' in the history.", hint="See: %tool history")
+            raise UsageProblem(
+                f"No call '{number[:40]}' in the history.", hint="See: %tool history"
+            )
         stored.append(stored_result(context.box, row))
     changes = compare(stored[0], stored[1], options.values.get("--key"))
     difference = Difference(changes, mask=context.box.mask)
     rows = []
     for record in difference.df.head(_LIMIT).to_dict("records"):
         head = str(record.pop(difference.df.columns[0]))
-        cells = [f"{name}={html.cell_text(cell)}" for name, cell in record.items() if not is_missing(cell)]
+        cells = [
+            f"{name}={html.cell_text(cell)}"
+            for name, cell in record.items()
+            if not is_missing(cell)
+        ]
         rows.append(Row(head, values.cut(" ".join(cells), _MAX_TEXT)))
     parts: list[Part] = [Note(line) for line in difference.summary()]
     parts += [Rows(tuple(rows))] if rows else []
     return DataPage.of(page(context.box, parts), values.to_json(difference.df))
 
 
-def _lines(context: CommandContext, options: Options, text: str, limit: int) -> list[CallRow | RunRow]:
+def _lines(
+    context: CommandContext, options: Options, text: str, limit: int
+) -> list[CallRow | RunRow]:
     tool, since = options.values.get("--tool"), options.values.get("--since")
     query = CallFilter(
         tool=tool,
@@ -127,7 +152,11 @@ def _can_rerun(line: CallRow | RunRow) -> bool:
 
 def _find(context: CommandContext, options: Options, number: str) -> CallRow | None:
     """The call at that place of the list, or with that id."""
-    calls = [row for row in _lines(context, options, "", _RERUN_LIMIT) if isinstance(row, CallRow) and _can_rerun(row)]
+    calls = [
+        row
+        for row in _lines(context, options, "", _RERUN_LIMIT)
+        if isinstance(row, CallRow) and _can_rerun(row)
+    ]
     if not (number.isascii() and number.isdecimal() and len(number) < 5):
         return next((row for row in calls if row.call_id == number), None)
     place = int(number) - 1
@@ -146,11 +175,17 @@ def _row(line: CallRow | RunRow, number: str) -> Row:
         text = f"ot.map of {line.tool}: {counted(line.rows, 'row')}{failed}, {took}"
         return Row("", text, when, "bad" if line.failures else "good")
     arguments = line.arguments
-    call = f"{line.tool} {line.args}" if not isinstance(arguments, dict) else format_call(line.tool, arguments)
+    call = (
+        f"{line.tool} {line.args}"
+        if not isinstance(arguments, dict)
+        else format_call(line.tool, arguments)
+    )
     text = values.cut(call.removeprefix("%tool "), _MAX_TEXT)
     if not line.ok:
         text += f" · failed: {values.cut(line.message or line.code or '', _MAX_TEXT)}"
-    text += f" · {line.ms:,.0f} ms" if line.ms < 1000 else f" · {seconds(line.ms / 1000, is_over=True)}"
+    text += (
+        f" · {line.ms:,.0f} ms" if line.ms < 1000 else f" · {seconds(line.ms / 1000, is_over=True)}"
+    )
     text += "" if line.source in _BY_PEOPLE else f" · by {line.source}"
     return Row(number, text, when, "good" if line.ok else "bad")
 
@@ -159,7 +194,13 @@ def _record(line: CallRow | RunRow) -> dict[str, Any]:
     """A line for programs: times in UTC, whole ids."""
     ts = line.ts.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(line, RunRow):
-        return {"ts": ts, "tool": line.tool, "run": line.run, "rows": line.rows, "failures": line.failures}
+        return {
+            "ts": ts,
+            "tool": line.tool,
+            "run": line.run,
+            "rows": line.rows,
+            "failures": line.failures,
+        }
     try:
         args = json.loads(line.args)
     except ValueError:  # cut in the log
@@ -170,15 +211,28 @@ def _record(line: CallRow | RunRow) -> dict[str, Any]:
 
 def why(context: CommandContext, options: Options) -> Page:
     """`%tool why [--internals]`."""
-    return context.page(*story(context.box, context.last.failed, internals="--internals" in options.values))
+    lines = story(context.box, context.last.failed, internals="--internals" in options.values)
+    answer = context.box.ask.last
+    whys = [(call, call.result.meta.get("guard")) for call in (answer.calls if answer else ())]
+    lines_of_model = [f"  {call.name}: {why}" for call, why in whys if why]
+    return context.page(
+        *lines,
+        *(["", "Calls of the last ask that leave:", *lines_of_model] if lines_of_model else []),
+    )
 
 
-def story(box: Toolbox, failed: ToolResult | BaseException | None, *, internals: bool = False) -> list[str]:
+def story(
+    box: Toolbox, failed: ToolResult | BaseException | None, *, internals: bool = False
+) -> list[str]:
     """The lines of the page about a failed call, or about an exception outside of one."""
     if failed is None:
         return ["Nothing has failed in this session."]
     if not isinstance(failed, ToolResult):
-        lines = failed.lines() if isinstance(failed, OneToolError) else [f"{type(failed).__name__}: {failed}"]
+        lines = (
+            failed.lines()
+            if isinstance(failed, OneToolError)
+            else [f"{type(failed).__name__}: {failed}"]
+        )
         return lines + (_frames(failed, failed.__traceback__) if internals else [])
     assert failed.error is not None
     error = failed.error
@@ -195,7 +249,11 @@ def story(box: Toolbox, failed: ToolResult | BaseException | None, *, internals:
         lines += ["", "In the tool's code:", *_frames(own, foreign_frames(own.__traceback__))]
     return [
         *lines,
-        *([] if internals or own is None else ["", "With the frames of onetool_ipy: %tool why --internals"]),
+        *(
+            []
+            if internals or own is None
+            else ["", "With the frames of onetool_ipy: %tool why --internals"]
+        ),
     ]
 
 
@@ -214,7 +272,8 @@ def _arguments(box: Toolbox, failed: ToolResult) -> list[str]:
     if not isinstance(arguments, Mapping):
         return [*when, "", "Arguments as received:", f"  {arguments}"]
     lines = [
-        f"  {name} = {values.cut(json.dumps(value, ensure_ascii=False), 400)}" for name, value in arguments.items()
+        f"  {name} = {values.cut(json.dumps(value, ensure_ascii=False), 400)}"
+        for name, value in arguments.items()
     ]
     return [*when, "", "Arguments as received:", *(lines or ["  none"])]
 
@@ -238,7 +297,13 @@ def _exchange(error: Failure) -> list[str]:
         return []
     request, response = exchange["request"], exchange["response"]
     return [
-        *("", "Request:", f"  {request['method']} {request['url']}", *_headers(request), *_body(request)),
+        *(
+            "",
+            "Request:",
+            f"  {request['method']} {request['url']}",
+            *_headers(request),
+            *_body(request),
+        ),
         *("", "Response:", f"  HTTP {response['status']}", *_headers(response), *_body(response)),
     ]
 

@@ -1,4 +1,5 @@
-"""`lock`, `verify` and `diff`: write down what a project's tools are, and say in words what has drifted since."""
+"""`lock`, `verify` and `diff`: write down what a project's tools are, and say in words what has
+drifted since."""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ def lock(context: CommandContext, _options: Options) -> DataPage:
     now, silent = _now(box)
     if silent:
         hint = f"See why with: %tool server check {silent[0]}"
-        raise UsageProblem(f"The tools of the server '{silent[0]}' are not known, so nothing was written.", hint=hint)
+        raise UsageProblem(
+            f"The tools of the server '{silent[0]}' are not known, so nothing was written.",
+            hint=hint,
+        )
     before = read_lock(path) if path.exists() else None
     is_new = write_lock(path, now)
     place = f"{path.parent.name}/{path.name}"
@@ -31,23 +35,31 @@ def lock(context: CommandContext, _options: Options) -> DataPage:
     lines = [f"Wrote {place} with {tools}." if is_new else f"{place} is as it should be: {tools}."]
     drifting = [] if before is None else drifts(before, now)
     return DataPage.of(
-        text_page(box, [*lines, *_texts(drifting)]), {"tools": len(now["tools"]), "drift": _data(drifting)}
+        text_page(box, [*lines, *_texts(drifting)]),
+        {"tools": len(now["tools"]), "drift": _data(drifting)},
     )
 
 
 def verify(context: CommandContext, _options: Options) -> DataPage:
-    """`verify`: compare the tools with the lock file. A new tool is said; anything else makes the exit code 1."""
+    """`verify`: compare the tools with the lock file. A new tool is said; anything else makes the
+    exit code 1."""
     box = context.box
     before = read_lock(_path(box))
     now, silent = _now(box)
     drifting = [
-        drift for drift in drifts(before, now) if drift.kind != "tool" or drift.name.partition(".")[0] not in silent
+        drift
+        for drift in drifts(before, now)
+        if drift.kind != "tool" or drift.name.partition(".")[0] not in silent
     ]
     lost = ("its tools are not known: it could not be asked for them",)
     drifting += [Drift(kind="server", name=name, state="changed", lines=lost) for name in silent]
     is_failure = any(drift.state != "new" for drift in drifting)
-    head = f"{counted(len(before['tools']), 'tool')} of {NAME}: " + ("not as locked." if is_failure else "as locked.")
-    return DataPage.of(text_page(box, [head, *_texts(drifting)]), {"drift": _data(drifting)}, is_failure=is_failure)
+    head = f"{counted(len(before['tools']), 'tool')} of {NAME}: " + (
+        "not as locked." if is_failure else "as locked."
+    )
+    return DataPage.of(
+        text_page(box, [head, *_texts(drifting)]), {"drift": _data(drifting)}, is_failure=is_failure
+    )
 
 
 def diff(context: CommandContext, options: Options) -> DataPage:
@@ -66,13 +78,18 @@ def diff(context: CommandContext, options: Options) -> DataPage:
         lines = [f"The tool '{name}' is gone."]
     else:
         lines = changes(locked[name], now[name]) or [f"The tool '{name}' is as {NAME} has it."]
-    return DataPage.of(text_page(box, [printable(line) for line in lines]), {"tool": name, "changes": lines})
+    return DataPage.of(
+        text_page(box, [printable(line) for line in lines]), {"tool": name, "changes": lines}
+    )
 
 
 def _path(box: Toolbox) -> Path:
     folder = box.config.paths.onetool_dir
     if folder is None:
-        raise UsageProblem("There is no project here, so there is nothing to lock.", hint="Make one: onetool-ipy init")
+        raise UsageProblem(
+            "There is no project here, so there is nothing to lock.",
+            hint="Make one: onetool-ipy init",
+        )
     return folder / NAME
 
 

@@ -1,8 +1,8 @@
 """`%tool server` and `%tool serve`: MCP servers that we use, and our tools for other MCP clients.
 
-Adding, importing and removing are in `faces.server_setup`. `import` and `export` show the difference and ask first; so
-does `add` for a registry card. `serve` writes its token to a file that only its owner can read, never into the
-notebook.
+Adding, importing and removing are in `faces.server_setup`. `import` and `export` show the
+difference and ask first; so does `add` for a registry card. `serve` writes its token to a file that
+only its owner can read, never into the notebook.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.mcp.http import Serving
 
 _UNCHANGED = "Nothing was changed."
-_HOW = "%tool server add NAME COMMAND ARGUMENTS   or   %tool server add NAME https://example.com/mcp"
+_HOW = (
+    "%tool server add NAME COMMAND ARGUMENTS   or   %tool server add NAME https://example.com/mcp"
+)
 
 
 def list_servers(context: CommandContext, options: Options) -> Listing | Page:
@@ -75,13 +77,25 @@ def add(context: CommandContext, options: Options) -> Page:
     """`%tool server add`: our options stand before the command; all behind it is the command's."""
     words, values = options.words, options.values
     if words and len(words) < 3 and "--url" not in values and words[-1].endswith(".json"):
-        return _add_card(context, Path(words[-1]).expanduser(), words[0] if len(words) == 2 else "", values)
-    if not words or (len(words) < 2 and "--url" not in values) or (len(words) > 1 and "--url" in values):
+        return _add_card(
+            context, Path(words[-1]).expanduser(), words[0] if len(words) == 2 else "", values
+        )
+    if (
+        not words
+        or (len(words) < 2 and "--url" not in values)
+        or (len(words) > 1 and "--url" in values)
+    ):
         raise WrongWords("%tool server add needs a name, and a command or --url.", hint=_HOW)
     name, *command = words
-    if len(command) == 1 and "--url" not in values and command[0].startswith(("http://", "https://")):
+    if (
+        len(command) == 1
+        and "--url" not in values
+        and command[0].startswith(("http://", "https://"))
+    ):
         values, command = {**values, "--url": command[0]}, []
-    data: dict[str, Any] = {"type": "http", "url": values["--url"]} if "--url" in values else {"type": "stdio"}
+    data: dict[str, Any] = (
+        {"type": "http", "url": values["--url"]} if "--url" in values else {"type": "stdio"}
+    )
     if command:
         data |= {"command": command[0], "args": command[1:]}
     for flag, key in (("--env", "env"), ("--header", "headers")):
@@ -95,21 +109,32 @@ def add(context: CommandContext, options: Options) -> Page:
 
 
 def _add_card(context: CommandContext, path: Path, name: str, values: Mapping[str, Any]) -> Page:
-    """Add the server of a registry card; asks for what is missing, then for a yes to the whole command."""
+    """Add the server of a registry card; asks for what is missing, then for a yes to the whole
+    command."""
     card = read_json(path)
     if not is_card(card):
-        raise UsageProblem(f"'{path}' is not a registry card.", hint="For other files: %tool server import FILE")
+        raise UsageProblem(
+            f"'{path}' is not a registry card.", hint="For other files: %tool server import FILE"
+        )
     notes: list[str] = []
     if not name:
         (proposal,), notes = ServerSetup(context.box).proposed([FoundServer(card_name(card), {})])
         name = proposal.name
     ServerSetup(context.box).require_free(name)
-    pairs_by_flag = {key: _pairs(key, values[key]) for key in ("--env", "--header") if key in values}
+    pairs_by_flag = {
+        key: _pairs(key, values[key]) for key in ("--env", "--header") if key in values
+    }
     secrets: dict[str, str] = {}
 
     def answer(wanted: CardInput) -> str:
-        typed = next((each[wanted.name] for each in pairs_by_flag.values() if wanted.name in each), None)
-        if typed is None and wanted.is_secret and context.box.config.secrets.get(wanted.name) is not None:
+        typed = next(
+            (each[wanted.name] for each in pairs_by_flag.values() if wanted.name in each), None
+        )
+        if (
+            typed is None
+            and wanted.is_secret
+            and context.box.config.secrets.get(wanted.name) is not None
+        ):
             return f"${{{wanted.name}}}"
         value = typed if typed is not None else _ask_value(context, wanted, name)
         if not wanted.is_secret:
@@ -128,7 +153,11 @@ def _add_card(context: CommandContext, path: Path, name: str, values: Mapping[st
 
 def _ask_value(context: CommandContext, wanted: CardInput, server: str) -> str:
     """Ask the person for one value; a secret is not shown."""
-    field: dict[str, Any] = {"type": "string", "title": wanted.name, "description": wanted.description}
+    field: dict[str, Any] = {
+        "type": "string",
+        "title": wanted.name,
+        "description": wanted.description,
+    }
     if wanted.is_secret:
         field["format"] = "password"
     elif wanted.choices:
@@ -140,10 +169,15 @@ def _ask_value(context: CommandContext, wanted: CardInput, server: str) -> str:
     return value
 
 
-def _typed(context: CommandContext, text: str, field: Mapping[str, Any], *, yes: str, nobody: str) -> str:
-    """Ask for one value; empty if the person gives none. `nobody` is the hint where nobody can be asked."""
+def _typed(
+    context: CommandContext, text: str, field: Mapping[str, Any], *, yes: str, nobody: str
+) -> str:
+    """Ask for one value; empty if the person gives none. `nobody` is the hint where nobody can be
+    asked."""
     form = {"type": "object", "properties": {"value": field}, "required": ["value"]}
-    reply = put(context.box, Question("%tool", text, form=form, yes=yes, no="Cancel", takes_secret=True))
+    reply = put(
+        context.box, Question("%tool", text, form=form, yes=yes, no="Cancel", takes_secret=True)
+    )
     if reply is None:
         raise UsageProblem(text, hint=nobody)
     return str(reply.content.get("value", ""))
@@ -157,7 +191,9 @@ def import_servers(context: CommandContext, options: Options) -> Page:
         raise WrongWords("%tool server import needs one file or client.", hint=hint)
     servers = read_client_file(ServerSetup(context.box).client_path(words[0]))
     taken_names = {each.name for each in servers if each.name in context.box.servers}
-    others, notes = ServerSetup(context.box).proposed([each for each in servers if each.name not in taken_names])
+    others, notes = ServerSetup(context.box).proposed(
+        [each for each in servers if each.name not in taken_names]
+    )
     taken_names |= {each.name for each in others if each.name in context.box.servers}
     fresh = [each for each in others if each.name not in taken_names]
     lines = [f"  {name}: left out, there is a server of that name" for name in sorted(taken_names)]
@@ -167,7 +203,9 @@ def import_servers(context: CommandContext, options: Options) -> Page:
     secrets = {name: value for _, _, kept in plain for name, value in kept.items()}
     lines += [_difference("+", each.name, data) for each, data, _ in plain]
     lines += [f"  {note}" for note in notes]
-    if not _is_agreed(context, [*lines, *_kept_secrets(secrets)], f"Add {counted(len(fresh), 'server')}?", values):
+    if not _is_agreed(
+        context, [*lines, *_kept_secrets(secrets)], f"Add {counted(len(fresh), 'server')}?", values
+    ):
         return context.page(_UNCHANGED)
     ServerSetup(context.box).keep_secrets(secrets)
     servers = [FoundServer(each.name, data) for each, data, _ in plain]
@@ -175,11 +213,14 @@ def import_servers(context: CommandContext, options: Options) -> Page:
 
 
 def export(context: CommandContext, options: Options) -> Page:
-    """`%tool server export [FAMILY] [NAME ...]`: servers as JSON to paste; with `--self`, this project for a client."""
+    """`%tool server export [FAMILY] [NAME ...]`: servers as JSON to paste; with `--self`, this
+    project for a client."""
     words = options.words
     if "--self" in options.values:
         return _export_self(context, options)
-    family, names = (words[0], words[1:]) if words[:1] and words[0] in FAMILIES else ("claude", words)
+    family, names = (
+        (words[0], words[1:]) if words[:1] and words[0] in FAMILIES else ("claude", words)
+    )
     setup = ServerSetup(context.box)
     chosen = [_one(context, [name], "export") for name in names] or sorted(context.box.servers)
     if not chosen:
@@ -189,7 +230,8 @@ def export(context: CommandContext, options: Options) -> Page:
 
 
 def _export_self(context: CommandContext, options: Options) -> Page:
-    """Add this project to a client's file, so that its agent uses the tools of the running notebook."""
+    """Add this project to a client's file, so that its agent uses the tools of the running
+    notebook."""
     if len(options.words) != 1 or options.words[0] not in CLIENTS:
         near = did_you_mean(options.words[0], CLIENTS) if options.words else ""
         message = f"%tool server export --self needs one client. {near}".rstrip()
@@ -225,32 +267,50 @@ def _export_self(context: CommandContext, options: Options) -> Page:
     )
 
 
-def _is_agreed(context: CommandContext, lines: list[str], question: str, values: Mapping[str, Any]) -> bool:
+def _is_agreed(
+    context: CommandContext, lines: list[str], question: str, values: Mapping[str, Any]
+) -> bool:
     """Show what would change, and ask. Raises UsageProblem where nobody can be asked."""
     if "--yes" in values:
         return True
-    is_agreed = confirmed(context.box, question, question.partition(" ")[0], [line.strip() for line in lines])
+    is_agreed = confirmed(
+        context.box, question, question.partition(" ")[0], [line.strip() for line in lines]
+    )
     if is_agreed is None:
         text = context.box.mask("\n".join(lines))
-        raise UsageProblem(f"Nobody can say yes here.\n{text}", hint="Add --yes to do it without asking.")
+        raise UsageProblem(
+            f"Nobody can say yes here.\n{text}", hint="Add --yes to do it without asking."
+        )
     return is_agreed
 
 
-def _add_all(context: CommandContext, servers: list[FoundServer], *, is_saved: bool, notes: Sequence[str] = ()) -> Page:
+def _add_all(
+    context: CommandContext,
+    servers: list[FoundServer],
+    *,
+    is_saved: bool,
+    notes: Sequence[str] = (),
+) -> Page:
     # A shell has no session that a server could belong to.
     is_saved = is_saved or context.place == "shell"
     lines = ServerSetup(context.box).add(servers, is_saved=is_saved)
-    return context.page(*lines, *notes, *(f"Try: %tool server test {server.name}" for server in servers[:5]))
+    return context.page(
+        *lines, *notes, *(f"Try: %tool server test {server.name}" for server in servers[:5])
+    )
 
 
-def change_state(verb: Literal["start", "stop", "restart"], context: CommandContext, options: Options) -> Page:
+def change_state(
+    verb: Literal["start", "stop", "restart"], context: CommandContext, options: Options
+) -> Page:
     """`%tool server start NAME`, and the same with `stop` and `restart`."""
     name = _one(context, options.words, verb)
     if verb != "stop":
         context.box.gate.require_server(name)
     state = getattr(context.box.servers, verb)(name)
     tools = sum(spec.server == name for spec in context.box.registry.known())
-    return context.page(f"{name} is {state}" + (f", {counted(tools, 'tool')}." if state == "connected" else "."))
+    return context.page(
+        f"{name} is {state}" + (f", {counted(tools, 'tool')}." if state == "connected" else ".")
+    )
 
 
 def login(context: CommandContext, options: Options) -> Page | None:
@@ -266,7 +326,10 @@ def login(context: CommandContext, options: Options) -> Page | None:
     if not (is_terminal if kernel is None else getattr(kernel, "_allow_stdin", False)):
         raise UsageProblem(
             f"Nobody is here to sign in to '{name}'.",
-            hint="Sign in once in a notebook or a terminal; or set 'auth: {grant: client_credentials, ...}'.",
+            hint=(
+                "Sign in once in a notebook or a terminal; or set 'auth: {grant:"
+                " client_credentials, ...}'."
+            ),
         )
     try:
         link = servers.sign_in(name)
@@ -279,7 +342,10 @@ def login(context: CommandContext, options: Options) -> Page | None:
             return context.page(f"You are not signed in to {name}. {_UNCHANGED}")
         link = servers.sign_in(name, issuer=exc.issuer)
     label, url = f"Sign in to {name}", context.box.mask(link.url)
-    then = "Then come back here. If the last page does not open, stop this cell, copy that page's address and run:"
+    then = (
+        "Then come back here. If the last page does not open, stop this cell, copy that page's"
+        " address and run:"
+    )
     then = f"{then}\n%tool server login {name} --code ADDRESS" if link.is_awaited else ""
     link_bundle = {
         "text/plain": printable(f"{label}: {url}\n{then}"),
@@ -291,13 +357,17 @@ def login(context: CommandContext, options: Options) -> Page | None:
     if not link.is_awaited:  # the address holds a code that opens the account, so it is not shown
         field = {"type": "string", "title": "Address", "format": "password"}
         ends = "Paste the address at which the browser ends."
-        answer = _typed(context, ends, field, yes="Sign in", nobody=f"%tool server login {name} --code ADDRESS")
+        answer = _typed(
+            context, ends, field, yes="Sign in", nobody=f"%tool server login {name} --code ADDRESS"
+        )
         if not answer:
             raise UsageProblem(f"You are not signed in to '{name}': no address was given.")
     done = _signed_in(context, name, servers.await_sign_in(name, answer))
     if context.place == "shell":
         return done
-    context.publish({"text/plain": str(done), "text/html": html.pre(str(done))}, key, is_update=True)
+    context.publish(
+        {"text/plain": str(done), "text/html": html.pre(str(done))}, key, is_update=True
+    )
     return None
 
 
@@ -319,10 +389,19 @@ def test(context: CommandContext, options: Options) -> Page:
     context.box.gate.require_server(name)
     report = context.box.servers.test(name)
     lines = [f"{name}: {'works' if report.get('ok') else 'does not work'}"]
-    facts = [(key, value) for key, value in report.items() if key not in ("server", "ok", "stderr") and value]
-    lines += [f"  {key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in facts]
+    facts = [
+        (key, value)
+        for key, value in report.items()
+        if key not in ("server", "ok", "stderr") and value
+    ]
+    lines += [
+        f"  {key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in facts
+    ]
     if report.get("stderr"):
-        lines += ["  its output:", *(f"    {line}" for line in str(report["stderr"]).splitlines()[-12:])]
+        lines += [
+            "  its output:",
+            *(f"    {line}" for line in str(report["stderr"]).splitlines()[-12:]),
+        ]
     if not report.get("ok") and context.box.servers[name] == "signed out":
         lines.append(f"Sign in with: %tool server login {name}")
     return context.page(*lines)
@@ -331,7 +410,9 @@ def test(context: CommandContext, options: Options) -> Page:
 def logs(context: CommandContext, options: Options) -> Page:
     """`%tool server logs NAME`."""
     name = _one(context, options.words, "logs")
-    return context.page(*(context.box.servers.logs(name).splitlines() or [f"{name}: no log output."]))
+    return context.page(
+        *(context.box.servers.logs(name).splitlines() or [f"{name}: no log output."])
+    )
 
 
 def trace(context: CommandContext, options: Options) -> Listing | Page:
@@ -342,7 +423,9 @@ def trace(context: CommandContext, options: Options) -> Listing | Page:
     if number:
         text = context.box.servers.message(name, int(number))
         if text is None:
-            raise UsageProblem(f"Message {number} of '{name}' is not kept.", hint=f"See: %tool server trace {name}")
+            raise UsageProblem(
+                f"Message {number} of '{name}' is not kept.", hint=f"See: %tool server trace {name}"
+            )
         return context.page(*text.splitlines())
     rows = context.box.servers.trace(name)
     return Listing(rows) if rows else context.page(f"No messages to or from '{name}' yet.")
@@ -356,7 +439,9 @@ def remove(context: CommandContext, options: Options) -> Page:
 def resources(context: CommandContext, options: Options) -> Listing | Page:
     """`%tool server resources NAME`."""
     name = _one(context, options.words, "resources")
-    return resources_of(context.box, name) or context.page(f"The server '{name}' lists no resources.")
+    return resources_of(context.box, name) or context.page(
+        f"The server '{name}' lists no resources."
+    )
 
 
 def prompts(context: CommandContext, options: Options) -> Listing | Page:
@@ -370,12 +455,16 @@ def read(context: CommandContext, options: Options) -> ToolResult:
     words = options.words
     name = _one(context, words[:1], "read")
     if len(words) < 2:
-        raise WrongWords("%tool server read needs a URI.", hint=f"See them with: %tool server resources {name}")
+        raise WrongWords(
+            "%tool server read needs a URI.", hint=f"See them with: %tool server resources {name}"
+        )
     variables: dict[str, str] = {}
     for word in words[2:]:
         key, is_pair, value = word.partition("=")
         if not is_pair:
-            raise UsageProblem(f"'{word[:40]}' is not a variable of a template.", hint="Write it as name=value.")
+            raise UsageProblem(
+                f"'{word[:40]}' is not a variable of a template.", hint="Write it as name=value."
+            )
         variables[key] = value
     result = context.box.read_resource(name, words[1], variables, source="magic")
     if result.error is not None:
@@ -388,7 +477,9 @@ def _one(context: CommandContext, words: list[str], verb: str) -> str:
         raise WrongWords(f"%tool server {verb} needs one name.", hint="See them with: %tool server")
     if words[0] not in context.box.servers:
         near = did_you_mean(words[0], context.box.servers)
-        raise UsageProblem(f"No server '{words[0][:40]}'. {near}".strip(), hint="See them with: %tool server")
+        raise UsageProblem(
+            f"No server '{words[0][:40]}'. {near}".strip(), hint="See them with: %tool server"
+        )
     return words[0]
 
 
@@ -406,7 +497,10 @@ def _pairs(flag: str, text: str) -> dict[str, str]:
     for pair in text.split(","):
         key, is_pair, value = pair.partition("=")
         if not is_pair or not key.strip():
-            raise UsageProblem(f"{flag} needs NAME=value, not '{pair[:40]}'.", hint="Several: NAME=value,OTHER=value")
+            raise UsageProblem(
+                f"{flag} needs NAME=value, not '{pair[:40]}'.",
+                hint="Several: NAME=value,OTHER=value",
+            )
         pairs[key.strip()] = value
     return pairs
 
@@ -414,9 +508,13 @@ def _pairs(flag: str, text: str) -> dict[str, str]:
 def serve(context: CommandContext, options: Options) -> Serving:
     """`%tool serve`: offer our tools to other MCP clients."""
     if options.words:
-        raise UsageProblem(f"%tool serve does not know '{options.words[0][:40]}'.", hint="It knows: status, stop.")
+        raise UsageProblem(
+            f"%tool serve does not know '{options.words[0][:40]}'.", hint="It knows: status, stop."
+        )
     if _serving(context) is not None:
-        raise UsageProblem("The tools are being served already.", hint="Stop it with: %tool serve stop")
+        raise UsageProblem(
+            "The tools are being served already.", hint="Stop it with: %tool serve stop"
+        )
     from onetool_ipy.faces.mcp.http import serve_http  # late: it loads the MCP SDK
 
     text = options.values.get("--port", "0")

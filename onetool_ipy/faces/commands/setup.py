@@ -1,8 +1,10 @@
-"""`%tool install`, `trust` and `adopt`: have `%tool` in every notebook, say which projects may run, adopt tools.
+"""`%tool install`, `trust` and `adopt`: have `%tool` in every notebook, say which projects may run,
+adopt tools.
 
-`install` writes one startup file into the IPython profile and nothing else: `--lazy` loads us at the first `%tool`,
-`--always` at every start, `--remove` deletes the file. A file that we did not write is never touched. If the package is
-gone, or another environment shares the profile, the file does nothing.
+`install` writes one startup file into the IPython profile and nothing else: `--lazy` loads us at
+the first `%tool`, `--always` at every start, `--remove` deletes the file. A file that we did not
+write is never touched. If the package is gone, or another environment shares the profile, the file
+does nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Literal
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import visible
+from onetool_ipy.config.paths import home_of
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.faces import new_packs
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, one_word
@@ -69,7 +72,8 @@ def remove(profile: Path) -> str:
 def _require_ours(file: Path) -> None:
     if file.exists() and not file.read_text(encoding="utf-8", errors="replace").startswith(_MARK):
         raise UsageProblem(
-            f"'{file}' was not written by %tool install, so it was not changed.", hint="Move it away and try again."
+            f"'{file}' was not written by %tool install, so it was not changed.",
+            hint="Move it away and try again.",
         )
 
 
@@ -91,7 +95,10 @@ def install_startup(context: CommandContext, options: Options) -> Page:
 def trust(context: CommandContext, options: Options) -> Page:
     """`%tool trust`: the line itself is the yes."""
     if options.words:
-        raise UsageProblem(f"%tool trust does not know '{options.words[0][:40]}'.", hint="It knows: list, --remove.")
+        raise UsageProblem(
+            f"%tool trust does not know '{options.words[0][:40]}'.",
+            hint="It knows: list, --remove.",
+        )
     if options.values:
         was_listed = context.box.gate.revoke()
         return context.page(*context.box.gate.removal_lines(was_listed=was_listed))
@@ -103,16 +110,24 @@ def trust(context: CommandContext, options: Options) -> Page:
 
 def list_trusted(_context: CommandContext, _options: Options) -> Page:
     """`%tool trust list`."""
-    folders = TrustList.of(os.environ, Path.home()).folders()
-    return Page("\n".join(visible(str(folder)) for folder in folders) or "You trust no project yet.")
+    folders = TrustList.of(os.environ, home_of(os.environ)).folders()
+    return Page(
+        "\n".join(visible(str(folder)) for folder in folders) or "You trust no project yet."
+    )
 
 
 def save_cell(context: CommandContext, options: Options) -> Page:
     """`%%tool save PACK`: write the functions of the cell to a pack file of the project."""
-    pack = one_word(options, "save", what="pack", hint="For example: %%tool save geo, and the functions below it.")
+    pack = one_word(
+        options,
+        "save",
+        what="pack",
+        hint="For example: %%tool save geo, and the functions below it.",
+    )
     if not options.body.strip():
         raise UsageProblem(
-            "There are no functions to save.", hint=f"Write %%tool save {pack} as the first line of their cell."
+            "There are no functions to save.",
+            hint=f"Write %%tool save {pack} as the first line of their cell.",
         )
     tools = new_packs.save_cell(context.box, pack, options.body)
     return context.page(
@@ -122,13 +137,15 @@ def save_cell(context: CommandContext, options: Options) -> Page:
 
 
 def adopt(context: CommandContext, options: Options) -> Page:
-    """`%tool adopt EXPR`: make tools of what an expression of the notebook, or `module:name`, gives."""
+    """`%tool adopt EXPR`: make tools of what an expression of the notebook, or `module:name`,
+    gives."""
     from onetool_ipy.sources.adopted import PLACE  # late: few notebooks adopt
 
     text = " ".join(options.words)
     if not text:
         raise WrongWords(
-            "%tool adopt needs something to adopt.", hint="For example: %tool adopt my_toolkit --pack shop"
+            "%tool adopt needs something to adopt.",
+            hint="For example: %tool adopt my_toolkit --pack shop",
         )
     thing: object = text
     if not PLACE.fullmatch(text):
@@ -137,5 +154,7 @@ def adopt(context: CommandContext, options: Options) -> Page:
         except (NameError, SyntaxError) as exc:
             raise UsageProblem(f"'{text}' is not a value of this notebook: {exc}.") from exc
     values = options.values
-    adopted = context.box.adopt(thing, values.get("--pack", ""), read_only=values.get("--read-only", ()))
+    adopted = context.box.adopt(
+        thing, values.get("--pack", ""), read_only=values.get("--read-only", ())
+    )
     return context.page(f"Adopted: {', '.join(adopted)}", f"See one with: %tool info {adopted[0]}")

@@ -1,4 +1,5 @@
-"""The commands that only a shell has: tools as JSON, a model, an MCP server on stdio, the files of a project.
+"""The commands that only a shell has: tools as JSON, a model, an MCP server on stdio, the files of
+a project.
 
 A command returns its answer; `faces.cli` prints it. Questions go to the terminal, on stderr.
 """
@@ -6,7 +7,6 @@ A command returns its answer; `faces.cli` prints it. Questions go to the termina
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from importlib.resources import files
@@ -17,8 +17,10 @@ from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable, printable_line, visible
+from onetool_ipy.base.processes import command_line, quoted
 from onetool_ipy.base.records import collector_paused, models_built_late
-from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.config.load import all_labels
+from onetool_ipy.config.paths import FOLDER, home_of
 from onetool_ipy.config.template import init_project, pack_template
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core import names
@@ -32,9 +34,18 @@ from onetool_ipy.llm.ask.answer import Answer, plan_bundle
 from onetool_ipy.render.views import Listing
 from onetool_ipy.sdk.stubs import stubs
 
-SHELLS = ("bash", "zsh", "fish")
+SHELLS = ("bash", "zsh", "fish", "powershell")
 _TOKEN = "ONETOOL_MCP_TOKEN"
-_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_BOOLEANS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 
 
 class NotDone(OneToolError):
@@ -47,7 +58,8 @@ def say(text: str) -> None:
 
 
 def ask_at_terminal(question: str) -> str | None:
-    """Ask the person at the terminal on stderr. Returns the typed line, or None if there is no terminal."""
+    """Ask the person at the terminal on stderr. Returns the typed line, or None if there is no
+    terminal."""
     if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
         return None
     sys.stderr.write(printable(question))
@@ -59,13 +71,20 @@ def list_tools(context: CommandContext, options: Options) -> DataPage:
     """`tools list`: one's own tools first; for programs in the order of registration."""
     box = context.box
     specs = box.registry.list(options.values.get("--tool-allow"))
-    data = [{"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs]
+    data = [
+        {"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs
+    ]
     ordered = sorted(specs, key=box.registry.place_of)
     width = max((len(spec.name) for spec in ordered), default=4)
     lines = [f"{'NAME':<{width}}  DESCRIPTION  (INPUT)"]
-    lines += [f"{s.name:<{width}}  {s.summary}  ({s.signature.partition('(')[2][:-1]})" for s in ordered]
+    lines += [
+        f"{s.name:<{width}}  {s.summary}  ({s.signature.partition('(')[2][:-1]})" for s in ordered
+    ]
     room = context.width
-    cut = [line[: room - 1] + "…" if 0 < room < len(line) else line for line in map(printable, map(box.mask, lines))]
+    cut = [
+        line[: room - 1] + "…" if 0 < room < len(line) else line
+        for line in map(printable, map(box.mask, lines))
+    ]
     return DataPage.of(Page("\n".join(cut)), data)
 
 
@@ -74,6 +93,7 @@ def show_tool(context: CommandContext, options: Options) -> DataPage:
     box = context.box
     spec = box.registry.require(one_word(options, "info"))
     count, last = box.log.count_of(spec.name)
+    (labels,) = all_labels([spec], box.config)
     facts = {
         "name": spec.name,
         "description": spec.description,
@@ -82,11 +102,15 @@ def show_tool(context: CommandContext, options: Options) -> DataPage:
         "source": spec.source,
         "pack": spec.pack,
         "enabled": not spec.disabled,
-        "timeoutS": spec.timeout_s if spec.timeout_s is not None else box.config.settings.timeouts.local_s,
+        "timeoutS": spec.timeout_s
+        if spec.timeout_s is not None
+        else box.config.settings.timeouts.local_s,
         "wireName": names.wire_names(each.name for each in box.registry.known())[spec.name],
         "callCount": count,
         "lastCalledAt": None if last is None else last.isoformat(timespec="milliseconds"),
         "deps": box.ot.deps(tool=spec.name),
+        "reads": labels.reads_text,
+        "sends": labels.sends_text,
     }
     return DataPage.of(Page(""), facts)
 
@@ -94,7 +118,9 @@ def show_tool(context: CommandContext, options: Options) -> DataPage:
 def invoke(context: CommandContext, options: Options) -> ToolResult:
     """`tools invoke NAME KEY=VALUE ...`: call a tool."""
     if not options.words:
-        raise WrongWords("onetool-ipy tools invoke needs the name of a tool.", hint="For example: %tool time.now")
+        raise WrongWords(
+            "onetool-ipy tools invoke needs the name of a tool.", hint="For example: %tool time.now"
+        )
     name, *words = options.words
     text = options.values.get("--args", "{}")
     try:
@@ -104,12 +130,17 @@ def invoke(context: CommandContext, options: Options) -> ToolResult:
         raise WrongWords(f"--args is not JSON: {exc}", hint=hint) from exc
     if words:
         spec = context.box.registry.find(name)
-        args = _with_words(args, name, words, context.box.registry.loaded([] if spec is None else [spec]))
+        args = _with_words(
+            args, name, words, context.box.registry.loaded([] if spec is None else [spec])
+        )
     return context.box.call(name, args, source="cli", timeout=options.values.get("--timeout"))
 
 
-def _with_words(args: object, name: str, words: Sequence[str], specs: Sequence[ToolSpec]) -> dict[str, object]:
-    """The arguments with those of `KEY=VALUE` words, read as `%tool` reads them. Raises UsageProblem."""
+def _with_words(
+    args: object, name: str, words: Sequence[str], specs: Sequence[ToolSpec]
+) -> dict[str, object]:
+    """The arguments with those of `KEY=VALUE` words, read as `%tool` reads them. Raises
+    UsageProblem."""
     expected = Expected.of(specs[0].parameters if specs else {})
     try:
         arguments = dict(require_arguments(args, "--args"))
@@ -119,7 +150,10 @@ def _with_words(args: object, name: str, words: Sequence[str], specs: Sequence[T
         key, is_pair, text = word.partition("=")
         if not is_pair or not key:
             first = next(iter(expected.names), "key")
-            hint = f"For example: onetool-ipy tools invoke {name} {first}=... or --args '{{\"{first}\": ...}}'"
+            hint = (
+                f"For example: onetool-ipy tools invoke {name} {first}=... or --args"
+                f" '{{\"{first}\": ...}}'"
+            )
             raise WrongWords(f"'{word[:40]}' is not KEY=VALUE.", hint=hint)
         if key in arguments:
             raise WrongWords(f"'{key[:40]}' is given twice.")
@@ -128,20 +162,29 @@ def _with_words(args: object, name: str, words: Sequence[str], specs: Sequence[T
 
 
 def ask(context: CommandContext, options: Options) -> DataPage | Listing:
-    """`ask PROMPT`: the answer of a model, or of a typed call; with `--code`, of a program that a model writes."""
+    """`ask PROMPT`: the answer of a model, or of a typed call; with `--code`, of a program that a
+    model writes."""
     flags, box = options.values, context.box
-    if (kept := [flag for flag in ("--resume", "--waiting", "--drop") if flag in flags]) and len(kept) > 1:
+    if (kept := [flag for flag in ("--resume", "--waiting", "--drop") if flag in flags]) and len(
+        kept
+    ) > 1:
         raise WrongWords(f"{' and '.join(kept)} exclude each other.", hint="Keep one of them.")
     if kept:
         return _kept_program(context, options)
     if len(options.words) != 1 or not options.words[0].strip():
-        message = "ask needs one prompt, in quotes." if len(options.words) != 1 else "There is nothing to ask."
+        message = (
+            "ask needs one prompt, in quotes."
+            if len(options.words) != 1
+            else "There is nothing to ask."
+        )
         raise WrongWords(message, hint='For example: onetool-ipy ask "What is in README.md?"')
     (prompt,) = options.words
     with_tools = flags.get("--with-tools")
     if isinstance(with_tools, str):
         if with_tools.strip().lower() not in _BOOLEANS:
-            raise WrongWords(f"'{with_tools[:40]}' is not true or false.", hint="Write --with-tools=false.")
+            raise WrongWords(
+                f"'{with_tools[:40]}' is not true or false.", hint="Write --with-tools=false."
+            )
         with_tools = _BOOLEANS[with_tools.strip().lower()]
     steps = flags.get("--max-steps")
     if steps is not None and not 1 <= steps <= 1000:
@@ -150,11 +193,20 @@ def ask(context: CommandContext, options: Options) -> DataPage | Listing:
     plan = "--plan" in flags
     code = plan or "--code" in flags
     if "--show" in flags:
-        parts = box.ask.preview(prompt, model=flags.get("--model"), with_tools=with_tools, tool_allow=allow, code=code)
+        parts = box.ask.preview(
+            prompt, model=flags.get("--model"), with_tools=with_tools, tool_allow=allow, code=code
+        )
         # A person reads this JSON, so a text is a list of its lines.
-        rows = [{"part": part.name, "tokens": part.tokens, "text": part.text.splitlines()} for part in parts]
-        return DataPage.of(Page("Nothing was sent."), {"tokens": sum(part.tokens for part in parts), "parts": rows})
-    answer = box.ask.typed(prompt, source="cli", tool_allow=allow, approve=approve or ()) or box.ask(
+        rows = [
+            {"part": part.name, "tokens": part.tokens, "text": part.text.splitlines()}
+            for part in parts
+        ]
+        return DataPage.of(
+            Page("Nothing was sent."), {"tokens": sum(part.tokens for part in parts), "parts": rows}
+        )
+    answer = box.ask.typed(
+        prompt, source="cli", tool_allow=allow, approve=approve or ()
+    ) or box.ask(
         prompt,
         model=flags.get("--model"),
         with_tools=with_tools,
@@ -169,11 +221,14 @@ def ask(context: CommandContext, options: Options) -> DataPage | Listing:
 
 
 def _kept_program(context: CommandContext, options: Options) -> DataPage | Listing:
-    """`ask --waiting`, `ask --resume ID [skip|again]` and `ask --drop ID`: programs that wait for a yes."""
+    """`ask --waiting`, `ask --resume ID [skip|again]` and `ask --drop ID`: programs that wait for a
+    yes."""
     flags, asker = options.values, context.box.ask
     if "--resume" in flags:
         is_plan, decision = "--plan" in flags, " ".join(options.words)
-        answer = asker.resume(flags["--resume"], cast(Any, decision), approve=flags.get("--approve"), plan=is_plan)
+        answer = asker.resume(
+            flags["--resume"], cast(Any, decision), approve=flags.get("--approve"), plan=is_plan
+        )
         return _answered(context, answer, is_plan=is_plan)
     if options.words:
         raise WrongWords(f"--waiting and --drop take no prompt: '{options.words[0][:40]}'.")
@@ -185,17 +240,21 @@ def _kept_program(context: CommandContext, options: Options) -> DataPage | Listi
 
 
 def _answered(context: CommandContext, answer: Answer, *, is_plan: bool) -> DataPage:
-    """Return an answer for a shell. A program that waits has failed, unless its plan is all that was asked for."""
+    """Return an answer for a shell. A program that waits has failed, unless its plan is all that
+    was asked for."""
     is_failed_call = not answer.model and answer.program is None and answer.tool_error is not None
     is_stuck = answer.stop_reason == "waiting" and not is_plan
     note = context.box.mask(answer.note or "")
     if answer.question is not None:
         note = plan_bundle(answer.question, note, context.box.mask)["text/plain"]
-    return DataPage.of(Page(note), answer.to_dict(), is_failure=not answer.ok or is_failed_call or is_stuck)
+    return DataPage.of(
+        Page(note), answer.to_dict(), is_failure=not answer.ok or is_failed_call or is_stuck
+    )
 
 
 def serve(context: CommandContext, options: Options) -> None:
-    """`mcp`: serve the tools to an MCP client on stdio, over HTTP, or those of a running notebook."""
+    """`mcp`: serve the tools to an MCP client on stdio, over HTTP, or those of a running
+    notebook."""
     flags = options.values
     if "--attach" in flags:
         _attach(options)
@@ -211,22 +270,35 @@ def serve(context: CommandContext, options: Options) -> None:
         _serve_http(context, options)
         return
     if sys.stdin is not None and sys.stdin.isatty():
-        say("Waiting for an MCP client on standard input. Give this command to your client, or use --http.")
+        say(
+            "Waiting for an MCP client on standard input. Give this command to your client, or use"
+            " --http."
+        )
     serve_stdio(box, allow=flags.get("--tool-allow"), say=say)
 
 
 def _attach(options: Options) -> None:
     flags = options.values
     if wrong := [flag for flag in ("--http", "--tool-allow", "--no-token") if flag in flags]:
-        raise UsageProblem(f"--attach hands on what the notebook serves; {wrong[0]} cannot change it.")
+        raise UsageProblem(
+            f"--attach hands on what the notebook serves; {wrong[0]} cannot change it."
+        )
     folder = Path("." if flags["--attach"] is True else flags["--attach"]).expanduser()
     if not folder.is_dir():
-        raise UsageProblem(f"'{flags['--attach']}' is not a folder.", hint="Name the folder of the project.")
+        raise UsageProblem(
+            f"'{flags['--attach']}' is not a folder.", hint="Name the folder of the project."
+        )
     with open_leniently(flags.get("--config"), cwd=folder.resolve()) as box:
         paths = box.config.paths
-    from onetool_ipy.faces.mcp.attach import attach, choose_note, note_of_kernel  # it imports the SDK
+    from onetool_ipy.faces.mcp.attach import (
+        attach,
+        choose_note,
+        note_of_kernel,
+    )  # it imports the SDK
 
-    note = choose_note(paths.state, paths.project, flags.get("--port", 0)) or note_of_kernel(paths.project)
+    note = choose_note(paths.state, paths.project, flags.get("--port", 0)) or note_of_kernel(
+        paths.project
+    )
     say(f"Attached to {note.url}")
     attach(note)
 
@@ -239,7 +311,9 @@ def _serve_http(context: CommandContext, options: Options) -> None:
     is_untrusted = box.config.trust.how == "untrusted"
     token = os.environ.get(_TOKEN) if is_untrusted else box.config.secrets.get(_TOKEN)
     if token is not None and len(token) < 16:
-        raise UsageProblem(f"The secret '{_TOKEN}' is shorter than 16 characters.", hint="Choose a longer one.")
+        raise UsageProblem(
+            f"The secret '{_TOKEN}' is shorter than 16 characters.", hint="Choose a longer one."
+        )
     serving = serve_http(
         box,
         host=flags.get("--host", "127.0.0.1"),
@@ -263,8 +337,14 @@ def mock(context: CommandContext, options: Options) -> None:
     """`mock FILE`: serve a recording until the client ends, or until Ctrl-C."""
     flags = options.values
     if {"--http", "--stdio"} <= flags.keys() or ("--port" in flags and "--http" not in flags):
-        raise WrongWords("A mock is served on --stdio, or with --http and --port.", hint="Give one of them.")
-    path = Path(one_word(options, "mock", what="recording", hint="For example: onetool-ipy mock calls.jsonl"))
+        raise WrongWords(
+            "A mock is served on --stdio, or with --http and --port.", hint="Give one of them."
+        )
+    path = Path(
+        one_word(
+            options, "mock", what="recording", hint="For example: onetool-ipy mock calls.jsonl"
+        )
+    )
     from onetool_ipy.faces.mcp.http import serve_http, serve_stdio  # they import the SDK: 2 s
     from onetool_ipy.faces.mcp.mock import RestMock, mock_toolbox, read_recording
 
@@ -274,9 +354,14 @@ def mock(context: CommandContext, options: Options) -> None:
             serve_stdio(box, allow=tools, say=say)
             return
         rest = RestMock(calls)
-        serving = serve_http(box, port=flags.get("--port", 0), allow=tools, is_open=True, other=rest)
+        serving = serve_http(
+            box, port=flags.get("--port", 0), allow=tools, is_open=True, other=rest
+        )
         try:
-            say(f"Serving on {serving.url}: {len(tools)} tools, and {len(rest)} requests on the same port.")
+            say(
+                f"Serving on {serving.url}: {len(tools)} tools, and {len(rest)} requests on the"
+                " same port."
+            )
             serving.wait()
         finally:
             serving.stop()
@@ -286,23 +371,38 @@ def seal_notebook(context: CommandContext, options: Options) -> Page:
     """`seal NB.ipynb`: pack a notebook with its recording."""
     from onetool_ipy.faces.sealing import seal
 
-    source = Path(one_word(options, "seal", what="notebook", hint="For example: onetool-ipy seal report.ipynb"))
+    source = Path(
+        one_word(
+            options, "seal", what="notebook", hint="For example: onetool-ipy seal report.ipynb"
+        )
+    )
     target = seal(source, context.box)
-    return Page(f"wrote {target}\nRun it anywhere, without a network: onetool-ipy open {target.name}")
+    return Page(
+        f"wrote {target}\nRun it anywhere, without a network: onetool-ipy open {target.name}"
+    )
 
 
 def open_sealed(_context: CommandContext, options: Options) -> DataPage:
     """`open FILE`: run a sealed notebook offline, and say what differs."""
     from onetool_ipy.faces.sealing import run_sealed
 
-    file = Path(one_word(options, "open", what="sealed notebook", hint="For example: onetool-ipy open a.sealed.zip"))
+    file = Path(
+        one_word(
+            options,
+            "open",
+            what="sealed notebook",
+            hint="For example: onetool-ipy open a.sealed.zip",
+        )
+    )
     name = visible(file.name, 200)
     # A person may take "open" for a look, and so may whoever wrote a script.
     question = f"This runs the code of '{name}' on this machine, with your rights. Run it? [y/N] "
     reply = "y" if "--yes" in options.values or not file.is_file() else ask_at_terminal(question)
     if reply is None:
-        hint = f"If you trust it: onetool-ipy open --yes {shlex.quote(str(file))}"
-        raise UsageProblem(f"The code of '{name}' would run here, and nobody can be asked.", hint=hint)
+        hint = f"If you trust it: onetool-ipy open --yes {quoted(str(file))}"
+        raise UsageProblem(
+            f"The code of '{name}' would run here, and nobody can be asked.", hint=hint
+        )
     if reply.strip().lower() not in ("y", "yes"):
         raise NotDone("Nothing was run.")
     lines = run_sealed(file)
@@ -321,18 +421,26 @@ def init(_context: CommandContext, options: Options) -> Page:
         written = init_project(folder)
         lines = [f"wrote {path}" for path in written]
         lines += [f"left alone {path}, which is there already" for path in written.left_alone]
-        lines += ["Next: %load_ext onetool_ipy in a notebook, or onetool-ipy tools list"] if written else []
+        lines += (
+            ["Next: %load_ext onetool_ipy in a notebook, or onetool-ipy tools list"]
+            if written
+            else []
+        )
     else:
         lines = _new_pack(folder, pack)
     if is_new and (folder / FOLDER).is_dir():
-        TrustList.of(os.environ, Path.home()).add(folder.resolve(), {})
+        TrustList.of(os.environ, home_of(os.environ)).add(folder.resolve(), {})
     return Page("\n".join(lines))
 
 
 def _new_pack(folder: Path, name: str) -> list[str]:
     config = folder / ".onetool" / "onetool.yaml"
     contents = pack_template(name, config.read_text(encoding="utf-8") if config.exists() else "")
-    taken = [folder / place for place in contents if (folder / place).exists() and folder / place != config]
+    taken = [
+        folder / place
+        for place in contents
+        if (folder / place).exists() and folder / place != config
+    ]
     if taken:
         raise NotDone(f"'{taken[0]}' exists already; nothing was written.")
     with open_leniently(cwd=folder) as box:
@@ -361,7 +469,11 @@ def export_script(context: CommandContext, options: Options) -> Page | None:
     """`export NOTEBOOK`: a notebook as a plain Python script."""
     from onetool_ipy.faces.export import export_notebook
 
-    source = Path(one_word(options, "export", what="notebook", hint="For example: onetool-ipy export report.ipynb"))
+    source = Path(
+        one_word(
+            options, "export", what="notebook", hint="For example: onetool-ipy export report.ipynb"
+        )
+    )
     text = export_notebook(source, context.box, context.command_words)
     output = options.values.get("--output") or options.values.get("-o")
     if output == "-":
@@ -378,7 +490,7 @@ def export_script(context: CommandContext, options: Options) -> Page | None:
 def trust(_context: CommandContext, options: Options) -> Page | None:
     """`trust [PATH]`: show what a project runs and reaches, and allow it after a yes."""
     if "--list" in options.values:
-        folders = TrustList.of(os.environ, Path.home()).folders()
+        folders = TrustList.of(os.environ, home_of(os.environ)).folders()
         sys.stdout.write("".join(f"{printable_line(str(folder))}\n" for folder in folders))
         return None
     path = options.words[0] if options.words else "."
@@ -398,8 +510,13 @@ def trust(_context: CommandContext, options: Options) -> Page | None:
             say("\n".join(box.gate.question_lines()))
             reply = "y" if "--yes" in options.values else ask_at_terminal("Trust it? [y/N] ")
             if reply is None:
-                line = shlex.join(["onetool-ipy", "trust", "--yes", *([] if path == "." else [path])])
-                raise NotDone(f"Nothing was trusted, since nobody can be asked here. If you agree, run: {line}")
+                line = command_line(
+                    ["onetool-ipy", "trust", "--yes", *([] if path == "." else [path])]
+                )
+                raise NotDone(
+                    "Nothing was trusted, since nobody can be asked here. If you agree, run:"
+                    f" {line}"
+                )
             if reply.strip().lower() not in ("y", "yes"):
                 raise NotDone("Nothing was trusted.")
         box.gate.grant(shown=inventory)
@@ -408,11 +525,15 @@ def trust(_context: CommandContext, options: Options) -> Page | None:
 
 
 def completion_script(_context: CommandContext, options: Options) -> Page:
-    """`completion SHELL`: the script that makes a shell complete our commands, options and names."""
+    """`completion SHELL`: the script that makes a shell complete our commands, options and
+    names."""
     shell = options.words[0] if len(options.words) == 1 else ""
     if shell not in SHELLS:
         hint = "For example: source <(onetool-ipy completion bash), in ~/.bashrc"
         raise WrongWords(f"completion needs a shell: {', '.join(SHELLS)}.", hint=hint)
     return Page(
-        files("onetool_ipy.faces.commands").joinpath(f"completion.{shell}").read_text(encoding="utf-8").rstrip()
+        files("onetool_ipy.faces.commands")
+        .joinpath(f"completion.{shell}")
+        .read_text(encoding="utf-8")
+        .rstrip()
     )

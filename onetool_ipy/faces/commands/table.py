@@ -1,7 +1,8 @@
-"""The one table of commands, and what is read from it: the command of a line, its help, and what can follow.
+"""The one table of commands, and what is read from it: the command of a line, its help, and what
+can follow.
 
-`%tool` runs the rows of a notebook, `onetool-ipy` those of a shell; most rows run in both. A name may have two rows,
-one for each place, where a notebook and a shell need different things.
+`%tool` runs the rows of a notebook, `onetool-ipy` those of a shell; most rows run in both. A name
+may have two rows, one for each place, where a notebook and a shell need different things.
 """
 
 from __future__ import annotations
@@ -38,17 +39,27 @@ from onetool_ipy.render.pages import Heading, Part, Row, Rows
 _PERIODS = ("day", "week", "month", "all")
 _SINCE = ("today", "yesterday", "2h", "7d")
 _WIDTH = 31
-_ALLOW = Option("--tool-allow", "names", "only these: names or pack.*, separated by commas", "CSV", "tool")
+_ALLOW = Option(
+    "--tool-allow", "names", "only these: names or pack.*, separated by commas", "CSV", "tool"
+)
 _TOOL = Option("--tool", "text", "only this tool", "NAME", "tool")
 _FILTERS = (
     Option("--failed", help="only calls that failed"),
-    Option("--since", "text", "only calls from then on: today, yesterday, 2h, 3d, a date or a time", "WHEN", _SINCE),
+    Option(
+        "--since",
+        "text",
+        "only calls from then on: today, yesterday, 2h, 3d, a date or a time",
+        "WHEN",
+        _SINCE,
+    ),
     _TOOL,
 )
 _YES = Option("--yes", help="do not ask")
 _SAVE = Option("--save", help="keep it in onetool.yaml")
 _ALLOW_HOST = Option("--allow-host", help="let HTTP tools reach the hosts that are named")
-_SECRET_HOST = Option("--secret-host", "texts", "send a secret to this host, too; again for more", "NAME=HOST")
+_SECRET_HOST = Option(
+    "--secret-host", "texts", "send a secret to this host, too; again for more", "NAME=HOST"
+)
 _OUTPUT = (
     Option("--output", "text", "where to write it", "PATH", "file"),
     Option("-o", "text", "the same as --output", "PATH", "file"),
@@ -71,112 +82,162 @@ _NEW_HTTP = tuple(
 # fmt: off
 TABLE: tuple[Command, ...] = (
     # --- tools
-    Command("list", "[TEXT]", "tools, or those with TEXT in their name", catalog.list_tools, takes=("tool",),
+    Command("list", "[TEXT]", "tools, or those with TEXT in their name", catalog.list_tools,
+        takes=("tool",),
         place="notebook", elsewhere="Did you mean 'tools list'?"),
-    Command("info", "NAME", "what a tool does and takes (also: %tool NAME?)", catalog.show_tool, takes=("tool",),
+    Command("info", "NAME", "what a tool does and takes (also: %tool NAME?)", catalog.show_tool,
+        takes=("tool",),
         place="notebook", elsewhere="Did you mean 'tools info'?"),
     Command("search", "WORDS", "find tools and commands by words; typos are forgiven",
-        lambda context, options: search(context, options)),  # noqa: PLW0108 - `search` reads this table
-    Command("tools", "", "list, look up and call tools", shell.list_tools, is_group=True, place="shell"),
-    Command("tools list", "", "the tools: name, description, input", shell.list_tools, options=(_ALLOW,),
+        # `search` reads this table, so it is looked up when it is called.
+        lambda context, options: search(context, options)),  # noqa: PLW0108
+    Command("tools", "", "list, look up and call tools", shell.list_tools, is_group=True,
         place="shell"),
-    Command("tools info", "NAME", "one tool's schema and state, as JSON", shell.show_tool, takes=("tool",),
+    Command("tools list", "", "the tools: name, description, input", shell.list_tools,
+        options=(_ALLOW,),
+        place="shell"),
+    Command("tools info", "NAME", "one tool's schema and state, as JSON", shell.show_tool,
+        takes=("tool",),
         place="shell", output="json"),
     Command("tools invoke", "NAME [KEY=VALUE ...]", "call a tool; the result is JSON", shell.invoke,
         options=(Option("--args", "text", "the arguments as a JSON object; - reads stdin", "JSON"),
-        Option("--timeout", "seconds", "seconds it may take", "S")), takes=("tool",), place="shell", output="json"),
+        Option("--timeout", "seconds", "seconds it may take", "S")), takes=("tool",), place="shell",
+        output="json"),
     Command("check", "NAME", "try a tool with arguments made from its schema", calls.check,
-        options=(Option("--call", help="also call a tool that may change something, after a yes"),), takes=("tool",)),
-    Command("browse", "[NAME]", "the tool browser: search, forms, results", catalog.browse, takes=("tool",),
+        options=(Option("--call", help="also call a tool that may change something, after a yes"),),
+        takes=("tool",)),
+    Command("browse", "[NAME]", "the tool browser: search, forms, results", catalog.browse,
+        takes=("tool",),
         place="notebook", elsewhere="The tool browser is a screen of a notebook: %tool browse"),
-    Command("adopt", "EXPR", "make tools of another framework's, of an object, a server or module:name", setup.adopt,
-        options=(Option("--pack", "text", "their pack; by default the object's or framework's name", "NAME"),
+    Command("adopt", "EXPR",
+        "make tools of another framework's, of an object, a server or module:name", setup.adopt,
+        options=(Option("--pack", "text", "their pack; by default the object's or framework's name",
+        "NAME"),
         Option("--read-only", "names", "those that change nothing", "CSV")), place="notebook",
-        elsewhere="Tools are adopted for one session: %tool adopt in a notebook, box.adopt(...) in a program"),
-    Command("save", "PACK", "promote the cell's functions to tools of a pack file (%%tool save PACK)", setup.save_cell,
-        takes_body=True, place="notebook", elsewhere="Only a notebook has cells to save: %%tool save PACK"),
+        elsewhere="Tools are adopted for one session: "
+        "%tool adopt in a notebook, box.adopt(...) in a program"),
+    Command("save", "PACK",
+        "promote the cell's functions to tools of a pack file (%%tool save PACK)", setup.save_cell,
+        takes_body=True, place="notebook",
+        elsewhere="Only a notebook has cells to save: %%tool save PACK"),
     # --- calls
-    Command("history", "[N] [WORDS]", "the newest calls, or those with WORDS", past.history, options=_FILTERS),
-    Command("history rerun", "[N]", "call again what stands at N in the list; the last call without N", past.rerun,
+    Command("history", "[N] [WORDS]", "the newest calls, or those with WORDS", past.history,
+        options=_FILTERS),
+    Command("history rerun", "[N]",
+        "call again what stands at N in the list; the last call without N", past.rerun,
         options=_FILTERS, output="json"),
-    Command("history diff", "A B", "what changed from the result of call A to that of call B", past.diff,
+    Command("history diff", "A B", "what changed from the result of call A to that of call B",
+        past.diff,
         options=(*_FILTERS, Option("--key", "text", "the column that identifies a row", "COLUMN"))),
-    Command("stats", "[day|week|month|all]", "how the tools are used", catalog.stats, options=(_TOOL,
-        Option("--output", "text", "also write an HTML report", "FILE", "file")), takes=(_PERIODS,)),
-    Command("usage", "[day|week|month|all]", "the usage view", catalog.usage, options=_FILTERS[1:], takes=(_PERIODS,),
-        place="notebook", elsewhere="The usage view is a screen of a notebook. In a shell: onetool-ipy stats"),
-    Command("results", "[TEXT]", "stored results", catalog.results),
-    Command("view", "HANDLE", "page, search and sort a stored result", catalog.view, takes=("handle",),
+    Command("stats", "[day|week|month|all]", "how the tools are used", catalog.stats,
+        options=(_TOOL,
+        Option("--output", "text", "also write an HTML report", "FILE", "file")),
+        takes=(_PERIODS,)),
+    Command("usage", "[day|week|month|all]", "the usage view", catalog.usage, options=_FILTERS[1:],
+        takes=(_PERIODS,),
         place="notebook",
-        elsewhere="The viewer is a screen of a notebook. In a shell: onetool-ipy tools invoke ot.result handle=HANDLE"),
-    Command("jobs", "[ID]", "calls in the background (%tool NAME --bg)", calls.jobs, place="notebook",
+        elsewhere="The usage view is a screen of a notebook. In a shell: onetool-ipy stats"),
+    Command("results", "[TEXT]", "stored results", catalog.results),
+    Command("view", "HANDLE", "page, search and sort a stored result", catalog.view,
+        takes=("handle",),
+        place="notebook",
+        elsewhere="The viewer is a screen of a notebook. "
+        "In a shell: onetool-ipy tools invoke ot.result handle=HANDLE"),
+    Command("jobs", "[ID]", "calls in the background (%tool NAME --bg)", calls.jobs,
+        place="notebook",
         elsewhere="Jobs belong to the notebook that started them: %tool jobs"),
     Command("jobs cancel", "ID", "end one", calls.cancel_job, place="notebook"),
     Command("replay", "FILE", "record results to FILE, then answer from it", calls.replay,
-        options=(Option("--only", help="answer from the file alone"), Option("--refresh", help="record again")),
+        options=(Option("--only", help="answer from the file alone"), Option("--refresh",
+        help="record again")),
         takes=("file",), place="notebook",
-        elsewhere="A replay belongs to a notebook or a script: %tool replay FILE, or with ot.replay(FILE):"),
+        elsewhere="A replay belongs to a notebook or a script: "
+        "%tool replay FILE, or with ot.replay(FILE):"),
     Command("replay off", "", "call the tools again", calls.replay_off, place="notebook"),
     Command("why", "", "the whole story of the last failure", past.why,
         options=(Option("--internals", help="with the frames of onetool_ipy"),), place="notebook",
-        elsewhere="Only a notebook remembers its last failure: %tool why. In a shell: onetool-ipy history --failed"),
-    Command("program", "[@NAME ...]", "run the cell's program over the tools, in a sandbox", calls.run_program,
+        elsewhere="Only a notebook remembers its last failure: %tool why. "
+        "In a shell: onetool-ipy history --failed"),
+    Command("program", "[@NAME ...]", "run the cell's program over the tools, in a sandbox",
+        calls.run_program,
         options=(Option("-o", "variable", "put the answer into a variable", "NAME"),
         Option("--plan", help="make no write now: show the writes, and keep the program"),
         Option("--approve", "names", "tools that may write without a question", "CSV", "tool"),
-        Option("--allow", "names", "only these tools: names or pack.*", "CSV", "tool")), takes_body=True,
+        Option("--allow", "names", "only these tools: names or pack.*", "CSV", "tool")),
+        takes_body=True,
         place="notebook", elsewhere="A program is a cell of a notebook: %%tool program"),
     Command("ask", "[PROMPT]", "ask a model, which may call tools; the answer is JSON", shell.ask,
-        options=(Option("--with-tools", "optional", "offer tools: true or false", "true|false", ("true", "false")),
+        options=(Option("--with-tools", "optional", "offer tools: true or false", "true|false",
+        ("true", "false")),
         _ALLOW, Option("--model", "text", "which model of the configuration", "NAME"),
         Option("--max-steps", "number", "requests before it must answer", "N"),
         Option("--approve", "names", "tools that may run without a question", "CSV", "tool"),
         Option("--show", help="what would be sent, part by part; sends nothing"),
-        Option("--code", help="the model writes one program over the tools; its writes are one question"),
+        Option("--code",
+        help="the model writes one program over the tools; its writes are one question"),
         Option("--plan", help="the same, and no write is made now: the program is kept"),
         Option("--waiting", help="the programs that wait for a yes"),
-        Option("--resume", "text", "go on with one; behind it skip or again, for a write in doubt", "ID"),
+        Option("--resume", "text", "go on with one; behind it skip or again, for a write in doubt",
+        "ID"),
         Option("--drop", "text", "forget one", "ID")), place="shell",
         elsewhere="Write: %ask PROMPT", output="json"),
     # --- the project
-    Command("health", "", "what is wrong now, and what to do", catalog.health, output="piped", is_lenient=True),
-    Command("reload", "", "read configuration and pack files again", catalog.reload, place="notebook",
-        elsewhere="Each command of a shell reads the configuration itself. In a notebook: %tool reload"),
+    Command("health", "", "what is wrong now, and what to do", catalog.health, output="piped",
+        is_lenient=True),
+    Command("reload", "", "read configuration and pack files again", catalog.reload,
+        place="notebook",
+        elsewhere="Each command of a shell reads the configuration itself. "
+        "In a notebook: %tool reload"),
     Command("trust", "", "let this project run and reach what it names", setup.trust,
         options=(Option("--remove", help="trust it no longer"),), place="notebook"),
     Command("trust list", "", "the projects that you trust", setup.list_trusted, place="notebook"),
-    Command("trust", "[PATH]", "show what a project runs and reaches, and allow it after a yes", shell.trust,
+    Command("trust", "[PATH]", "show what a project runs and reaches, and allow it after a yes",
+        shell.trust,
         options=(_YES, Option("--remove", help="trust it no longer"),
-        Option("--list", help="the projects that you trust")), takes=("file",), place="shell", output="own"),
+        Option("--list", help="the projects that you trust")), takes=("file",), place="shell",
+        output="own"),
     Command("lock", "", "write .onetool/onetool.lock: what every tool is now", lock.lock),
-    Command("verify", "", "say what differs from the lock file; fails if something drifted", lock.verify),
+    Command("verify", "", "say what differs from the lock file; fails if something drifted",
+        lock.verify),
     Command("diff", "NAME", "how one tool differs from the lock file", lock.diff, takes=("tool",)),
-    Command("mock", "FILE", "serve a recording: its tools over MCP, its HTTP requests as REST", shell.mock,
-        options=(Option("--http", help="on a port of this machine, with the recorded HTTP requests"),
+    Command("mock", "FILE", "serve a recording: its tools over MCP, its HTTP requests as REST",
+        shell.mock,
+        options=(Option("--http",
+        help="on a port of this machine, with the recorded HTTP requests"),
         Option("--port", "number", "the port; a free one by default", "N"),
-        Option("--stdio", help="to one MCP client on standard input and output, the default")), takes=("file",),
-        place="shell", elsewhere="A mock runs in a shell: !onetool-ipy mock FILE", output="own", is_lenient=True),
-    Command("seal", "NOTEBOOK", "pack a notebook with the recording that it replays", shell.seal_notebook,
-        takes=("file",), place="shell", elsewhere="A saved notebook is sealed in a shell: onetool-ipy seal NOTEBOOK",
+        Option("--stdio", help="to one MCP client on standard input and output, the default")),
+        takes=("file",),
+        place="shell", elsewhere="A mock runs in a shell: !onetool-ipy mock FILE", output="own",
+        is_lenient=True),
+    Command("seal", "NOTEBOOK", "pack a notebook with the recording that it replays",
+        shell.seal_notebook,
+        takes=("file",), place="shell",
+        elsewhere="A saved notebook is sealed in a shell: onetool-ipy seal NOTEBOOK",
         output="words", is_lenient=True),
-    Command("open", "FILE", "run a sealed notebook offline, and say what differs", shell.open_sealed,
+    Command("open", "FILE", "run a sealed notebook offline, and say what differs",
+        shell.open_sealed,
         options=(_YES,), takes=("file",), place="shell",
         elsewhere="A sealed notebook runs in a shell: onetool-ipy open FILE",
         is_lenient=True),
     Command("install", "--lazy|--always", "have %tool in every notebook", setup.install_startup,
-        options=(Option("--lazy", help="load at the first %tool"), Option("--always", help="load at every start"),
+        options=(Option("--lazy", help="load at the first %tool"), Option("--always",
+        help="load at every start"),
         Option("--remove", help="undo it"))),
     Command("init", "[FOLDER]", "write a commented .onetool/ folder", shell.init,
-        options=(Option("--pack", "text", "write a pack file with two tools, its test and its settings", "NAME"),),
+        options=(Option("--pack", "text",
+        "write a pack file with two tools, its test and its settings", "NAME"),),
         takes=("file",), place="shell", output="words"),
-    Command("stubs", "", "write .pyi files for the packs, so that editors complete them", shell.write_stubs,
+    Command("stubs", "", "write .pyi files for the packs, so that editors complete them",
+        shell.write_stubs,
         options=_OUTPUT, place="shell", output="words"),
-    Command("export", "NOTEBOOK", "write a notebook as a plain Python script", shell.export_script, options=_OUTPUT,
+    Command("export", "NOTEBOOK", "write a notebook as a plain Python script", shell.export_script,
+        options=_OUTPUT,
         takes=("file",), place="shell", output="own", is_lenient=True),
     # --- HTTP tools
     Command("new", "", "make an HTTP tool", bundles.new_http, is_group=True, takes_body=True),
     Command("new http", "BUNDLE.TOOL",
-        "an HTTP tool, from options or a curl command; in a notebook without a name the editor", bundles.new_http,
+        "an HTTP tool, from options or a curl command; in a notebook without a name the editor",
+        bundles.new_http,
         options=(*_NEW_HTTP, _ALLOW_HOST, _SECRET_HOST,
         Option("--save-secrets", help="keep the secrets of the command in secrets.yaml"),
         Option("--replace", help="replace the tool of that name")), leading=0, takes_body=True),
@@ -186,47 +247,62 @@ TABLE: tuple[Command, ...] = (
         Command(f"bundle {verb}", words, about, run, takes=("bundle",))
         for verb, words, run, about in (
             ("show", "NAME[.tool[@version]]", bundles.show_bundle, "what is in it"),
-            ("on", "NAME[.tool[@version]]", partial(bundles.switch, "on"), "switch a bundle, a tool or one version on"),
+            ("on", "NAME[.tool[@version]]", partial(bundles.switch, "on"),
+            "switch a bundle, a tool or one version on"),
             ("off", "NAME[.tool[@version]]", partial(bundles.switch, "off"), "switch it off"),
-            ("run", "NAME", bundles.run_all, "call each of its tools that only reads, with example arguments"),
+            ("run", "NAME", bundles.run_all,
+            "call each of its tools that only reads, with example arguments"),
         )
     ),
     Command("bundle set", "NAME", "the base URL and the auth of all its tools", bundles.set_bundle,
         options=(Option("--base-url", "text", "what the addresses begin with", "URL"),
-        Option("--auth", "text", "bearer:SECRET, ..., or none", "KIND:SECRET"), _SECRET_HOST, _ALLOW_HOST),
+        Option("--auth", "text", "bearer:SECRET, ..., or none", "KIND:SECRET"), _SECRET_HOST,
+        _ALLOW_HOST),
         takes=("bundle",)),
-    Command("bundle env", "NAME [ENV]", "its environments; switch to one, or make one with --base-url",
-        bundles.environment, options=(Option("--base-url", "text", "what the addresses begin with", "URL"),
+    Command("bundle env", "NAME [ENV]",
+        "its environments; switch to one, or make one with --base-url",
+        bundles.environment, options=(Option("--base-url", "text", "what the addresses begin with",
+        "URL"),
         Option("--auth", "text", "bearer:SECRET, ..., or none", "KIND:SECRET"),
-        Option("--set", "texts", "a variable for ${NAME} in requests; again for more", "NAME=VALUE"),
+        Option("--set", "texts", "a variable for ${NAME} in requests; again for more",
+        "NAME=VALUE"),
         _SECRET_HOST, _ALLOW_HOST),
         takes=("bundle",)),
     Command("bundle delete", "NAME", "delete a bundle, or NAME.tool@version", bundles.delete_bundle,
         options=(Option("--with-tools", help="with all its tools"),), takes=("bundle",)),
-    Command("import", "FILE_OR_URL", "a bundle from an OpenAPI, Swagger or Postman file", bundles.import_tools,
-        options=(Option("--bundle", "text", "the bundle's name; by default made from the title", "NAME"),
+    Command("import", "FILE_OR_URL", "a bundle from an OpenAPI, Swagger or Postman file",
+        bundles.import_tools,
+        options=(Option("--bundle", "text", "the bundle's name; by default made from the title",
+        "NAME"),
         Option("--server", "text", "the server to call, instead of the document's", "URL"),
         Option("--auth", "text", "for tools without auth, such as bearer:API_TOKEN", "KIND:SECRET"),
         Option("--tag", "texts", "only operations with this tag; again for more", "TAG"),
-        Option("--include", "texts", "only operations whose name or path it matches: 'get-*'", "PATTERN"),
-        Option("--exclude", "texts", "leave out operations whose name or path it matches", "PATTERN"),
+        Option("--include", "texts", "only operations whose name or path it matches: 'get-*'",
+        "PATTERN"),
+        Option("--exclude", "texts", "leave out operations whose name or path it matches",
+        "PATTERN"),
         Option("--read-only", help="only operations that read: GET and HEAD"),
-        Option("--dry", help="only list what would be imported"), _ALLOW_HOST, _SECRET_HOST), takes=("file",),
+        Option("--dry", help="only list what would be imported"), _ALLOW_HOST, _SECRET_HOST),
+        takes=("file",),
         output="json"),
     # --- MCP
     Command("server", "", "the MCP servers and their states", servers.list_servers, is_group=True),
     Command("server list", "", "the MCP servers and their states", servers.list_servers),
     Command("server add", "NAME COMMAND ARGUMENTS",
-        "a command, a URL or a registry card; for this session, in a shell for good; options stand before it",
+        "a command, a URL or a registry card; for this session, in a shell for good;"
+        " options stand before it",
         servers.add, options=(Option("--url", "text", "a server reached by HTTP", "URL"),
         Option("--env", "text", "variables: K=V, several separated by commas", "K=V"),
         Option("--header", "text", "headers: K=V, several separated by commas", "K=V"),
         Option("--cwd", "text", "its folder", "FOLDER", "file"), _SAVE,
         Option("--trusted", help="believe what it says about its tools"), _YES), leading=2),
-    Command("server import", "CLIENT|FILE", "the servers of another client, or of its file", servers.import_servers,
+    Command("server import", "CLIENT|FILE", "the servers of another client, or of its file",
+        servers.import_servers,
         options=(_SAVE, _YES), takes=(tuple(CLIENTS),)),
-    Command("server export", "[" + "|".join(FAMILIES) + "] [NAME ...] | CLIENT --self", "ours for other clients",
-        servers.export, options=(Option("--self", help="add this project's running notebook to a client's file"), _YES),
+    Command("server export", "[" + "|".join(FAMILIES) + "] [NAME ...] | CLIENT --self",
+        "ours for other clients",
+        servers.export, options=(Option("--self",
+        help="add this project's running notebook to a client's file"), _YES),
         takes=((*FAMILIES, *CLIENTS), "server")),
     Command("server login", "NAME", "sign in to a server", servers.login, takes=("server",),
         options=(Option("--code", "text", "give the answer by hand", "ADDRESS"),)),
@@ -248,37 +324,51 @@ TABLE: tuple[Command, ...] = (
             ("start", partial(servers.change_state, "start"), "start it"),
             ("stop", partial(servers.change_state, "stop"), "stop it"),
             ("restart", partial(servers.change_state, "restart"), "stop and start it"),
-            ("trace", servers.trace, "every message to and from it; with a number that message whole"),
+            ("trace", servers.trace,
+            "every message to and from it; with a number that message whole"),
         )
     ),
-    Command("server read", "NAME URI [K=V ...]", "read a resource; a template takes its variables as K=V",
+    Command("server read", "NAME URI [K=V ...]",
+        "read a resource; a template takes its variables as K=V",
         servers.read, takes=("server", "uri"), output="json"),
     Command("serve", "", "offer the read-only tools to other MCP clients", servers.serve,
         options=(Option("--port", "text", "by default a free one", "N"),
         Option("--host", "text", "by default 127.0.0.1", "HOST"),
         Option("--allow", "names", "offer exactly these: names, pack.* or *", "CSV", "tool"),
-        Option("--no-token", help="ask for no token")), place="notebook", elsewhere="In a shell: onetool-ipy mcp"),
+        Option("--no-token", help="ask for no token")), place="notebook",
+        elsewhere="In a shell: onetool-ipy mcp"),
     Command("serve status", "", "what is served now", servers.serve_status, place="notebook"),
     Command("serve stop", "", "end it", servers.serve_stop, place="notebook"),
-    Command("mcp", "", "serve the tools to an MCP client: on stdio, or with --http on a port of this machine",
+    Command("mcp", "",
+        "serve the tools to an MCP client: on stdio, or with --http on a port of this machine",
         shell.serve, options=(Option("--http", help="streamable HTTP instead of stdio"),
         Option("--host", "text", "by default 127.0.0.1", "HOST"),
         Option("--port", "number", "by default a free one", "N"),
-        Option("--tool-allow", "names", "offer exactly these; by default the tools that only read", "CSV", "tool"),
-        Option("--no-token", help="ask for no token; else it is the secret ONETOOL_MCP_TOKEN, or a new one"),
-        Option("--attach", "optional", "hand on the tools of a running notebook of this project", "FOLDER", "file")),
+        Option("--tool-allow", "names", "offer exactly these; by default the tools that only read",
+        "CSV", "tool"),
+        Option("--no-token",
+        help="ask for no token; else it is the secret ONETOOL_MCP_TOKEN, or a new one"),
+        Option("--attach", "optional", "hand on the tools of a running notebook of this project",
+        "FOLDER", "file")),
         place="shell", elsewhere="In a notebook: %tool serve", output="own", is_lenient=True),
-    Command("completion", "|".join(shell.SHELLS), "the script that makes your shell complete onetool-ipy",
+    Command("completion", "|".join(shell.SHELLS),
+        "the script that makes your shell complete onetool-ipy",
         shell.completion_script, takes=(shell.SHELLS,), place="shell"),
 )
 # fmt: on
 _ALIASES = {"servers": "server", "bundles": "bundle"}
-_IN_TOOLS = {"ls": "tools list", "show": "tools info", "call": "tools invoke", "invoke": "tools invoke"}
+_IN_TOOLS = {
+    "ls": "tools list",
+    "show": "tools info",
+    "call": "tools invoke",
+    "invoke": "tools invoke",
+}
 _LINE = re.compile(r"%tool ([\w.@-]+)(?: ([\w-]+))?")
 
 
 class Continuation(NamedTuple):
-    """What can follow on a line: words, and names to look up. `command` is None where the line has none yet."""
+    """What can follow on a line: words, and names to look up. `command` is None where the line has
+    none yet."""
 
     command: Command | None
     words: list[str]
@@ -304,9 +394,15 @@ def find(words: Sequence[str], place: Literal["notebook", "shell"]) -> tuple[Com
         return commands[pair], 2
     command = commands.get(first)
     if command is None:
-        if elsewhere := next((row.elsewhere for row in TABLE if row.name == first and row.elsewhere), ""):
-            raise UsageProblem(f"No command '{first}'. {elsewhere}" if elsewhere.startswith("Did") else elsewhere)
-        close = difflib.get_close_matches(first, [name for name in commands if " " not in name], n=1)
+        if elsewhere := next(
+            (row.elsewhere for row in TABLE if row.name == first and row.elsewhere), ""
+        ):
+            raise UsageProblem(
+                f"No command '{first}'. {elsewhere}" if elsewhere.startswith("Did") else elsewhere
+            )
+        close = difflib.get_close_matches(
+            first, [name for name in commands if " " not in name], n=1
+        )
         meant = close[0] if close else _IN_TOOLS.get(first, "")
         hint = f"Did you mean '{meant}'?" if meant else "See all with: onetool-ipy --help"
         raise UsageProblem(f"No command '{first[:40]}'. {hint}")
@@ -318,7 +414,8 @@ def find(words: Sequence[str], place: Literal["notebook", "shell"]) -> tuple[Com
         lead = "onetool-ipy" if place == "shell" else "%tool"
         near = did_you_mean(words[1], verbs)
         raise UsageProblem(
-            f"{lead} {first} does not know '{words[1][:40]}'. {near}".strip(), hint=f"It knows: {', '.join(verbs)}."
+            f"{lead} {first} does not know '{words[1][:40]}'. {near}".strip(),
+            hint=f"It knows: {', '.join(verbs)}.",
         )
     return command, 1
 
@@ -329,8 +426,12 @@ def search(context: CommandContext, options: Options) -> object:
     answer = checked(context.box.ot.help(query=query))
     if not isinstance(answer, Page) or not answer.startswith(("# Results for", "No matches")):
         return answer if not isinstance(answer, Page) else page(context.box, answer.parts)
-    lead, commands = ("onetool-ipy", rows("shell")) if context.shell is None else ("%tool", rows("notebook"))
-    index = Index(Entry(row.name, row.help, value=f"{lead} {row.usage}") for row in commands.values())
+    lead, commands = (
+        ("onetool-ipy", rows("shell")) if context.shell is None else ("%tool", rows("notebook"))
+    )
+    index = Index(
+        Entry(row.name, row.help, value=f"{lead} {row.usage}") for row in commands.values()
+    )
     hits = [hit.item for hit in index.search(query, limit=3) if hit.tier != "fuzzy"]
     listing = Rows(tuple(Row(item.value, item.description, link="line") for item in hits))
     parts = list(answer.parts) if answer.startswith("#") or not hits else []
@@ -342,7 +443,9 @@ def verbs_of(name: str, place: Literal["notebook", "shell"]) -> list[str]:
     return [row.partition(" ")[2] for row in rows(place) if row.startswith(f"{name} ")]
 
 
-def continuation(words: Sequence[str], last: str, place: Literal["notebook", "shell"]) -> Continuation:
+def continuation(
+    words: Sequence[str], last: str, place: Literal["notebook", "shell"]
+) -> Continuation:
     """What can follow the finished `words` of a line, where `last` is being typed. Never raises."""
     try:
         command, length = find(words, place)
@@ -353,7 +456,9 @@ def continuation(words: Sequence[str], last: str, place: Literal["notebook", "sh
     before = options.get(rest[-1]) if rest else None
     if before is not None and before.kind != "switch":
         offers = before.offers
-        return Continuation(command, *((list(offers), []) if isinstance(offers, tuple) else ([], [offers])))
+        return Continuation(
+            command, *((list(offers), []) if isinstance(offers, tuple) else ([], [offers]))
+        )
     flags = [name for name, option in options.items() if name not in rest or option.kind == "texts"]
     if last.startswith("-"):
         return Continuation(command, flags, [])
@@ -399,13 +504,20 @@ def command_parts(name: str, place: Literal["notebook", "shell"]) -> list[Part]:
     """The help of one command: its lines and its options, and those of its verbs."""
     lead = "%tool" if place == "notebook" else "onetool-ipy"
     first = _ALIASES.get(name, name)
-    about = [row for row in rows(place).values() if row.name == first or row.name.startswith(f"{first} ")]
-    parts: list[Part] = [Rows(tuple(Row(f"{lead} {row.usage}", row.help, link="line") for row in about))]
+    about = [
+        row for row in rows(place).values() if row.name == first or row.name.startswith(f"{first} ")
+    ]
+    parts: list[Part] = [
+        Rows(tuple(Row(f"{lead} {row.usage}", row.help, link="line") for row in about))
+    ]
     for row in about:
         options = row.options_in(place).values()
         title = f"Options of {row.name}" if len(about) > 1 else "Options"
         if options:
-            parts += [Heading(title, level=2), Rows(tuple(Row(option.usage, option.help) for option in options))]
+            parts += [
+                Heading(title, level=2),
+                Rows(tuple(Row(option.usage, option.help) for option in options)),
+            ]
     return parts
 
 
@@ -427,10 +539,13 @@ class Commands:
         text = rest if length == 1 else rest.lstrip()[len(second[0]) :]
         body = cell or ""
         if body.strip() and not command.takes_body:
-            raise UsageProblem(f"%tool {word} takes no cell body.", hint=f"Write it as: %tool {word}")
+            raise UsageProblem(
+                f"%tool {word} takes no cell body.", hint=f"Write it as: %tool {word}"
+            )
         if command.name == "new":
             raise UsageProblem(
-                "%tool new makes HTTP tools.", hint="For example: %tool new http my-api.get-user --url ..."
+                "%tool new makes HTTP tools.",
+                hint="For example: %tool new http my-api.get-user --url ...",
             )
         kinds = {name: option.kind for name, option in command.options_in("notebook").items()}
         options = read_options(text, kinds, leading=command.leading)
@@ -441,10 +556,14 @@ class Commands:
         command = rows("shell").get(word)
         if command is not None:
             elsewhere = command.elsewhere or f"Write: !onetool-ipy {word}"
-            raise UsageProblem(f"'{word}' is a command of the shell, and no tool has this name.", hint=elsewhere)
+            raise UsageProblem(
+                f"'{word}' is a command of the shell, and no tool has this name.", hint=elsewhere
+            )
 
     def _help(self, name: str) -> Page:
-        is_command = name in self._context.command_words and self._context.box.registry.find(name) is None
+        is_command = (
+            name in self._context.command_words and self._context.box.registry.find(name) is None
+        )
         if is_command and name != "help":
             return page(self._context.box, command_parts(name, "notebook"))
         return self.pages.usage(name)

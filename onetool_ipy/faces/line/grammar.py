@@ -1,21 +1,24 @@
 """The grammar of a call as text: a line -> name, flags and arguments; a call -> its line.
 
-Used by the magics, `$`, export, widgets and completion. Words come from `tokenizer`, values from `values`. Any text
-gives a value or a UsageProblem, in time linear in the text; the only code run is the `evaluate` that is handed in.
+Used by the magics, `$`, export, widgets and completion. Words come from `tokenizer`, values from
+`values`. Any text gives a value or a UsageProblem, in time linear in the text; the only code run is
+the `evaluate` that is handed in.
 
     %tool                              empty
     %tool list --json PATTERN          command; it reads its own words with `read_options`
     %tool NAME                         call (or a pack's page)
     %tool NAME key=value key={expr}    call; flags stand before or after NAME
-    %tool NAME(a=expr, *rest, **more)  call; arguments without a name follow the schema's order, required ones first
+    %tool NAME(a=expr, *rest, **more)  call; arguments without a name follow the schema's order, \
+required ones first
     %tool NAME {"a": 1}                call; all arguments as JSON, a Python dict, or {mapping}
     %tool NAME?   %tool NAME --help    help
     $name key=value                    arguments of a snippet, read by `read_snippet_arguments`
 
-A name ends at a blank, `(` or `{`; in quotes it is taken as it is and is never a sub-command. After a lone `--` there
-are no flags. A `;` at the end hides the output, as everywhere in IPython. The first word of the arguments may lack its
-key if only one argument can be meant: `https://x.org?a=1 depth=2`. The body of a `%%tool` cell is the one required text
-argument that is missing, the argument of `--body`, or with `--args` a JSON or YAML mapping; nothing in it is evaluated.
+A name ends at a blank, `(` or `{`; in quotes it is taken as it is and is never a sub-command. After
+a lone `--` there are no flags. A `;` at the end hides the output, as everywhere in IPython. The
+first word of the arguments may lack its key if only one argument can be meant: `https://x.org?a=1
+depth=2`. The body of a `%%tool` cell is the one required text argument that is missing, the
+argument of `--body`, or with `--args` a JSON or YAML mapping; nothing in it is evaluated.
 """
 
 from __future__ import annotations
@@ -33,7 +36,14 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import Json
-from onetool_ipy.faces.line.tokenizer import Word, bracket_end, closed_words, require_quotes, show, words
+from onetool_ipy.faces.line.tokenizer import (
+    Word,
+    bracket_end,
+    closed_words,
+    require_quotes,
+    show,
+    words,
+)
 from onetool_ipy.faces.line.values import (
     MISSING,
     Evaluate,
@@ -52,9 +62,11 @@ from onetool_ipy.snippets.definition import Bare, Snippet, read_snippet
 if TYPE_CHECKING:
     from yaml.events import Event
 
-OptionKind = Literal["switch", "text", "texts", "names", "optional", "number", "seconds", "variable"]
-"""The value of an option: none, a word, a word each time it is given, names separated by commas, a word or none, a
-whole number, a number above 0, the name of a variable."""
+OptionKind = Literal[
+    "switch", "text", "texts", "names", "optional", "number", "seconds", "variable"
+]
+"""The value of an option: none, a word, a word each time it is given, names separated by commas, a
+word or none, a whole number, a number above 0, the name of a variable."""
 
 FLAGS: Mapping[str, OptionKind] = {
     "--args": "switch",
@@ -109,7 +121,9 @@ class Flags:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Flags:
         """Make the flags from their names as typed."""
-        return cls(**{"output" if name == "-o" else name[2:]: value for name, value in given.items()})
+        return cls(
+            **{"output" if name == "-o" else name[2:]: value for name, value in given.items()}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +138,19 @@ class Options:
     body: str = ""
 
 
-def read_options(text: str, known: Mapping[str, OptionKind], *, leading: int | None = None) -> Options:
-    """Split the text after a command into its words and options. All behind `leading` words is taken as it is."""
+def read_options(
+    text: str, known: Mapping[str, OptionKind], *, leading: int | None = None
+) -> Options:
+    """Split the text after a command into its words and options. All behind `leading` words is
+    taken as it is."""
     return _read_options(text, closed_words(text), known, leading)
 
 
 def read_shell_options(
     arguments: Sequence[str], known: Mapping[str, OptionKind], *, leading: int | None = None
 ) -> Options:
-    """Split the arguments of a command line, which the shell has cut into words, as `read_options` does."""
+    """Split the arguments of a command line, which the shell has cut into words, as `read_options`
+    does."""
     tokens: list[Word] = []
     place = 0
     for text in arguments:
@@ -142,7 +160,9 @@ def read_shell_options(
     return _read_options("\n".join(arguments), tokens, known, leading)
 
 
-def _read_options(text: str, found: Sequence[Word], known: Mapping[str, OptionKind], leading: int | None) -> Options:
+def _read_options(
+    text: str, found: Sequence[Word], known: Mapping[str, OptionKind], leading: int | None
+) -> Options:
     values: dict[str, Any] = {}
     kept = _take_options(text, found, known, values, leading)
     return Options([word.text for word in kept], values)
@@ -159,13 +179,15 @@ def read_prompt(line: str, known: Mapping[str, OptionKind]) -> tuple[Json, str]:
 
 
 def asks_for_help(text: str) -> bool:
-    """Whether `--help` stands among the words of a sub-command, before a lone `--`. Never raises."""
+    """Whether `--help` stands among the words of a sub-command, before a lone `--`. Never
+    raises."""
     raw = [_raw(text, word) for word in words(text)]
     return "--help" in raw[: raw.index("--") if "--" in raw else None]
 
 
 def plain_words(text: str) -> list[Word]:
-    """The words that are not flags: the name or sub-command first. Never raises, so that it reads half-typed lines."""
+    """The words that are not flags: the name or sub-command first. Never raises, so that it reads
+    half-typed lines."""
     return [word for word in words(text) if not _OPTION.match(text, word.start, word.end)]
 
 
@@ -176,7 +198,8 @@ def _take_options(
     given: Json,
     leading: int | None = None,
 ) -> list[Word]:
-    """Read the options before a lone `--`, or among the first `leading` words, into `given`; return the other words."""
+    """Read the options before a lone `--`, or among the first `leading` words, into `given`; return
+    the other words."""
     kept: list[Word] = []
     index = 0
     while leading is None or len(kept) < leading:
@@ -190,8 +213,11 @@ def _take_options(
     return [*kept, *found[index:]]
 
 
-def _skip_options(text: str, found: Sequence[Word], index: int, known: Mapping[str, OptionKind], given: Json) -> int:
-    """Read the options from word `index` on; return the index of the first word that is not an option."""
+def _skip_options(
+    text: str, found: Sequence[Word], index: int, known: Mapping[str, OptionKind], given: Json
+) -> int:
+    """Read the options from word `index` on; return the index of the first word that is not an
+    option."""
     while index < len(found) and _OPTION.match(text, found[index].start, found[index].end):
         word = found[index]
         index += 1
@@ -201,7 +227,9 @@ def _skip_options(text: str, found: Sequence[Word], index: int, known: Mapping[s
             raise UsageProblem(f"{show(name)} is given twice.", hint="Keep one of them.")
         if kind == "switch":
             if word.equals >= 0:
-                raise UsageProblem(f"{show(name)} takes no value: {show(word.text)}.", hint=f"Write just {name}.")
+                raise UsageProblem(
+                    f"{show(name)} takes no value: {show(word.text)}.", hint=f"Write just {name}."
+                )
             given[name] = True
             continue
         value = word.value if word.equals >= 0 else ""
@@ -235,7 +263,11 @@ def _require_known(name: str, known: Mapping[str, OptionKind]) -> OptionKind:
     near = near or difflib.get_close_matches(name[:40], known, n=1, cutoff=0.7)
     listed = f"Flags: {', '.join(known)}." if known else "There are none here."
     word = name.lstrip("-")[:40]
-    if known is FLAGS and word.isidentifier() and not difflib.get_close_matches(word, [f.lstrip("-") for f in known]):
+    if (
+        known is FLAGS
+        and word.isidentifier()
+        and not difflib.get_close_matches(word, [f.lstrip("-") for f in known])
+    ):
         listed = f"An argument has no dashes: {word}=value. {listed}"
     raise UsageProblem(
         f"No flag {show(name)}." + (f" Did you mean '{near[0]}'?" if near else ""),
@@ -257,14 +289,22 @@ def _read_option(name: str, value: str, kind: OptionKind) -> str | int | float:
         return value
     got = f", not {show(value)}" if value else ""
     noun, example = _WANTED[kind]
-    hint = "Write %%tool save PACK above the functions to save." if name == "--save" else f"Write {name} {example}."
+    hint = (
+        "Write %%tool save PACK above the functions to save."
+        if name == "--save"
+        else f"Write {name} {example}."
+    )
     raise UsageProblem(f"{show(name)} needs {noun}{got}.", hint=hint)
 
 
 def read_arguments(
-    text: str, schema: Mapping[str, object], evaluate: Evaluate, found: Sequence[Word] | None = None
+    text: str,
+    schema: Mapping[str, object] | Expected,
+    evaluate: Evaluate,
+    found: Sequence[Word] | None = None,
 ) -> Json:
-    """Read argument text, each value by its schema. An error that `evaluate` raises becomes a UsageProblem.
+    """Read argument text, each value by its schema. An error that `evaluate` raises becomes a
+    UsageProblem.
 
     `found` are the words of the text, if they are known.
     """
@@ -286,7 +326,8 @@ def _lone_group(text: str, start: int) -> str:
     behind = text[end:].strip()
     if behind:
         raise UsageProblem(
-            f"{show(behind)} follows the brackets that hold all arguments (character {text.index(behind, end) + 1}).",
+            f"{show(behind)} follows the brackets that hold all arguments (character"
+            f" {text.index(behind, end) + 1}).",
             hint="Put every argument inside the brackets, or write each as key=value.",
         )
     return text[start:end]
@@ -332,7 +373,8 @@ def _read_python(group: str, expected: Expected, evaluate: Evaluate) -> Json:
 
 
 class _Segments:
-    """The source of each node of a tree. `ast.get_source_segment` splits the whole text each time; this does not."""
+    """The source of each node of a tree. `ast.get_source_segment` splits the whole text each time;
+    this does not."""
 
     def __init__(self, source: str) -> None:
         self._data = source.encode()
@@ -386,7 +428,8 @@ def _require_joined(text: str, word: Word, after: Word | None) -> None:
         return
     if word.equals > 0 > after.equals or word.equals < 0 == after.equals:
         raise UsageProblem(
-            f"Blanks around '=' in {show(text[word.start : after.end])} (character {word.start + 1}).",
+            f"Blanks around '=' in {show(text[word.start : after.end])} (character"
+            f" {word.start + 1}).",
             hint="Write key=value without them, and a value with blanks in quotes.",
         )
 
@@ -461,14 +504,17 @@ def read_snippet_definition(line: str, body: str) -> tuple[Snippet, bool]:
     """Read `%%snippet NAME [param[=default] ...] [--save]`: the snippet, and whether to save it."""
     options = read_options(line, _SNIPPET_OPTIONS)
     if not options.words:
-        raise UsageProblem("A snippet needs a name.", hint="Write %%snippet NAME [param[=default] ...]")
+        raise UsageProblem(
+            "A snippet needs a name.", hint="Write %%snippet NAME [param[=default] ...]"
+        )
     name, *declarations = options.words
     params: dict[str, Any] = {}
     for word in declarations:
         match = _PARAM.fullmatch(word)
         if match is None or match[1] in params:
             raise UsageProblem(
-                f"'{word[:40]}' is not a valid parameter.", hint="Write name or name=default, each once."
+                f"'{word[:40]}' is not a valid parameter.",
+                hint="Write name or name=default, each once.",
             )
         params[match[1]] = {} if match[2] is None else {"default": read_word(match[2])}
     data = {"description": options.values.get("--description", ""), "params": params, "body": body}
@@ -478,21 +524,27 @@ def read_snippet_definition(line: str, body: str) -> tuple[Snippet, bool]:
 def read_snippet_arguments(text: str, evaluate: Evaluate) -> Json:
     """Read `key=value ...` after a snippet's name.
 
-    `{expression}` gives its object. Any other value without quotes is `Bare`, as typed; a quoted one is text.
+    `{expression}` gives its object. Any other value without quotes is `Bare`, as typed; a quoted
+    one is text.
     """
     arguments: dict[str, Any] = {}
     for word in closed_words(text):
         raw = text[word.value_start : word.end]
         is_text = word.quoted and raw[0] in "\"'" and raw[-1] == raw[0]
-        if not _PARAM_KEY.match(text, word.start, word.value_start) or (word.quoted and not is_text):
+        if not _PARAM_KEY.match(text, word.start, word.value_start) or (
+            word.quoted and not is_text
+        ):
             raise UsageProblem(
-                f"{show(_raw(text, word))} is not of the form name=value.", hint="Write it as name=value."
+                f"{show(_raw(text, word))} is not of the form name=value.",
+                hint="Write it as name=value.",
             )
         if word.key in arguments:
             raise UsageProblem(f"The parameter '{word.key}' was given twice.")
         is_expression = word.group and raw[0] == "{" and read_literal(raw) is MISSING
         value = word.value if is_text else Bare(raw)
-        arguments[word.key] = read_expression(raw, word.key, _ANYTHING, evaluate) if is_expression else value
+        arguments[word.key] = (
+            read_expression(raw, word.key, _ANYTHING, evaluate) if is_expression else value
+        )
     return arguments
 
 
@@ -504,7 +556,8 @@ def read_body(
     body_arg: str | None = None,
     as_args: bool = False,
 ) -> Json:
-    """Join the arguments of the line and of the cell's body; raise UsageProblem for one given twice."""
+    """Join the arguments of the line and of the cell's body; raise UsageProblem for one given
+    twice."""
     if body_arg is not None and as_args:
         raise UsageProblem("--body and --args cannot go together.", hint="Keep one of them.")
     text = body.removesuffix("\n")
@@ -515,7 +568,8 @@ def read_body(
         if expected.names and body_arg not in expected.names:
             near = difflib.get_close_matches(body_arg[:40], expected.names, n=1)
             raise UsageProblem(
-                f"--body: no argument {show(body_arg)}." + (f" Did you mean {show(near[0])}?" if near else ""),
+                f"--body: no argument {show(body_arg)}."
+                + (f" Did you mean {show(near[0])}?" if near else ""),
                 hint=f"There are: {', '.join(expected.names[:8])}.",
             )
         kind = expected.at(body_arg)
@@ -540,10 +594,14 @@ def _missing_text(args: Mapping[str, object], expected: Expected) -> str:
         return texts[0]
     if texts:
         message = f"The body may be {' or '.join(map(show, texts[:4]))}."
-        raise UsageProblem(message, hint=f"Say which: --body {texts[0]}. Or give all arguments as YAML: --args.")
+        raise UsageProblem(
+            message, hint=f"Say which: --body {texts[0]}. Or give all arguments as YAML: --args."
+        )
     message = "No required text argument is missing that the body could be."
     other = next((name for name in (*missing, *expected.names) if name not in args), "NAME")
-    raise UsageProblem(message, hint=f"Say which one it is: --body {other}. Or give all as YAML: --args.")
+    raise UsageProblem(
+        message, hint=f"Say which one it is: --body {other}. Or give all as YAML: --args."
+    )
 
 
 def _read_mapping(text: str, expected: Expected) -> Json:
@@ -581,7 +639,9 @@ def _read_yaml(text: str, expected: Expected) -> object:
     except yaml.MarkedYAMLError as exc:
         where = f" in line {exc.problem_mark.line + 1}" if exc.problem_mark else ""
         reason = exc.problem or exc.context or "it cannot be read"
-        raise UsageProblem(f"--args: the body is not YAML{where}: {reason}.", hint="Correct that line.") from exc
+        raise UsageProblem(
+            f"--args: the body is not YAML{where}: {reason}.", hint="Correct that line."
+        ) from exc
     except (yaml.YAMLError, UnicodeError) as exc:
         raise UsageProblem(
             "--args: the body has a character that YAML does not allow.",
@@ -601,7 +661,9 @@ def _read_node(event: Event, events: Iterator[Event], expected: Expected, depth:
         _refuse(f"more than {_MAX_LEVELS} levels", event)
     if isinstance(event, yaml.ScalarEvent):
         is_null = event.value in ("", "~") and expected.kinds != {"string"}
-        return event.value if event.style else None if is_null else read_plain(event.value, expected)
+        return (
+            event.value if event.style else None if is_null else read_plain(event.value, expected)
+        )
     if isinstance(event, yaml.SequenceStartEvent):
         place = expected.items()
         items = []
@@ -630,8 +692,9 @@ def _refuse(what: str, event: Event) -> NoReturn:
 class Line:
     """What a line asks for.
 
-    `rest` is the argument text in its columns of the line: everything before it is blanked. `words` are its words, if
-    the name ends where a word does. `is_silent`: the line ends in a `;`, so its result is not shown.
+    `rest` is the argument text in its columns of the line: everything before it is blanked. `words`
+    are its words, if the name ends where a word does. `is_silent`: the line ends in a `;`, so its
+    result is not shown.
     """
 
     kind: Literal["empty", "command", "call", "help"]
@@ -665,13 +728,18 @@ def _split(line: str, commands: Collection[str]) -> Line:
     kept = after if no_more_flags else _take_options(line, after, FLAGS, options)
     rest = _keep(line, [(name_end, word.end), *((each.start, each.end) for each in kept)])
     flags = Flags.of(options)
-    if flags.help or rest.strip() in ("?", "??") or (line[name_end - 1] == "?" and not rest.strip()):
+    if (
+        flags.help
+        or rest.strip() in ("?", "??")
+        or (line[name_end - 1] == "?" and not rest.strip())
+    ):
         return Line("help", name.rstrip("?"), flags=flags)
     return Line("call", name, rest, flags, words=kept if name_end == word.end else None)
 
 
 def without_semicolon(line: str) -> str:
-    """The line without the `;` at its end that hides the output; a `;` in quotes is part of a value."""
+    """The line without the `;` at its end that hides the output; a `;` in quotes is part of a
+    value."""
     if not line.rstrip().endswith(";"):
         return line
     last = words(line)[-1]

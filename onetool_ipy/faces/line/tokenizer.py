@@ -1,7 +1,8 @@
-"""Cut a line into words: where each starts and ends, which part was quoted, which bracket is still open.
+"""Cut a line into words: where each starts and ends, which part was quoted, which bracket is still
+open.
 
-Owns blanks, quotes and brackets for `%tool`, `$`, sub-commands and completion. Knows nothing of tools, flags or
-schemas. `words` never raises and takes time linear in the text.
+Owns blanks, quotes and brackets for `%tool`, `$`, sub-commands and completion. Knows nothing of
+tools, flags or schemas. `words` never raises and takes time linear in the text.
 
     blanks      end a word, also no-break spaces, but not inside quotes or brackets
     "a b"       text; `\\"` and `\\\\` are the only escapes, so "C:\\temp" stays as typed
@@ -53,10 +54,10 @@ _SHOWN = 40
 class Word:
     """One word: `source[start:end]` as typed, `text` without its quotes.
 
-    `equals` is the place in `text` of the first `=` outside quotes and brackets, or -1. `value_start` is the place in
-    the source where the value begins (the start of the word if there is no `=`). `quoted`: a part of the value was in
-    quotes. `group`: the whole value is one closed bracket. `unclosed` is the place in the source of a quote or bracket
-    that nothing closes, or -1.
+    `equals` is the place in `text` of the first `=` outside quotes and brackets, or -1.
+    `value_start` is the place in the source where the value begins (the start of the word if there
+    is no `=`). `quoted`: a part of the value was in quotes. `group`: the whole value is one closed
+    bracket. `unclosed` is the place in the source of a quote or bracket that nothing closes, or -1.
     """
 
     start: int
@@ -124,7 +125,8 @@ def show(text: str) -> str:
 
 
 class _Brackets:
-    """Where each bracket of a text closes. At most one scan finds nothing, so the whole is linear."""
+    """Where each bracket of a text closes. At most one scan finds nothing, so the whole is
+    linear."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -163,7 +165,12 @@ def _read_word(text: str, start: int, brackets: _Brackets) -> Word:
     while pos < len(text) and not text[pos].isspace():
         char = text[pos]
         end, part = pos + 1, char
-        is_apostrophe = char == "'" and pos > start and text[pos - 1].isalnum() and text[pos + 1 : pos + 2].isalnum()
+        is_apostrophe = (
+            char == "'"
+            and pos > start
+            and text[pos - 1].isalnum()
+            and text[pos + 1 : pos + 2].isalnum()
+        )
         if char in "\"'" and not is_apostrophe:
             quoted = True
             end, part = _read_quoted(text, pos)

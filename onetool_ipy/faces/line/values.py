@@ -1,20 +1,21 @@
 """Read one typed value by what its JSON Schema expects.
 
-Owns literals, `{expression}` and `Expected`, which says what a schema takes at one place. Does not check arguments: a
-value that does not fit is handed on as it was read, and the call's own check reports it. The only code this module runs
-is the `evaluate` it is given.
+Owns literals, `{expression}` and `Expected`, which says what a schema takes at one place. Does not
+check arguments: a value that does not fit is handed on as it was read, and the call's own check
+reports it. The only code this module runs is the `evaluate` it is given.
 
     "in quotes"               text, always
     {expression}              the object that the expression gives
     {"a": x}                  a dict; text where the schema takes text and no object
     schema takes only text    text as typed
     schema takes text too     the literal, if its type fits; else text
-    schema takes no text      the literal, JSON or Python; else text, but a bracket must be a literal
-    nothing is known          the literal, if it is one; else text
+    schema takes no text      the literal, JSON or Python; else text, but a bracket must be a
+    literal nothing is known          the literal, if it is one; else text
 
-Literals: true/True, false/False, null/None, numbers, [...], {...}, and (...) as a list. `1e3` is 1000 where an integer
-is wanted; NaN and Infinity are numbers only where text does not fit. Where a schema is silent, broken or contradicts
-itself, any value fits. `read_since` reads a time as a person types it.
+Literals: true/True, false/False, null/None, numbers, [...], {...}, and (...) as a list. `1e3` is
+1000 where an integer is wanted; NaN and Infinity are numbers only where text does not fit. Where a
+schema is silent, broken or contradicts itself, any value fits. `read_since` reads a time as a
+person types it.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ class Expected:
 
     @classmethod
     def of(cls, schema: object) -> Expected:
-        """The place of a whole schema."""
-        return cls(schema, schema)
+        """The place of a whole schema. Kept by whoever reads by it again: what a place takes is
+        worked out once."""
+        return schema if isinstance(schema, Expected) else cls(schema, schema)
 
     @once
     def kinds(self) -> frozenset[str]:
@@ -95,21 +97,33 @@ class Expected:
 
     def at(self, name: str) -> Expected:
         """The place of one argument or key."""
+        if name in self._places:
+            return self._places[name]
         own = self.schema.get("properties") if isinstance(self.schema, dict) else None
         properties = own if isinstance(own, dict) and name in own else self._properties
         if name in properties:
-            return Expected(properties[name], self.root)
+            place = self._places[name] = Expected(properties[name], self.root)
+            return place
         more = (part.get("additionalProperties") for part in self._all_parts)
-        return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
+        return Expected(
+            next((schema for schema in more if isinstance(schema, dict)), {}), self.root
+        )
 
     def items(self) -> Expected:
         """The place of an item of a list."""
         more = (part.get("items") for part in self._all_parts)
-        return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
+        return Expected(
+            next((schema for schema in more if isinstance(schema, dict)), {}), self.root
+        )
 
     @once
     def _all_parts(self) -> list[Json]:
         return list(self._parts(_ALTERNATIVES))
+
+    @once
+    def _places(self) -> dict[str, Expected]:
+        """The places of the arguments that were asked for."""
+        return {}
 
     @once
     def _properties(self) -> Json:
@@ -117,11 +131,14 @@ class Expected:
         for part in self._all_parts:
             properties = part.get("properties")
             if isinstance(properties, dict):
-                collected |= {name: each for name, each in properties.items() if name not in collected}
+                collected |= {
+                    name: each for name, each in properties.items() if name not in collected
+                }
         return collected
 
     def _parts(self, keys: tuple[str, ...]) -> Iterator[Json]:
-        """Walk the schema, the schemas it refers to and those it lists under `keys`, each part once."""
+        """Walk the schema, the schemas it refers to and those it lists under `keys`, each part
+        once."""
         waiting, seen = [self.schema], set[int]()
         for part in waiting:
             if not isinstance(part, dict) or id(part) in seen or len(seen) == _MAX_PARTS:
@@ -188,9 +205,13 @@ _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": No
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
-_INTEGER = re.compile(r"-?(?:0+|[1-9](?:_?[0-9])*+|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)", re.ASCII)
+_INTEGER = re.compile(
+    r"-?(?:0+|[1-9](?:_?[0-9])*+|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)", re.ASCII
+)
 
-_FLOAT = re.compile(r"-?(?:[0-9]++\.[0-9]*+|\.[0-9]++|[0-9]++(?=[eE]))(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_FLOAT = re.compile(
+    r"-?(?:[0-9]++\.[0-9]*+|\.[0-9]++|[0-9]++(?=[eE]))(?:[eE][+-]?[0-9]+)?", re.ASCII
+)
 
 _CLOSER = {"(": ")", "[": "]", "{": "}"}
 
@@ -319,7 +340,9 @@ def require_arguments(value: object, shown: str) -> Json:
         problem = "has a key that is not text"
     else:
         return dict(value)
-    raise UsageProblem(f"{shown} {problem}.", hint='Write key=value, or {"key": value} for all arguments.')
+    raise UsageProblem(
+        f"{shown} {problem}.", hint='Write key=value, or {"key": value} for all arguments.'
+    )
 
 
 def _is_meant(value: object, text: str, expected: Expected) -> bool:
@@ -331,7 +354,8 @@ def _is_meant(value: object, text: str, expected: Expected) -> bool:
 
 
 def _build(node: ast.expr) -> object:
-    """Build the value of a literal's syntax tree, with JSON's words; MISSING if it is not a literal."""
+    """Build the value of a literal's syntax tree, with JSON's words; MISSING if it is not a
+    literal."""
     match node:
         case ast.Constant(value=None | bool() | int() | float() | str()):
             return node.value
@@ -377,7 +401,8 @@ def _of(name: str) -> str:
 
 
 def read_since(text: str, now: datetime.datetime) -> datetime.datetime:
-    """Read `today`, `yesterday`, `2h`, `3d`, a date or an ISO time, in the person's time zone. Raises UsageProblem."""
+    """Read `today`, `yesterday`, `2h`, `3d`, a date or an ISO time, in the person's time zone.
+    Raises UsageProblem."""
     here = now.astimezone()
     midnight = here.replace(hour=0, minute=0, second=0, microsecond=0)
     if text in ("today", "yesterday"):

@@ -1,13 +1,15 @@
 """Hand what a running notebook serves to a client on stdio: `onetool-ipy mcp --attach [FOLDER]`.
 
-`%tool serve` and `onetool-ipy mcp --http` leave a note in the project's state folder, readable by the user alone: the
-configuration for a client, with address and token. A note whose server is gone is removed. Messages are passed on as
-they are, of either era of the protocol; only the HTTP headers are added that they need.
+`%tool serve` and `onetool-ipy mcp --http` leave a note in the project's state folder, readable by
+the user alone: the configuration for a client, with address and token. A note whose server is gone
+is removed. Messages are passed on as they are, of either era of the protocol; only the HTTP headers
+are added that they need.
 
-If nothing serves yet, the project's kernel is asked to. It is found by its connection file in Jupyter's runtime folder,
-whoever started it: Jupyter Server, an editor, a console. The file is the user's own and holds the key by which the user
-may run code there. A kernel is asked for one expression, silently; a kernel without onetool_ipy answers with an error,
-and nothing is imported there.
+If nothing serves yet, the project's kernel is asked to. It is found by its connection file in
+Jupyter's runtime folder, whoever started it: Jupyter Server, an editor, a console. The file is the
+user's own and holds the key by which the user may run code there. A kernel is asked for one
+expression, silently; a kernel without onetool_ipy answers with an error, and nothing is imported
+there.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ _KERNEL_DIAL_S = 0.5
 _ASK_S = 10.0
 _TURN_S = 0.05
 _OTHERS_S = 1.0
-"""How long others are waited for when one has answered: a kernel that is busy would hold up the client."""
+"""How long others are waited for when one has answered: a kernel that is busy would hold up the
+client."""
 
 _SERVE_S = 60.0
 
@@ -81,14 +84,20 @@ def choose_note(state: Path, project: Path, port: int) -> ServingNote | None:
 
     Raises UsageProblem if several do.
     """
-    notes = [note for file in sorted((state / NOTES).glob("*.json")) if (note := _read(file)) is not None]
+    notes = [
+        note for file in sorted((state / NOTES).glob("*.json")) if (note := _read(file)) is not None
+    ]
     chosen = [note for note in notes if port in (0, note.port)]
     if len(chosen) == 1:
         return chosen[0]
     if not notes and not port:
         return None
     ports = ", ".join(str(note.port) for note in notes)
-    problem = f"Several serve the tools of '{project}'" if not port else f"Nothing serves '{project}' on port {port}"
+    problem = (
+        f"Several serve the tools of '{project}'"
+        if not port
+        else f"Nothing serves '{project}' on port {port}"
+    )
     raise UsageProblem(f"{problem}; ports: {ports or 'none'}.", hint="Choose one with --port.")
 
 
@@ -98,17 +107,21 @@ def attach(note: ServingNote) -> None:
 
 
 def read_note(text: str | bytes) -> ServingNote | None:
-    """Return the note in a client's configuration; None if it is not one of a server on this machine."""
+    """Return the note in a client's configuration; None if it is not one of a server on this
+    machine."""
     try:
         entry = parse_json(text)["mcpServers"]["onetool"]
-        note = ServingNote(str(entry["url"]), {str(k): str(v) for k, v in entry.get("headers", {}).items()})
+        note = ServingNote(
+            str(entry["url"]), {str(k): str(v) for k, v in entry.get("headers", {}).items()}
+        )
         return note if note.host in LOOPBACK and note.port else None
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
 def _read(file: Path) -> ServingNote | None:
-    """Read a note. Returns None if it is not the user's own file, or if its server is gone; then it is removed."""
+    """Read a note. Returns None if it is not the user's own file, or if its server is gone; then it
+    is removed."""
     note = read_note(read_own(file, _MAX_NOTE) or b"")
     if note is None:
         return None
@@ -126,7 +139,10 @@ async def _attach(note: ServingNote) -> None:
     timeout = httpx2.Timeout(_OPEN_S, read=None)
     async with (
         httpx2.AsyncClient(headers=dict(note.headers), timeout=timeout, trust_env=False) as http,
-        streamable_http_client(note.url, http_client=http, max_sse_event_size=None) as (from_server, to_server),
+        streamable_http_client(note.url, http_client=http, max_sse_event_size=None) as (
+            from_server,
+            to_server,
+        ),
         stdio_server() as (from_client, to_client),
         anyio.create_task_group() as tasks,
     ):
@@ -163,16 +179,22 @@ class _HeaderStamps:
         method = getattr(message, "method", None)
         if version is None or method is None:
             return {inbound.MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else None
-        headers = {inbound.MCP_PROTOCOL_VERSION_HEADER: str(version), inbound.MCP_METHOD_HEADER: method}
+        headers = {
+            inbound.MCP_PROTOCOL_VERSION_HEADER: str(version),
+            inbound.MCP_METHOD_HEADER: method,
+        }
         name = params.get(inbound.NAME_BEARING_METHODS.get(method, ""))
         if isinstance(name, str):
             headers[inbound.MCP_NAME_HEADER] = inbound.encode_header_value(name)
             if method == "tools/call" and name in self._arguments:
-                headers |= inbound.mcp_param_headers(self._arguments[name], params.get("arguments") or {})
+                headers |= inbound.mcp_param_headers(
+                    self._arguments[name], params.get("arguments") or {}
+                )
         return headers
 
     def learn(self, message: types.JSONRPCMessage) -> None:
-        """Note the revision that a session agrees on, and which arguments of tools go as headers, too."""
+        """Note the revision that a session agrees on, and which arguments of tools go as headers,
+        too."""
         if not isinstance(message, types.JSONRPCResponse):
             return
         self._version = str(message.result.get("protocolVersion", self._version))
@@ -181,7 +203,8 @@ class _HeaderStamps:
 
 
 def note_of_kernel(project: Path) -> ServingNote:
-    """Let the kernel of a project serve its tools to this process. Raises UsageProblem if there is not just one."""
+    """Let the kernel of a project serve its tools to this process. Raises UsageProblem if there is
+    not just one."""
     kernels, silent = _kernels_of(project)
     try:
         if not kernels:
@@ -191,13 +214,17 @@ def note_of_kernel(project: Path) -> ServingNote:
                 f"{len(kernels)} notebooks of '{project}' are running.",
                 hint="In the one that you mean, run: %tool serve",
             )
-        answer = _Asked(kernels[0], f"{_LOADED}.serve_to({str(project)!r}, {os.getpid()})").answer(_SERVE_S)
+        answer = _Asked(kernels[0], f"{_LOADED}.serve_to({str(project)!r}, {os.getpid()})").answer(
+            _SERVE_S
+        )
     finally:
         for client in kernels:
             client.stop_channels()
     note = read_note(answer or "")
     if note is None:
-        raise UsageProblem(f"The notebook of '{project}' does not answer.", hint="In it, run: %tool serve")
+        raise UsageProblem(
+            f"The notebook of '{project}' does not answer.", hint="In it, run: %tool serve"
+        )
     return note
 
 
@@ -206,10 +233,13 @@ class _Asked:
 
     def __init__(self, client: BlockingKernelClient, expression: str) -> None:
         self._client = client
-        self._id = client.execute("", silent=True, user_expressions={"it": expression}, allow_stdin=False)
+        self._id = client.execute(
+            "", silent=True, user_expressions={"it": expression}, allow_stdin=False
+        )
 
     def answer(self, limit_s: float) -> str | None:
-        """Return its text; an empty one if the expression fails, None if the kernel does not answer in time."""
+        """Return its text; an empty one if the expression fails, None if the kernel does not answer
+        in time."""
         until = time.monotonic() + limit_s
         while True:
             try:
@@ -226,9 +256,12 @@ class _Asked:
 
 
 def _kernels_of(project: Path) -> tuple[list[BlockingKernelClient], int]:
-    """Return the clients of the kernels whose toolbox is of this project, and how many kernels did not answer."""
+    """Return the clients of the kernels whose toolbox is of this project, and how many kernels did
+    not answer."""
     clients = [client for info in _connections() if (client := _connect(info)) is not None]
-    waiting = [(client, _Asked(client, f"str({_LOADED}.box.config.paths.project)")) for client in clients]
+    waiting = [
+        (client, _Asked(client, f"str({_LOADED}.box.config.paths.project)")) for client in clients
+    ]
     kernels: list[BlockingKernelClient] = []
     until = time.monotonic() + _ASK_S
     while waiting and time.monotonic() < until:
@@ -296,7 +329,10 @@ def _none(project: Path, silent: int) -> UsageProblem:
         )
     return UsageProblem(
         f"No running notebook has the tools of '{project}'.",
-        hint=f"{_where(project)} run: %load_ext onetool_ipy. Its tools without a notebook: onetool-ipy mcp",
+        hint=(
+            f"{_where(project)} run: %load_ext onetool_ipy. Its tools without a notebook:"
+            " onetool-ipy mcp"
+        ),
     )
 
 
@@ -306,7 +342,9 @@ def _where(project: Path) -> str:
         try:
             server = parse_json(read_own(file, _MAX_FILE) or b"")
             if project.is_relative_to(server["root_dir"]):
-                socket.create_connection(("127.0.0.1", int(server["port"])), timeout=_KERNEL_DIAL_S).close()
+                socket.create_connection(
+                    ("127.0.0.1", int(server["port"])), timeout=_KERNEL_DIAL_S
+                ).close()
                 return f"In a notebook of it at {server['url']},"
         except (ValueError, LookupError, TypeError, OSError):
             continue

@@ -1,13 +1,13 @@
 """A tool's value as MCP content, and its output schema as a client may rely on it.
 
-    Image, Audio, Resource, ResourceLink     the content of that kind; bytes that are an image or sound, too
-    Blocks                                   each part by itself
-    text                                     text
-    anything else                            its JSON as text, and as structured content; {"result": value}
+    Image, Audio, Resource, ResourceLink     the content of that kind; bytes that are an image or
+    sound, too Blocks                                   each part by itself text
+    text anything else                            its JSON as text, and as structured content;
+    {"result": value}
                                              unless it is an object
 
-A value larger than `output.max_inline_bytes` goes as {handle, total_lines, preview} with a link to the stored result.
-Text is masked, and media are bounded.
+A value larger than `output.max_inline_bytes` goes as {handle, total_lines, preview} with a link to
+the stored result. Text is masked, and media are bounded.
 """
 
 from __future__ import annotations
@@ -43,17 +43,30 @@ _HANDLE: Json = {
 }
 _OTHER: Json = {
     "type": "object",
-    "properties": {"other": {"description": "What the tool gave, if it is not of the declared form."}},
+    "properties": {
+        "other": {"description": "What the tool gave, if it is not of the declared form."}
+    },
     "required": ["other"],
 }
-_ERROR: Json = {"type": "object", "properties": {"error": {"type": "object"}}, "required": ["error"]}
+_ERROR: Json = {
+    "type": "object",
+    "properties": {"error": {"type": "object"}},
+    "required": ["error"],
+}
 """The structured content of a failed call: some clients check that, too."""
 _LOCAL = "#/$defs/"
-Block = types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
+Block = (
+    types.TextContent
+    | types.ImageContent
+    | types.AudioContent
+    | types.ResourceLink
+    | types.EmbeddedResource
+)
 
 
 class DeclaredOutput:
-    """The output schema of a tool as clients see it, or None; made of `source`. What is sent always conforms to it."""
+    """The output schema of a tool as clients see it, or None; made of `source`. What is sent always
+    conforms to it."""
 
     def __init__(self, source: Json | None, mask: Callable[[str], str]) -> None:
         self.source = source
@@ -64,9 +77,14 @@ class DeclaredOutput:
             self.schema = self._checker = None
 
     def conforming(self, data: object) -> Json:
-        """Return the structured content for data: as declared, or as {"other": data} if it is of another form."""
+        """Return the structured content for data: as declared, or as {"other": data} if it is of
+        another form."""
         content: Json = data if isinstance(data, dict) else {"result": data}
-        return {"other": data} if self._checker is not None and self._checker.violations(content) else content
+        return (
+            {"other": data}
+            if self._checker is not None and self._checker.violations(content)
+            else content
+        )
 
 
 def call_result(box: Toolbox, result: ToolResult, declared: DeclaredOutput) -> types.CallToolResult:
@@ -75,15 +93,21 @@ def call_result(box: Toolbox, result: ToolResult, declared: DeclaredOutput) -> t
         failure = values.map_text(values.to_json(result.to_dict()["error"]), box.mask)
         reason = f" ({failure['reason']})" if failure.get("reason") else ""
         text = types.TextContent(text=f"{failure['code']}{reason}: {failure['message']}")
-        return types.CallToolResult(content=[text], structured_content={"error": failure}, is_error=True)
+        return types.CallToolResult(
+            content=[text], structured_content={"error": failure}, is_error=True
+        )
     try:
         medium = medium_of(result.data)
         if isinstance(medium, (Image, Audio, Resource, ResourceLink, Blocks)):
             other = None if declared.schema is None else {"other": None}
-            return types.CallToolResult(content=content_blocks(medium, box.mask), structured_content=other)
+            return types.CallToolResult(
+                content=content_blocks(medium, box.mask), structured_content=other
+            )
         data = values.map_text(box.outgoing(result), box.mask)
     except OneToolError as exc:
-        return types.CallToolResult(content=[types.TextContent(text=box.mask(exc.message))], is_error=True)
+        return types.CallToolResult(
+            content=[types.TextContent(text=box.mask(exc.message))], is_error=True
+        )
     content: list[Block] = [types.TextContent(text=data if isinstance(data, str) else _json(data))]
     handle = result.meta.get("handle")
     if isinstance(data, dict) and handle is not None and data.get("handle") == handle:
@@ -106,7 +130,8 @@ def content_blocks(value: object, mask: Callable[[str], str]) -> list[Block]:
 
 
 def medium_of(value: object) -> Any:
-    """Return bytes that are an image or sound, and an object that draws itself, as that; other values as they are."""
+    """Return bytes that are an image or sound, and an object that draws itself, as that; other
+    values as they are."""
     if isinstance(value, (bytes, bytearray)):
         if not (kind := type_of(bytes(value[:12]))):
             return Resource("onetool://bytes", "application/octet-stream", bytes(value))
@@ -120,11 +145,14 @@ def medium_of(value: object) -> Any:
 
 
 def declared_output(schema: Json | None) -> Json | None:
-    """Return the output schema that holds for everything we send: an object, a large result, or one of another form."""
+    """Return the output schema that holds for everything we send: an object, a large result, or one
+    of another form."""
     if schema is None or not _is_movable(schema):
         return None
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
-    forms: list[Json] = [{"type": "object", "properties": {"result": inner}, "required": ["result"]}]
+    forms: list[Json] = [
+        {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    ]
     kind = resolve(schema, schema).get("type")
     if kind == "object":
         forms = [inner]
@@ -143,7 +171,10 @@ def _block(part: object, mask: Callable[[str], str]) -> Block:
     if isinstance(part, ResourceLink):
         name = mask(part.name or part.uri)
         return types.ResourceLink(
-            uri=part.uri, name=name, description=mask(part.description) or None, mime_type=part.mime or None
+            uri=part.uri,
+            name=name,
+            description=mask(part.description) or None,
+            mime_type=part.mime or None,
         )
     if isinstance(part, Image):
         return types.ImageContent(data=_base64(part.data), mime_type=part.mime)
@@ -151,10 +182,14 @@ def _block(part: object, mask: Callable[[str], str]) -> Block:
         return types.AudioContent(data=_base64(part.data), mime_type=part.mime)
     if isinstance(part, Resource):
         if isinstance(part.content, bytes):
-            blob = types.BlobResourceContents(uri=part.uri, mime_type=part.mime or None, blob=_base64(part.content))
+            blob = types.BlobResourceContents(
+                uri=part.uri, mime_type=part.mime or None, blob=_base64(part.content)
+            )
             return types.EmbeddedResource(resource=blob)
         _require_size(len(part.content))
-        text = types.TextResourceContents(uri=part.uri, mime_type=part.mime or None, text=mask(part.content))
+        text = types.TextResourceContents(
+            uri=part.uri, mime_type=part.mime or None, text=mask(part.content)
+        )
         return types.EmbeddedResource(resource=text)
     plain = part if isinstance(part, str) else _json(values.to_json(part))
     _require_size(len(plain))
@@ -168,11 +203,14 @@ def _base64(data: bytes) -> str:
 
 def _require_size(size: int) -> None:
     if size > MAX_MEDIA:
-        raise TooLarge(f"The result has {size:,} bytes; at most {MAX_MEDIA:,} are sent to a client.")
+        raise TooLarge(
+            f"The result has {size:,} bytes; at most {MAX_MEDIA:,} are sent to a client."
+        )
 
 
 def _is_movable(schema: object) -> bool:
-    """Whether all references of a schema point into its own `$defs`, which can be moved to the top of another."""
+    """Whether all references of a schema point into its own `$defs`, which can be moved to the top
+    of another."""
     if isinstance(schema, dict):
         target = schema.get("$ref", _LOCAL)
         is_known = isinstance(target, str) and target.startswith(_LOCAL)

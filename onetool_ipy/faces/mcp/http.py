@@ -1,8 +1,9 @@
-"""Serve a toolbox over MCP: on streamable HTTP in its own thread behind a bearer token, or to one client on stdio.
+"""Serve a toolbox over MCP: on streamable HTTP in its own thread behind a bearer token, or to one
+client on stdio.
 
-Every request must carry the token, before anything else is looked at. The token never appears in a repr: a notebook
-keeps what it shows. The SDK bounds the sessions of older clients, ends idle ones and refuses one too many; newer
-clients have none.
+Every request must carry the token, before anything else is looked at. The token never appears in a
+repr: a notebook keeps what it shows. The SDK bounds the sessions of older clients, ends idle ones
+and refuses one too many; newer clients have none.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import uvicorn
 from mcp.server.stdio import stdio_server
 
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import is_running, write_whole
+from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.processes import is_running, listen_alone
 from onetool_ipy.base.values import Json
 from onetool_ipy.faces.mcp.attach import NOTES
 from onetool_ipy.faces.mcp.server import ToolboxServer
@@ -49,7 +50,8 @@ _CHUNK = 65_536
 
 
 class Serving:
-    """A toolbox that is being served: `url`, `token` (None if none is required), `client()`, `stop()`.
+    """A toolbox that is being served: `url`, `token` (None if none is required), `client()`,
+    `stop()`.
 
     `file` is where a notebook has written the client's configuration.
     """
@@ -63,13 +65,18 @@ class Serving:
         token: str | None,
         other: ASGIApp | None = None,
     ) -> None:
+        import uvicorn  # late: a client on stdio does not wait for it
+
         port = listening.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
         self.token = token
         self.file: Path | None = None
         self._toolbox_server = server
         inner = server.server.streamable_http_app(
-            streamable_http_path=PATH, host=host, max_sessions=MAX_SESSIONS, session_idle_timeout=_IDLE_S
+            streamable_http_path=PATH,
+            host=host,
+            max_sessions=MAX_SESSIONS,
+            session_idle_timeout=_IDLE_S,
         )
         app = _TokenRequired(inner, token)
         config = uvicorn.Config(
@@ -80,13 +87,18 @@ class Serving:
             ws="none",
         )
         self._server = uvicorn.Server(config)
-        self._background = Background()  # a tool that blocks the toolbox's loop must not stop the answers
+        self._background = (
+            Background()
+        )  # a tool that blocks the toolbox's loop must not stop the answers
         self._running = self._background.submit(lambda: self._server.serve(sockets=[listening]))
         self._undo: list[Callable[[], None]] = []
 
     def client(self) -> Json:
-        """Return the configuration for another client. It holds the token: take care where you show it."""
-        headers = {} if self.token is None else {"headers": {"Authorization": f"Bearer {self.token}"}}
+        """Return the configuration for another client. It holds the token: take care where you show
+        it."""
+        headers = (
+            {} if self.token is None else {"headers": {"Authorization": f"Bearer {self.token}"}}
+        )
         return {"mcpServers": {"onetool": {"type": "http", "url": self.url, **headers}}}
 
     def offer(self, flag: str) -> str:
@@ -101,7 +113,8 @@ class Serving:
         self._running.future.result()
 
     def leave_note(self, state: Path) -> None:
-        """Write what a client needs into a project's state folder, for the user alone, until it stops."""
+        """Write what a client needs into a project's state folder, for the user alone, until it
+        stops."""
         file = self.file = state / NOTES / f"{self.url.rpartition(':')[2].partition('/')[0]}.json"
         write_whole(file, json.dumps(self.client(), indent=2).encode())
         self._undo.append(lambda: file.unlink(missing_ok=True))
@@ -125,7 +138,9 @@ class Serving:
         elif self.file is not None:
             lines.append(f"What another client needs, with the bearer token, is in {self.file}")
         if self.file is not None:
-            lines.append("An agent in a terminal, in this project's folder, runs: onetool-ipy mcp --attach")
+            lines.append(
+                "An agent in a terminal, in this project's folder, runs: onetool-ipy mcp --attach"
+            )
         return "\n".join(lines)
 
 
@@ -152,7 +167,8 @@ def serve_http(
         is_loopback = False
     if is_open and not is_loopback:
         raise UsageProblem(
-            f"'{host}' can be reached from other machines; a token is needed there.", hint="Leave --no-token out."
+            f"'{host}' can be reached from other machines; a token is needed there.",
+            hint="Leave --no-token out.",
         )
     listening = _listen(host, port)
     server = ToolboxServer(box, allow=allow)
@@ -161,7 +177,8 @@ def serve_http(
 
 
 def serve_to_process(box: Toolbox, pid: int) -> Serving:
-    """Serve the tools that only read, with a new token, until that process of this machine has ended."""
+    """Serve the tools that only read, with a new token, until that process of this machine has
+    ended."""
     serving = serve_http(box)
     unsubscribe = box.subscribe(closing=serving.stop)
 
@@ -176,7 +193,8 @@ def serve_to_process(box: Toolbox, pid: int) -> Serving:
 
 
 class _ByPath:
-    """Two ASGI applications: one for `/mcp` and what belongs to the server itself, the other for all other paths."""
+    """Two ASGI applications: one for `/mcp` and what belongs to the server itself, the other for
+    all other paths."""
 
     def __init__(self, app: ASGIApp, other: ASGIApp) -> None:
         self._app = app
@@ -198,7 +216,9 @@ class _TokenRequired:
         is_known = scope["type"] != "http" or self._wanted is None
         if not is_known:
             credentials = [value for name, value in scope["headers"] if name == b"authorization"]
-            kind, _, rest = credentials[0].partition(b" ") if len(credentials) == 1 else (b"", b"", b"")
+            kind, _, rest = (
+                credentials[0].partition(b" ") if len(credentials) == 1 else (b"", b"", b"")
+            )
             is_known = hmac.compare_digest(kind.lower() + b" " + rest.strip(), self._wanted or b"")
         if is_known:
             await self._app(scope, receive, send)
@@ -212,32 +232,41 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listen_alone(listening)
         listening.bind((host, port))
         listening.listen(128)
     except (OSError, OverflowError) as exc:
         listening.close()
         raise UsageProblem(
-            f"Cannot listen on '{host}' port {port}: {exc}.", hint="Choose another with --port, or 0 for a free one."
+            f"Cannot listen on '{host}' port {port}: {exc}.",
+            hint="Choose another with --port, or 0 for a free one.",
         ) from exc
     listening.setblocking(False)
     return listening
 
 
 def serve_stdio(
-    box: Toolbox, *, allow: Sequence[str] | None = None, say: Callable[[str], None] = lambda _text: None
+    box: Toolbox,
+    *,
+    allow: Sequence[str] | None = None,
+    say: Callable[[str], None] = lambda _text: None,
 ) -> None:
-    """Serve the client on standard input; what tools print goes to standard error. `say` gets what is offered."""
+    """Serve the client on standard input; what tools print goes to standard error. `say` gets what
+    is offered."""
     # Descriptor 0 may be another file by now, so Python's own look at the start is what counts.
     if sys.stdin is None:
-        raise UsageProblem("Standard input is closed: no client is there.", hint="Serve on a port with --http.")
+        raise UsageProblem(
+            "Standard input is closed: no client is there.", hint="Serve on a port with --http."
+        )
 
     async def serve() -> None:
         server = ToolboxServer(box, allow=allow)
         say(server.offer("--tool-allow"))
         try:
             with _standard_input() as fd:
-                lines: Any = _lines(fd)  # the SDK says that it wants a file, and only iterates over it
+                lines: Any = _lines(
+                    fd
+                )  # the SDK says that it wants a file, and only iterates over it
                 async with stdio_server(stdin=lines) as (incoming, outgoing):
                     await server.server.run(incoming, outgoing, server.options())
         finally:
@@ -254,7 +283,8 @@ def serve_stdio(
 
 @contextmanager
 def _standard_input() -> Iterator[int]:
-    """Give a descriptor for standard input. Meanwhile tools and their processes have an empty one, as the SDK does."""
+    """Give a descriptor for standard input. Meanwhile tools and their processes have an empty one,
+    as the SDK does."""
     private, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
@@ -266,7 +296,8 @@ def _standard_input() -> Iterator[int]:
 
 
 async def _lines(fd: int) -> AsyncIterator[str]:
-    """Give the lines of a descriptor. The SDK's own reader would hold the process until the next line comes."""
+    """Give the lines of a descriptor. The SDK's own reader would hold the process until the next
+    line comes."""
     workers = Workers()
     pieces: list[bytes] = []
     while data := await asyncio.wrap_future(workers.submit(partial(os.read, fd, _CHUNK)).future):

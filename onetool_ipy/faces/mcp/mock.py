@@ -1,8 +1,8 @@
 """A recording as a server: its tools over MCP, and the requests of its HTTP tools as a REST server.
 
-A call gets the answer that was recorded for the same tool and arguments; the same call again gets the next one, and the
-last one for ever. Anything else is "not recorded". Nothing is sent anywhere, and no tool runs. A recording that holds a
-secret of the project is refused.
+A call gets the answer that was recorded for the same tool and arguments; the same call again gets
+the next one, and the last one for ever. Anything else is "not recorded". Nothing is sent anywhere,
+and no tool runs. A recording that holds a secret of the project is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from onetool_ipy.assemble import open_toolbox
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.masking import MASK
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.stores.cassettes import Cassette, RecordedCall, read_calls
 from onetool_ipy.stores.encoding import decode
@@ -33,12 +34,17 @@ def read_recording(path: Path, mask: Callable[[str], str]) -> list[RecordedCall]
     """Read a recording. Raises UsageProblem if it is missing or holds a secret."""
     if not path.is_file():
         raise UsageProblem(
-            f"There is no recording '{path}'.", hint="Record one in a notebook: %tool replay calls.jsonl"
+            f"There is no recording '{path}'.",
+            hint="Record one in a notebook: %tool replay calls.jsonl",
         )
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), start=1):
+    for number, line in enumerate(
+        path.read_text(encoding="utf-8", errors="replace").split("\n"), start=1
+    ):
         if mask(line) != line:
             hint = "Record it again: what is recorded now has no secrets in it."
-            raise UsageProblem(f"Line {number} of '{path}' holds a secret of this project.", hint=hint)
+            raise UsageProblem(
+                f"Line {number} of '{path}' holds a secret of this project.", hint=hint
+            )
     return read_calls(path)
 
 
@@ -48,13 +54,15 @@ def mock_toolbox(path: Path, calls: list[RecordedCall]) -> Iterator[tuple[Toolbo
     names = list(dict.fromkeys(call.tool for call in calls if "." in call.tool))
     schemas = {call.tool: call.input_schema for call in calls if call.input_schema}
     with tempfile.TemporaryDirectory(prefix="onetool-mock-") as folder:
-        env = {"HOME": folder, "ONETOOL_STATE": str(Path(folder) / "state")}
+        env = {**home_at(Path(folder)), "ONETOOL_STATE": str(Path(folder) / "state")}
         with open_toolbox(folder, env=env) as box:
             for name in names:
                 if box.registry.find(name) is None:
                     schema = schemas.get(name) or {"type": "object"}
                     about = f"A recorded answer of '{name}'."
-                    spec = ToolSpec(name=name, description=about, parameters=schema, run=_never, read_only=True)
+                    spec = ToolSpec(
+                        name=name, description=about, parameters=schema, run=_never, read_only=True
+                    )
                     box.registry.register(spec)
             box.replays.begin(Cassette(path.absolute(), mode="replay", repeats=True))
             yield box, names
@@ -90,7 +98,9 @@ class RestMock:
         status, kind, body = self._answer(_route(scope["method"], path, query))
         headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        await send(
+            {"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body}
+        )
 
     def _answer(self, route: Route) -> tuple[int, bytes, bytes]:
         calls = self._answers.get(route)
@@ -103,7 +113,11 @@ class RestMock:
         if call.failure is not None:
             code = call.failure.get("status")
             status = code if isinstance(code, int) and 400 <= code <= 599 else 502
-            return status, b"application/json", json.dumps({"error": call.failure.get("message", "")}).encode()
+            return (
+                status,
+                b"application/json",
+                json.dumps({"error": call.failure.get("message", "")}).encode(),
+            )
         value = values.to_json(decode(call.result))
         if isinstance(value, str):
             return 200, b"text/plain; charset=utf-8", value.encode()
@@ -124,7 +138,9 @@ def _fits(recorded: Route, request: Route) -> bool:
     left = list(request[2])
     # What is not masked is matched first: a pattern would take the place of another value.
     for pair in sorted(recorded[2], key=lambda pair: MASK in "".join(pair)):
-        match = next((one for one in left if _is_like(pair[0], one[0]) and _is_like(pair[1], one[1])), None)
+        match = next(
+            (one for one in left if _is_like(pair[0], one[0]) and _is_like(pair[1], one[1])), None
+        )
         if match is None:
             return False
         left.remove(match)
@@ -132,7 +148,8 @@ def _fits(recorded: Route, request: Route) -> bool:
 
 
 def _is_like(masked: str, text: str) -> bool:
-    """Whether a text is the masked one with something in each masked place. Takes time by the length of the text."""
+    """Whether a text is the masked one with something in each masked place. Takes time by the
+    length of the text."""
     first, *rest = masked.split(MASK)
     if not rest:
         return masked == text

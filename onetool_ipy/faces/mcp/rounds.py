@@ -1,8 +1,10 @@
-"""Requests that may ask their client: over the one channel of a session, or in rounds where there is none.
+"""Requests that may ask their client: over the one channel of a session, or in rounds where there
+is none.
 
-From revision 2026-07-28 on a server cannot send requests. It answers `input_required` with its questions, and the
-client repeats its request with the answers. The tool runs once: its thread waits between the rounds, and the sealed
-`requestState` names it. At most `MAX_WAITING` requests wait at a time, each for `WAIT_S`; an older one is cancelled.
+From revision 2026-07-28 on a server cannot send requests. It answers `input_required` with its
+questions, and the client repeats its request with the answers. The tool runs once: its thread waits
+between the rounds, and the sealed `requestState` names it. At most `MAX_WAITING` requests wait at a
+time, each for `WAIT_S`; an older one is cancelled.
 """
 
 from __future__ import annotations
@@ -42,15 +44,20 @@ Work = Callable[["ServedRequest"], Awaitable[types.Result]]
 
 
 class WaitingRequests:
-    """The requests that wait for answers of their clients, oldest first, by the state that the client sends back."""
+    """The requests that wait for answers of their clients, oldest first, by the state that the
+    client sends back."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, ServedRequest] = {}
 
-    async def serve(self, context: ServerRequestContext[Any], params: Any, work: Work, *, log_level: str) -> Any:
+    async def serve(
+        self, context: ServerRequestContext[Any], params: Any, work: Work, *, log_level: str
+    ) -> Any:
         """Begin a request, or go on with one that waited; return its result, or what it asks."""
         state = params.request_state
-        request = ServedRequest(work, log_level) if state is None else self._waiting.pop(state, None)
+        request = (
+            ServedRequest(work, log_level) if state is None else self._waiting.pop(state, None)
+        )
         if request is None:
             raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState")
         try:
@@ -65,7 +72,9 @@ class WaitingRequests:
         while self._waiting:
             self._waiting.popitem()[1].cancel()
 
-    def _ask(self, request: ServedRequest, questions: dict[str, types.InputRequest]) -> types.InputRequiredResult:
+    def _ask(
+        self, request: ServedRequest, questions: dict[str, types.InputRequest]
+    ) -> types.InputRequiredResult:
         while len(self._waiting) >= MAX_WAITING:
             self._end(next(iter(self._waiting)))
         state = secrets.token_urlsafe(16)
@@ -80,7 +89,8 @@ class WaitingRequests:
 
 
 class ServedRequest:
-    """One request of a client, from its first round to its result. Tools reach it as the client of their call."""
+    """One request of a client, from its first round to its result. Tools reach it as the client of
+    their call."""
 
     def __init__(self, work: Work, log_level: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -95,14 +105,20 @@ class ServedRequest:
         self._asking: set[asyncio.Task[Any]] = set()
         self._is_cancelled = False
         self._lacking: set[str] = set()
-        self._unsent: deque[Callable[[], Awaitable[None]]] = deque(maxlen=_MAX_UNSENT)  # two threads meet here
+        self._unsent: deque[Callable[[], Awaitable[None]]] = deque(
+            maxlen=_MAX_UNSENT
+        )  # two threads meet here
         self._sending: asyncio.Task[None] | None = None
 
     async def next_round(
         self, context: ServerRequestContext[Any], answers: Mapping[str, object]
     ) -> dict[str, types.InputRequest] | None:
         """Go on until there is a result (None) or questions."""
-        self._context, self._answers, self._asked = context, dict(answers), self._loop.create_future()
+        self._context, self._answers, self._asked = (
+            context,
+            dict(answers),
+            self._loop.create_future(),
+        )
         if self._task is None:
             self._task = asyncio.ensure_future(self._work(self))
         if self._answered is not None:
@@ -145,7 +161,10 @@ class ServedRequest:
     def put(self, question: Question) -> Reply:
         """Put a question of a nested server to the client's user."""
         if question.form is None or question.takes_secret:
-            raise NobodyToAsk(f"{question.subject} asks for more than a form, which cannot be handed on to the client.")
+            raise NobodyToAsk(
+                f"{question.subject} asks for more than a form, which cannot be handed on to the"
+                " client."
+            )
         filled = self.ask({"question": question})["question"]
         return Reply("decline") if filled is None else Reply("accept", filled)
 
@@ -156,7 +175,8 @@ class ServedRequest:
             self._lacking |= lacking
             what = " and ".join(_WORDS[name] for name in sorted(lacking))
             raise NobodyToAsk(
-                f"The tool needs a client that can {what}; this one did not declare it ({', '.join(sorted(lacking))})."
+                f"The tool needs a client that can {what}; this one did not declare it"
+                f" ({', '.join(sorted(lacking))})."
             )
         waiting = asyncio.run_coroutine_threadsafe(self._ask(dict(questions)), self._loop)
         try:
@@ -177,19 +197,28 @@ class ServedRequest:
         threshold = self._log_level
         if context is not None and context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             threshold = str((context.meta or {}).get(_LEVEL_KEY, ""))
-        if context is None or threshold not in _LOG_LEVELS or _LOG_LEVELS.index(level) < _LOG_LEVELS.index(threshold):
+        if (
+            context is None
+            or threshold not in _LOG_LEVELS
+            or _LOG_LEVELS.index(level) < _LOG_LEVELS.index(threshold)
+        ):
             return
         params = types.LoggingMessageNotificationParams(level=level, data=text, logger=logger)  # type: ignore[arg-type]  # checked above
         note = types.LoggingMessageNotification(params=params)
-        self._send(lambda session: session.send_notification(note, related_request_id=context.request_id))
+        self._send(
+            lambda session: session.send_notification(note, related_request_id=context.request_id)
+        )
 
     def require_capable(self, result: ToolResult) -> None:
-        """Raise the error of the protocol for a call that failed because the client cannot answer."""
+        """Raise the error of the protocol for a call that failed because the client cannot
+        answer."""
         context = self._context
         if result.error is None or not self._lacking or context is None:
             return
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            data: dict[str, Any] = {"requiredCapabilities": {name: {} for name in sorted(self._lacking)}}
+            data: dict[str, Any] = {
+                "requiredCapabilities": {name: {} for name in sorted(self._lacking)}
+            }
             raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, result.error.message, data)
 
     async def _ask(self, questions: Json) -> Json:
@@ -201,12 +230,26 @@ class ServedRequest:
         async with self._turn:
             context = self._context
             if context is not None and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-                return {name: await _over_session(context, question) for name, question in questions.items()}
+                return {
+                    name: await _over_session(context, question)
+                    for name, question in questions.items()
+                }
             for _ in range(_MAX_ROUNDS):
-                replies = {name: _read(question, self._answers.get(name)) for name, question in questions.items()}
-                missing = {name: _request(questions[name]) for name, value in replies.items() if value is _UNANSWERED}
+                replies = {
+                    name: _read(question, self._answers.get(name))
+                    for name, question in questions.items()
+                }
+                missing = {
+                    name: _request(questions[name])
+                    for name, value in replies.items()
+                    if value is _UNANSWERED
+                }
                 if not missing:
-                    self._answers = {name: value for name, value in self._answers.items() if name not in questions}
+                    self._answers = {
+                        name: value
+                        for name, value in self._answers.items()
+                        if name not in questions
+                    }
                     return replies
                 self._answered = self._loop.create_future()
                 self._asked.set_result(missing)
@@ -230,14 +273,22 @@ class ServedRequest:
 
 def _request(question: Any) -> types.InputRequest:
     if isinstance(question, Question):
-        form = {key: value for key, value in (question.form or {}).items() if key != "additionalProperties"}
-        return types.ElicitRequest(params=types.ElicitRequestFormParams(message=question.text, requested_schema=form))
+        form = {
+            key: value
+            for key, value in (question.form or {}).items()
+            if key != "additionalProperties"
+        }
+        return types.ElicitRequest(
+            params=types.ElicitRequestFormParams(message=question.text, requested_schema=form)
+        )
     if isinstance(question, Roots):
         return types.ListRootsRequest()
     message = types.SamplingMessage(role="user", content=types.TextContent(text=question.prompt))
     return types.CreateMessageRequest(
         params=types.CreateMessageRequestParams(
-            messages=[message], max_tokens=question.max_tokens, system_prompt=question.system or None
+            messages=[message],
+            max_tokens=question.max_tokens,
+            system_prompt=question.system or None,
         )
     )
 
@@ -252,7 +303,11 @@ def _read(question: object, answer: object) -> object:
             return None
         return filled if not form_errors(question.form or {}, filled) else _UNANSWERED
     if isinstance(question, Roots):
-        return [str(root.uri) for root in answer.roots] if isinstance(answer, types.ListRootsResult) else _UNANSWERED
+        return (
+            [str(root.uri) for root in answer.roots]
+            if isinstance(answer, types.ListRootsResult)
+            else _UNANSWERED
+        )
     if not isinstance(answer, types.CreateMessageResult | types.CreateMessageResultWithTools):
         return _UNANSWERED
     parts = answer.content if isinstance(answer.content, list) else [answer.content]
@@ -266,7 +321,11 @@ async def _over_session(context: ServerRequestContext[Any], question: object) ->
     try:
         answer = await context.session.send_request(_request(question), expected, metadata=related)
     except (MCPError, ValidationError) as exc:
-        reason = exc.error.message if isinstance(exc, MCPError) else "its answer is not one of the protocol"
+        reason = (
+            exc.error.message
+            if isinstance(exc, MCPError)
+            else "its answer is not one of the protocol"
+        )
         raise Unavailable(f"The client did not answer: {reason}.") from exc
     reply = _read(question, answer)
     if reply is _UNANSWERED:

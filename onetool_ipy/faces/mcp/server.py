@@ -1,18 +1,20 @@
 """ToolboxServer: a toolbox as an MCP server: its tools, prompts and resources.
 
-It offers what its allow-list names, and without one the tools that only read: no person is asked here. Tools have their
-wire names, since many clients accept no others; a canonical name works too. Everything sent is masked; a result larger
-than `output.max_inline_bytes` is sent as a handle. `ot.result` and `onetool://result/HANDLE` read the handles that were
-sent to clients here, whatever the allow-list; the tool is listed after the first one.
+It offers what its allow-list names, and without one the tools that only read: no person is asked
+here. Tools have their wire names, since many clients accept no others; a canonical name works too.
+Everything sent is masked; a result larger than `output.max_inline_bytes` is sent as a handle.
+`ot.result` and `onetool://result/HANDLE` read the handles that were sent to clients here, whatever
+the allow-list; the tool is listed after the first one.
 
     onetool://result/HANDLE{?offset,limit,search}    lines of a stored result
     onetool://docs/PACK                              the tools of a pack, in Markdown
-    any other                                        what the tool with that address, or a template of it, gives
+    any other                                        what the tool with that address, or a template
+    of it, gives
 
-A resource is bounded, and values for a template are refused where they lead out of a folder. Prompts are the tools
-marked `prompt`, the snippets, and the instructions in prompts.yaml. A snippet's prompt is its code with the arguments
-filled in; nothing of it runs. Snippets of an untrusted project are left out, as are those that an allow-list does not
-name: `$name`, `$*` or `*`.
+A resource is bounded, and values for a template are refused where they lead out of a folder.
+Prompts are the tools marked `prompt`, the snippets, and the instructions in prompts.yaml. A
+snippet's prompt is its code with the arguments filled in; nothing of it runs. Snippets of an
+untrusted project are left out, as are those that an allow-list does not name: `$name`, `$*` or `*`.
 """
 
 from __future__ import annotations
@@ -54,7 +56,13 @@ from onetool_ipy.core.resolve import Allow, ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.line.values import Expected, read_plain
-from onetool_ipy.faces.mcp.content import DeclaredOutput, call_result, content_blocks, medium_of, result_uri
+from onetool_ipy.faces.mcp.content import (
+    DeclaredOutput,
+    call_result,
+    content_blocks,
+    medium_of,
+    result_uri,
+)
 from onetool_ipy.faces.mcp.rounds import WAIT_S, ServedRequest, WaitingRequests
 from onetool_ipy.packs.ot.catalog import pack_text
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource
@@ -80,7 +88,9 @@ _STORED_MS = 60_000
 _RESULT_TOOL = "ot.result"
 _INSTRUCTIONS = (
     "Tools of a onetool_ipy project. A large result comes as {handle, total_lines, preview}: "
-    "read more of it with the tool %s (handle, offset, limit, search) or the resource " + RESULT_TEMPLATE + "."
+    "read more of it with the tool %s (handle, offset, limit, search) or the resource "
+    + RESULT_TEMPLATE
+    + "."
 )
 _T = TypeVar("_T")
 Context = ServerRequestContext[Any]
@@ -90,7 +100,8 @@ logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it prints tracebacks of c
 
 
 class _Listed(NamedTuple):
-    """What clients may have seen: tools by wire name with their fingerprints, prompts, addresses."""
+    """What clients may have seen: tools by wire name with their fingerprints, prompts,
+    addresses."""
 
     tools: frozenset[tuple[str, str]]
     prompts: frozenset[str]
@@ -98,7 +109,8 @@ class _Listed(NamedTuple):
 
 
 class _Catalog(NamedTuple):
-    """The tools that are switched on in one generation of a registry, and the wire names of all its tools.
+    """The tools that are switched on in one generation of a registry, and the wire names of all its
+    tools.
 
     Tools and names are of the same moment: each tool here has its wire name here.
     """
@@ -113,7 +125,8 @@ class _Catalog(NamedTuple):
     def of(cls, box: Toolbox) -> _Catalog:
         """Return what the registry has now."""
         registry = box.registry
-        # The generation is read first: what changes meanwhile makes this catalog out of date, not wrong for ever.
+        # The generation is read first: what changes meanwhile makes this catalog out of date, not
+        # wrong for ever.
         generation = registry.generation
         specs = registry.known()
         wire = names.wire_names(spec.name for spec in specs)
@@ -126,7 +139,8 @@ class _Catalog(NamedTuple):
 
 
 class ToolboxServer:
-    """One toolbox as an MCP server. `allow` is an allow-list; None offers the tools that only read."""
+    """One toolbox as an MCP server. `allow` is an allow-list; None offers the tools that only
+    read."""
 
     def __init__(self, box: Toolbox, *, allow: Sequence[str] | None = None) -> None:
         self._box = box
@@ -149,7 +163,11 @@ class ToolboxServer:
             _NAME,
             version=__version__,
             instructions=_INSTRUCTIONS % reader,
-            cache_hints={"tools/list": CacheHint(), "prompts/list": CacheHint(), "resources/list": CacheHint()},
+            cache_hints={
+                "tools/list": CacheHint(),
+                "prompts/list": CacheHint(),
+                "resources/list": CacheHint(),
+            },
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list,
             on_call_tool=self._served(self._run_tool),
@@ -163,7 +181,9 @@ class ToolboxServer:
             on_completion=self._complete,
             on_subscriptions_listen=ListenHandler(self._bus),
         )
-        self.server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
+        self.server.add_request_handler(
+            "logging/setLevel", types.SetLevelRequestParams, self._set_level
+        )
         security = RequestStateSecurity.ephemeral(ttl=WAIT_S)
         self.server.middleware.append(RequestStateBoundary(security, default_audience=_NAME))
         self._unsubscribe = box.subscribe(changed=self._changed)
@@ -175,9 +195,12 @@ class ToolboxServer:
         )
 
     def offer(self, flag: str) -> str:
-        """Say how many tools are offered, how many are not, and how to offer others with that flag."""
+        """Say how many tools are offered, how many are not, and how to offer others with that
+        flag."""
         specs = [spec for spec in self._box.registry.known() if not spec.disabled]
-        offered = sum(self._is_offered(spec) and not (spec.prompt or spec.resource) for spec in specs)
+        offered = sum(
+            self._is_offered(spec) and not (spec.prompt or spec.resource) for spec in specs
+        )
         text = f"Offering {counted(offered, 'tool')}"
         unknown = "".join(
             f" The tools of the server '{name}' are not offered: it has not been started yet. "
@@ -187,14 +210,22 @@ class ToolboxServer:
         if self._allow is None:
             left = sum(not spec.read_only for spec in specs)
             others = f" Left out, since they may change something: {left}." if left else ""
-            return f"{text} that only read.{others} Name what to offer instead with {flag}; '*' is all.{unknown}"
+            return (
+                f"{text} that only read.{others} Name what to offer instead with {flag}; '*' is"
+                f" all.{unknown}"
+            )
         snippets = {"$*", *(f"${name}" for name in self._box.shortcuts.snippets)}
         tools = [entry for entry in self._allow if entry not in snippets]
-        lost = [entry for entry in tools if not any(names.allowed(spec.name, [entry]) for spec in specs)]
-        return text + (f". No tool is named {', '.join(map(repr, lost))}." if lost else ".") + unknown
+        lost = [
+            entry for entry in tools if not any(names.allowed(spec.name, [entry]) for spec in specs)
+        ]
+        return (
+            text + (f". No tool is named {', '.join(map(repr, lost))}." if lost else ".") + unknown
+        )
 
     def close(self) -> None:
-        """Stop watching the toolbox, and the requests that wait for answers. May be called twice."""
+        """Stop watching the toolbox, and the requests that wait for answers. May be called
+        twice."""
         self._unsubscribe()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._waiting.close)
@@ -202,14 +233,19 @@ class ToolboxServer:
     async def _list(self, context: Context, params: Paging) -> types.ListToolsResult:
         tools = await self._look(context)
         page, more = _page([(wire, spec) for wire, spec in tools if self._is_listed(spec)], params)
-        return types.ListToolsResult(tools=[self._tool(spec, wire) for wire, spec in page], next_cursor=more)
+        return types.ListToolsResult(
+            tools=[self._tool(spec, wire) for wire, spec in page], next_cursor=more
+        )
 
     async def _look(self, context: Context) -> list[tuple[str, ToolSpec]]:
-        """Return the tools that may be listed now by wire name, with their schemas: imports the packs they are from."""
+        """Return the tools that may be listed now by wire name, with their schemas: imports the
+        packs they are from."""
 
         def look() -> list[tuple[str, ToolSpec]]:
             catalog = self._current(is_fresh=True)
-            specs = [spec for spec in catalog.specs if self._is_offered(spec) or self._is_listed(spec)]
+            specs = [
+                spec for spec in catalog.specs if self._is_offered(spec) or self._is_listed(spec)
+            ]
             wire = [catalog.wire[spec.name] for spec in specs]
             return list(zip(wire, catalog.registry.loaded(specs), strict=True))
 
@@ -237,7 +273,9 @@ class ToolboxServer:
         """Return the output schema of a tool: its own, or that of what its function returns."""
         if spec is None:
             return DeclaredOutput(None, str)
-        source = spec.output_schema or (None if spec.function.returned is None else spec.function.returned())
+        source = spec.output_schema or (
+            None if spec.function.returned is None else spec.function.returned()
+        )
         declared = self._outputs.get(spec.name)
         if declared is None or declared.source is not source:
             declared = self._outputs[spec.name] = DeclaredOutput(source, self._box.mask)
@@ -248,13 +286,19 @@ class ToolboxServer:
         spec = self._box.registry.get(self._current().names.get(name, name))
         return None if spec is None else spec.parameters
 
-    async def _run_tool(self, params: types.CallToolRequestParams, request: ServedRequest) -> types.CallToolResult:
+    async def _run_tool(
+        self, params: types.CallToolRequestParams, request: ServedRequest
+    ) -> types.CallToolResult:
         # A client may use the wire name of a tool or its own name.
         name, args = self._current().names.get(params.name, params.name), params.arguments or {}
-        resolved = await self._box.aresolve(name, args, source="mcp", allow=self._allow_for(name, args))
+        resolved = await self._box.aresolve(
+            name, args, source="mcp", allow=self._allow_for(name, args)
+        )
         resolved.has_yes = self._allow is not None
         result = await self._run(resolved, request)
-        answer = await asyncio.to_thread(call_result, self._box, result, self._declared(resolved.spec))
+        answer = await asyncio.to_thread(
+            call_result, self._box, result, self._declared(resolved.spec)
+        )
         self._note_handle(result, (answer.structured_content or {}).get("handle"))
         return answer
 
@@ -266,7 +310,9 @@ class ToolboxServer:
             prompts=[self._prompts.describe(name, prompts[name]) for name in page], next_cursor=more
         )
 
-    async def _run_prompt(self, params: types.GetPromptRequestParams, request: ServedRequest) -> types.GetPromptResult:
+    async def _run_prompt(
+        self, params: types.GetPromptRequestParams, request: ServedRequest
+    ) -> types.GetPromptResult:
         prompt, args = self._prompts.all(self._offered()).get(params.name), params.arguments or {}
         if prompt is None:
             raise MCPError(types.INVALID_PARAMS, f"No prompt '{printable(params.name[:80])}'.")
@@ -286,25 +332,41 @@ class ToolboxServer:
         offered = self._offered()
         resources = [
             types.Resource(
-                uri=spec.resource, name=name, title=spec.name, description=self._box.mask(spec.summary) or None
+                uri=spec.resource,
+                name=name,
+                title=spec.name,
+                description=self._box.mask(spec.summary) or None,
             )
             for name, spec in offered.items()
             if spec.resource and not UriTemplate.is_template(spec.resource)
         ]
         resources += [
-            types.Resource(uri=_DOCS + pack, name=pack, title=f"Docs of {pack}", mime_type="text/markdown")
+            types.Resource(
+                uri=_DOCS + pack, name=pack, title=f"Docs of {pack}", mime_type="text/markdown"
+            )
             for pack in dict.fromkeys(spec.pack for spec in offered.values())
         ]
         page, more = _page(resources, params)
         return types.ListResourcesResult(resources=page, next_cursor=more)
 
-    async def _list_templates(self, context: Context, params: Paging) -> types.ListResourceTemplatesResult:
+    async def _list_templates(
+        self, context: Context, params: Paging
+    ) -> types.ListResourceTemplatesResult:
         self._note_client(context)
-        description = "Lines of a stored result: offset counts from 1, search is a regular expression (RE2)."
-        templates = [types.ResourceTemplate(uri_template=RESULT_TEMPLATE, name="result", description=description)]
+        description = (
+            "Lines of a stored result: offset counts from 1, search is a regular expression (RE2)."
+        )
+        templates = [
+            types.ResourceTemplate(
+                uri_template=RESULT_TEMPLATE, name="result", description=description
+            )
+        ]
         templates += [
             types.ResourceTemplate(
-                uri_template=spec.resource, name=name, title=spec.name, description=self._box.mask(spec.summary) or None
+                uri_template=spec.resource,
+                name=name,
+                title=spec.name,
+                description=self._box.mask(spec.summary) or None,
             )
             for name, spec in self._offered().items()
             if UriTemplate.is_template(spec.resource)
@@ -339,20 +401,32 @@ class ToolboxServer:
         except (OneToolError, ValueError) as exc:
             raise MCPError(types.INVALID_PARAMS, self._say(exc), {"uri": uri[:2000]}) from exc
 
-    async def _read_page(self, page: _ResultPage, request: ServedRequest) -> types.ReadResourceResult:
-        args = {"handle": page.handle, "offset": page.offset, "limit": page.limit, "search": page.search}
+    async def _read_page(
+        self, page: _ResultPage, request: ServedRequest
+    ) -> types.ReadResourceResult:
+        args = {
+            "handle": page.handle,
+            "offset": page.offset,
+            "limit": page.limit,
+            "search": page.search,
+        }
         allow = self._allow_for(_RESULT_TOOL, args)
         resolved = await self._box.aresolve(_RESULT_TOOL, args, source="mcp", allow=allow)
-        # A client that may not call `ot.result` reads the results that it was given. For it there are no others.
+        # A client that may not call `ot.result` reads the results that it was given. For it there
+        # are no others.
         if isinstance(resolved.failure, NotAllowed):
             raise HandleNotFound(page.handle)
         result = await self._run(resolved, request)
         answer = result.unwrap()
         if isinstance(answer, str):  # how `ot.result` words its errors
             raise ValueError(answer)
-        return types.ReadResourceResult(contents=[page.contents(answer)], ttl_ms=_STORED_MS, cache_scope="private")
+        return types.ReadResourceResult(
+            contents=[page.contents(answer)], ttl_ms=_STORED_MS, cache_scope="private"
+        )
 
-    async def _complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def _complete(
+        self, context: Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
         self._note_client(context)
         ref, argument = params.ref, params.argument
         offered = self._offered()
@@ -362,27 +436,41 @@ class ToolboxServer:
             prompt = ""
         else:
             prompt = next((spec for spec in offered.values() if spec.resource == ref.uri), "")
-        choices = [each for each in _choices_for(prompt, argument.name) if each.startswith(argument.value)]
+        choices = [
+            each for each in _choices_for(prompt, argument.name) if each.startswith(argument.value)
+        ]
         texts = [self._box.mask(printable(each)) for each in choices[:_MAX_COMPLETIONS]]
         more = len(choices) > len(texts)
-        return types.CompleteResult(completion=types.Completion(values=texts, total=len(choices), has_more=more))
+        return types.CompleteResult(
+            completion=types.Completion(values=texts, total=len(choices), has_more=more)
+        )
 
-    async def _watch(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    async def _watch(
+        self, context: Context, params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
         watched = self._watched.setdefault(self._note_client(context), set())
         if len(watched) >= _MAX_WATCHED:
-            raise MCPError(types.INVALID_PARAMS, f"A client watches at most {_MAX_WATCHED} resources.")
+            raise MCPError(
+                types.INVALID_PARAMS, f"A client watches at most {_MAX_WATCHED} resources."
+            )
         watched.add(str(params.uri)[:2000])
         return types.EmptyResult()
 
-    async def _unwatch(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+    async def _unwatch(
+        self, context: Context, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
         self._watched.get(self._note_client(context), set()).discard(str(params.uri)[:2000])
         return types.EmptyResult()
 
-    async def _set_level(self, context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    async def _set_level(
+        self, context: Context, params: types.SetLevelRequestParams
+    ) -> types.EmptyResult:
         self._log_levels[self._note_client(context)] = params.level
         return types.EmptyResult()
 
-    def _served(self, run: Callable[[Any, ServedRequest], Awaitable[types.Result]]) -> Callable[[Context, Any], Any]:
+    def _served(
+        self, run: Callable[[Any, ServedRequest], Awaitable[types.Result]]
+    ) -> Callable[[Context, Any], Any]:
         """Return the handler of a request that may ask its client."""
 
         async def serve(context: Context, params: Any) -> Any:
@@ -423,7 +511,8 @@ class ToolboxServer:
         return self._is_offered(spec) or (spec.name == _RESULT_TOOL and bool(self._handles))
 
     def _allow_for(self, name: str, args: object) -> Allow:
-        """Return what decides whether a client may make one call: an allow-list, or a function of the tool."""
+        """Return what decides whether a client may make one call: an allow-list, or a function of
+        the tool."""
         handle = args.get("handle") if name == _RESULT_TOOL and isinstance(args, dict) else None
         if isinstance(handle, str) and handle in self._handles:
             return (_RESULT_TOOL,)
@@ -449,12 +538,14 @@ class ToolboxServer:
             self._changed()
 
     def _current(self, *, is_fresh: bool = False) -> _Catalog:
-        """Return the tools and their wire names as they are now. With `is_fresh`, sources are asked for news."""
+        """Return the tools and their wire names as they are now. With `is_fresh`, sources are asked
+        for news."""
         if is_fresh:
             self._box.registry.refresh()
         catalog = self._catalog
         if not catalog.holds_for(self._box.registry):
-            # Another thread may do the same. What it finds is as true as this, and is found out of date as this is.
+            # Another thread may do the same. What it finds is as true as this, and is found out of
+            # date as this is.
             catalog = self._catalog = _Catalog.of(self._box)
         return catalog
 
@@ -472,7 +563,8 @@ class ToolboxServer:
         """The tools of the registry changed. Called in any thread."""
         self._outputs = {}
         loop = self._loop
-        # Changes in quick succession are told once: a notification that has not begun will see this one, too.
+        # Changes in quick succession are told once: a notification that has not begun will see this
+        # one, too.
         if loop is not None and not loop.is_closed() and not self._will_notify:
             self._will_notify = True
             asyncio.run_coroutine_threadsafe(self._notify_all(), loop)
@@ -480,12 +572,14 @@ class ToolboxServer:
     def _what_is_listed(self) -> _Listed:
         """Return what clients may have seen, to tell what changed."""
         offered = self._offered()
-        # The import of a pack file changes the schemas, and not the fingerprint: every list has the schemas of the
-        # code, so there is nothing to tell a client whose own call imported it.
+        # The import of a pack file changes the schemas, and not the fingerprint: every list has the
+        # schemas of the code, so there is nothing to tell a client whose own call imported it.
         tools = {(wire, spec.fingerprint) for wire, spec in offered.items()}
         tools |= {(_RESULT_TOOL, "")} if self._handles else set()
         resources = (spec.resource or _DOCS + spec.pack for spec in offered.values())
-        return _Listed(frozenset(tools), frozenset(self._prompts.all(offered)), frozenset(resources))
+        return _Listed(
+            frozenset(tools), frozenset(self._prompts.all(offered)), frozenset(resources)
+        )
 
     async def _notify_all(self) -> None:
         self._will_notify = False
@@ -497,7 +591,10 @@ class ToolboxServer:
         events += [PromptsListChanged()] if before.prompts != now.prompts else []
         events += [ResourcesListChanged()] if before.resources != now.resources else []
         watched = {uri for uris in self._watched.values() for uri in uris}
-        for event in (*events, *(ResourceUpdated(uri=uri) for uri in sorted(now.resources | watched))):
+        for event in (
+            *events,
+            *(ResourceUpdated(uri=uri) for uri in sorted(now.resources | watched)),
+        ):
             await self._bus.publish(event)
         for client in list(self._clients):
             try:
@@ -518,8 +615,13 @@ def _page(items: Sequence[_T], params: Paging) -> tuple[list[_T], str | None]:
     cursor = "0" if params is None or params.cursor is None else params.cursor
     start = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) < 10 else -1
     if not 0 <= start <= len(items):
-        raise MCPError(types.INVALID_PARAMS, f"The cursor '{printable(cursor[:40])}' is not one of this server's.")
-    return list(items[start : start + _PAGE]), str(start + _PAGE) if start + _PAGE < len(items) else None
+        raise MCPError(
+            types.INVALID_PARAMS,
+            f"The cursor '{printable(cursor[:40])}' is not one of this server's.",
+        )
+    return list(items[start : start + _PAGE]), str(start + _PAGE) if start + _PAGE < len(
+        items
+    ) else None
 
 
 class _ResultPage(NamedTuple):
@@ -533,17 +635,24 @@ class _ResultPage(NamedTuple):
 
     @classmethod
     def of(cls, uri: str) -> _ResultPage | None:
-        """Return the page that an address names; None for another address. Raises ValueError for wrong numbers."""
+        """Return the page that an address names; None for another address. Raises ValueError for
+        wrong numbers."""
         variables = _RESULT.match(uri)
         if variables is None:
             return None
         text = {name: value for name, value in variables.items() if isinstance(value, str)}
         numbers = {"offset": text.get("offset", "1"), "limit": text.get("limit", "100")}
         for name, number in numbers.items():
-            if not (number.isascii() and number.isdecimal() and len(number) < 16 and int(number) > 0):
-                raise ValueError(f"{name} must be a whole number from 1 on, not '{printable(number[:40])}'.")
+            if not (
+                number.isascii() and number.isdecimal() and len(number) < 16 and int(number) > 0
+            ):
+                raise ValueError(
+                    f"{name} must be a whole number from 1 on, not '{printable(number[:40])}'."
+                )
         limit = min(int(numbers["limit"]), MAX_LINES)
-        return cls(uri, text.get("handle", ""), int(numbers["offset"]), limit, text.get("search", ""))
+        return cls(
+            uri, text.get("handle", ""), int(numbers["offset"]), limit, text.get("search", "")
+        )
 
     def contents(self, answer: Mapping[str, Any]) -> types.TextResourceContents:
         """Return the lines of an answer of `ot.result`, and where to read on."""
@@ -554,11 +663,19 @@ class _ResultPage(NamedTuple):
             if lines and size > _MAX_PAGE:
                 break
             lines.append(line[:_MAX_PAGE])
-        page = {key: answer[key] for key in ("total_lines", "matched", "searched", "offset") if key in answer}
+        page = {
+            key: answer[key]
+            for key in ("total_lines", "matched", "searched", "offset")
+            if key in answer
+        }
         has_more = answer["has_more"] or len(lines) < len(answer["lines"])
         page |= {"returned": len(lines), "has_more": has_more}
         if has_more:
-            at = {"handle": self.handle, "offset": str(self.offset + len(lines)), "limit": str(self.limit)}
+            at = {
+                "handle": self.handle,
+                "offset": str(self.offset + len(lines)),
+                "limit": str(self.limit),
+            }
             page["next"] = _RESULT.expand(at | ({"search": self.search} if self.search else {}))
         return types.TextResourceContents(
             uri=self.uri, mime_type="text/plain", text="\n".join(lines), _meta={_PAGE_KEY: page}
@@ -566,7 +683,8 @@ class _ResultPage(NamedTuple):
 
 
 def _match_tool(uri: str, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, dict[str, str]] | None:
-    """Return the tool that an address belongs to, and the values that its template takes from the address."""
+    """Return the tool that an address belongs to, and the values that its template takes from the
+    address."""
     for spec in specs:
         if spec.resource == uri:
             return spec, {}
@@ -588,7 +706,8 @@ def _match_tool(uri: str, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, dict[str
 
 
 def _resource_contents(box: Toolbox, uri: str, result: ToolResult) -> list[Any]:
-    """Return what a tool gave as contents of its resource. Raises TooLarge, with the address of its pages."""
+    """Return what a tool gave as contents of its resource. Raises TooLarge, with the address of its
+    pages."""
     medium = medium_of(result.unwrap())
     if isinstance(medium, (Image, Audio)):
         medium = Resource(uri, medium.mime, medium.data)
@@ -604,7 +723,11 @@ def _resource_contents(box: Toolbox, uri: str, result: ToolResult) -> list[Any]:
         )
     is_text = isinstance(outgoing, str)
     text = box.mask(outgoing if is_text else json.dumps(outgoing, ensure_ascii=False))
-    return [types.TextResourceContents(uri=uri, mime_type="text/plain" if is_text else "application/json", text=text)]
+    return [
+        types.TextResourceContents(
+            uri=uri, mime_type="text/plain" if is_text else "application/json", text=text
+        )
+    ]
 
 
 def _docs_text(box: Toolbox, pack: str, specs: list[ToolSpec]) -> str:
@@ -614,7 +737,9 @@ def _docs_text(box: Toolbox, pack: str, specs: list[ToolSpec]) -> str:
         lines = [f"### {spec.name}", "", f"    {spec.signature}", "", spec.description]
         lines += ["", *(f"- {arg}" for arg in spec.args)] if spec.args else []
         lines += ["", f"Returns: {spec.returns}"] if spec.returns else []
-        lines += ["", *(f"    {line}" for line in spec.example.splitlines())] if spec.example else []
+        lines += (
+            ["", *(f"    {line}" for line in spec.example.splitlines())] if spec.example else []
+        )
         parts.append("\n".join(lines))
     return box.mask(printable("\n\n".join(parts)))
 
@@ -627,10 +752,13 @@ class _PromptOffers:
         self._allow = allow
 
     def all(self, offered: Mapping[str, ToolSpec]) -> dict[str, ToolSpec | Snippet | str]:
-        """Return all prompts; `offered` are the tools that are offered, by wire name. A text is a pack's own."""
+        """Return all prompts; `offered` are the tools that are offered, by wire name. A text is a
+        pack's own."""
         config = self._box.config
         packs = {spec.pack for spec in offered.values()}
-        prompts: dict[str, Any] = {pack: text for pack, text in config.prompts.items() if pack in packs and text}
+        prompts: dict[str, Any] = {
+            pack: text for pack, text in config.prompts.items() if pack in packs and text
+        }
         for name, snippet in self._box.shortcuts.snippets.items():
             is_known = config.trust.how != "untrusted" or name in self._box.session_snippets
             if is_known and (self._allow is None or {"*", "$*", f"${name}"} & set(self._allow)):
@@ -644,7 +772,9 @@ class _PromptOffers:
         schema = prompt.parameters
         needed = schema.get("required", ())
         arguments = [
-            types.PromptArgument(name=key, description=self._text(about.get("description")), required=key in needed)
+            types.PromptArgument(
+                name=key, description=self._text(about.get("description")), required=key in needed
+            )
             for key, about in schema.get("properties", {}).items()
         ]
         title = prompt.name if isinstance(prompt, ToolSpec) else f"${name}"
@@ -655,7 +785,11 @@ class _PromptOffers:
         """Return a snippet with its arguments, or a pack's instructions. Raises UsageProblem."""
         if isinstance(prompt, str) and args:
             raise UsageProblem("This prompt takes no arguments.")
-        body = prompt if isinstance(prompt, str) else expand(prompt, {k: Bare(v) for k, v in args.items()})
+        body = (
+            prompt
+            if isinstance(prompt, str)
+            else expand(prompt, {k: Bare(v) for k, v in args.items()})
+        )
         return _prompt_result(printable(body[:_MAX_TEXT]), self._box.mask)
 
     def _text(self, text: object) -> str | None:
@@ -664,21 +798,29 @@ class _PromptOffers:
 
 def _prompt_result(value: object, mask: Callable[[str], str]) -> types.GetPromptResult:
     """Return what a prompt gave as messages of the user: one for each part. Raises TooLarge."""
-    parts = Blocks(value) if isinstance(value, (list, tuple)) and not hasattr(value, "_fields") else value
+    parts = (
+        Blocks(value)
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields")
+        else value
+    )
     blocks = content_blocks(parts, mask)
-    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=block) for block in blocks])
+    return types.GetPromptResult(
+        messages=[types.PromptMessage(role="user", content=block) for block in blocks]
+    )
 
 
 def _typed_arguments(args: Mapping[str, object], spec: ToolSpec) -> Json:
     """Return texts as the values that a tool's schema wants."""
     expected = Expected.of(spec.parameters)
     return {
-        key: read_plain(value, expected.at(key)) if isinstance(value, str) else value for key, value in args.items()
+        key: read_plain(value, expected.at(key)) if isinstance(value, str) else value
+        for key, value in args.items()
     }
 
 
 def _choices_for(prompt: ToolSpec | Snippet | str, argument: str) -> list[str]:
-    """Return the values that an argument is known to take: its choices, true and false, its default."""
+    """Return the values that an argument is known to take: its choices, true and false, its
+    default."""
     if isinstance(prompt, str):
         return []
     about = prompt.parameters.get("properties", {}).get(argument)
@@ -688,4 +830,8 @@ def _choices_for(prompt: ToolSpec | Snippet | str, argument: str) -> list[str]:
     choices = [*expected.choices, *(["true", "false"] if expected.kinds == {"boolean"} else [])]
     if isinstance(about, dict) and about.get("default") not in (None, ""):
         choices.append(about["default"])
-    return list(dict.fromkeys(each if isinstance(each, str) else str(each) for each in choices if each is not None))
+    return list(
+        dict.fromkeys(
+            each if isinstance(each, str) else str(each) for each in choices if each is not None
+        )
+    )

@@ -4,11 +4,11 @@
     %%ask [flags]                               the cell's text is the prompt
     %ask --distil                               the last answer's calls as a cell of %tool lines
 
-Flags come before the prompt; after them the text is taken as it is. `@name` in it sends a variable's description,
-`+pack.tool` offers only those tools, `+server:uri` attaches a resource, and `$server.prompt k=v` at its beginning
-stands for a server's prompt. In a notebook each piece of text is a Markdown output that grows, and each call a line
-that unfolds; a line on top names the model, the cost and the end. Outputs are renewed at most ten times a second.
-Everything is masked.
+Flags come before the prompt; after them the text is taken as it is. `@name` in it sends a
+variable's description, `+pack.tool` offers only those tools, `+server:uri` attaches a resource, and
+`$server.prompt k=v` at its beginning stands for a server's prompt. In a notebook each piece of text
+is a Markdown output that grows, and each call a line that unfolds; a line on top names the model,
+the cost and the end. Outputs are renewed at most ten times a second. Everything is masked.
 """
 
 from __future__ import annotations
@@ -70,25 +70,34 @@ FLAGS: Mapping[str, OptionKind] = {
 }
 
 USAGE = """\
-%ask [flags] PROMPT        ask a model; a = %ask ... gives the Answer (.text, .calls, .df, .usage, .to_cells())
+%ask [flags] PROMPT        ask a model; a = %ask ... gives the Answer (.text, .calls, .df, .usage, \
+.to_cells())
 %%ask [flags]              the same with the cell's text as the prompt
 %ask tool:NAME {json}      run one tool, without a model
 +pack.tool or +pack        in the prompt: offer just these tools
-@name                      in the prompt: a variable, sent as a description of at most 4 kB; @@ is an @
+@name                      in the prompt: a variable, sent as a description of at most 4 kB; @@ is \
+an @
 +server:uri                in the prompt: attach a resource of a server
 %ask $server.prompt k=v    ask with a prompt of a server
 
---model NAME       one of onetool.yaml, or a variable  --no-tools, --tools   offer none, or all that are allowed
---allow A,B.*      offer only these tools              --approve A,B.*       run these without asking
---max-steps N      requests before it must answer      --session NAME        go on with this conversation
---as TYPE          the answer as a value of this type: a.value; a name or an expression of the notebook
+--model NAME       one of onetool.yaml, or a variable  --no-tools, --tools   offer none, or all \
+that are allowed
+--allow A,B.*      offer only these tools              --approve A,B.*       run these without \
+asking
+--max-steps N      requests before it must answer      --session NAME        go on with this \
+conversation
+--as TYPE          the answer as a value of this type: a.value; a name or an expression of the \
+notebook
 --show             what would be sent, part by part; sends nothing
 --code             the model writes one program over the tools; its writes are shown in one question
 --plan             the same, and no write is made now: the program is kept
 --waiting          the programs that wait for a yes    --drop ID             forget one
---resume ID        show the plan of one, and ask again; behind it skip or again, for a write that is in doubt
---distil           put the calls, or the program, into the next cell; without a prompt those of the last answer
---soft             give the Answer also where the model failed        -o NAME   put it into a variable"""
+--resume ID        show the plan of one, and ask again; behind it skip or again, for a write that \
+is in doubt
+--distil           put the calls, or the program, into the next cell; without a prompt those of \
+the last answer
+--soft             give the Answer also where the model failed        -o NAME   put it into a \
+variable"""
 
 _KEPT = frozenset(("--waiting", "--resume", "--drop"))
 """Flags that are about programs which wait for a yes, and ask no model."""
@@ -149,7 +158,9 @@ class NotebookView(AskListener):
         output.show(self._call(Called(name, args)))
 
     def called(self, number: int, call: AnswerCall) -> None:
-        self._calls.setdefault(number, self._output()).show(self._call(call_view(call, is_open=not self._has_model)))
+        self._calls.setdefault(number, self._output()).show(
+            self._call(call_view(call, is_open=not self._has_model))
+        )
 
     def ended(self, answer: Answer) -> None:
         self._end_text()
@@ -158,7 +169,8 @@ class NotebookView(AskListener):
             self._sent.show(_line(self._mask(answer.sent)))
         if answer.question is not None:
             self._output().show(plan_bundle(answer.question, answer.note, self._mask))
-        # The line on top may have scrolled away, and the text alone does not show that its end is missing.
+        # The line on top may have scrolled away, and the text alone does not show that its end is
+        # missing.
         if answer.stop_reason in ("cut", "refused"):
             self._output().show(_line(self._mask(answer.note)))
 
@@ -251,7 +263,9 @@ def _line(text: str) -> dict[str, str]:
 class AskMagic:
     """Runs `%ask` in one shell."""
 
-    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, options: CellOptions, magic: str = "tool") -> None:
+    def __init__(
+        self, shell: Any, box: Toolbox, last: LastFailure, options: CellOptions, magic: str = "tool"
+    ) -> None:
         self._shell = shell
         self._box = box
         self._last = last
@@ -271,7 +285,8 @@ class AskMagic:
                 return self._kept(flags, prompt)
             if flags.get("--help") or (not prompt and "--distil" not in flags):
                 return Page(USAGE)
-            # Only what a person typed names variables and resources; the text of a variable does not.
+            # Only what a person typed names variables and resources; the text of a variable does
+            # not.
             namespace = {**self._shell.user_ns, **variables} if self._is_typed(line, cell) else None
             if flags.get("--show"):
                 return self._preview(prompt, flags, namespace)
@@ -281,7 +296,8 @@ class AskMagic:
             return self._given(answer, flags)
 
     def _given(self, answer: Answer, flags: Mapping[str, Any]) -> Answer | None:
-        """Return the answer, or put it into the variable of `-o`. Raises what ended it, unless `--soft` says not to."""
+        """Return the answer, or put it into the variable of `-o`. Raises what ended it, unless
+        `--soft` says not to."""
         if not flags["--soft"]:
             sys.stdout.write(failed_text(answer, self._box.mask))
             answer.unwrap()
@@ -295,7 +311,9 @@ class AskMagic:
         asker = self._box.ask
         if "--resume" in flags:
             approve, plan = flags.get("--approve"), bool(flags.get("--plan"))
-            answer = asker.resume(flags["--resume"], cast(Any, word.strip()), approve=approve, plan=plan)
+            answer = asker.resume(
+                flags["--resume"], cast(Any, word.strip()), approve=approve, plan=plan
+            )
             # A variable shows nothing by itself, and somebody has to know that the program waits.
             if answer.question is not None and (self._is_notebook or "-o" in flags):
                 self._display(answer)
@@ -312,7 +330,9 @@ class AskMagic:
         """Undo the display of answers."""
         self._formatter.type_printers.pop(Answer, None)
 
-    def _ask(self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None) -> Answer:
+    def _ask(
+        self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None
+    ) -> Answer:
         answer, view = None, self._view(is_soft=flags["--soft"])
         if namespace is not None:
             allow = _options(flags).get("tool_allow")
@@ -328,7 +348,9 @@ class AskMagic:
         self._shown = (answer, self._shell.execution_count)
         return answer
 
-    def _preview(self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None) -> Page:
+    def _preview(
+        self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None
+    ) -> Page:
         """Return a page with what would be sent, part by part."""
         text, options = self._request(prompt, flags, namespace)
         options["code"] = bool(options.pop("plan", False) or options.get("code"))
@@ -336,8 +358,12 @@ class AskMagic:
             options.pop(name, None)
         parts = self._box.ask.preview(text, **options)
         total = sum(part.tokens for part in parts)
-        texts = [f"{part.name} · about {part.tokens:,} tokens\n{part.text}".rstrip() for part in parts]
-        return Page("\n\n".join([f"This would be sent, about {total:,} tokens. Nothing was sent.", *texts]))
+        texts = [
+            f"{part.name} · about {part.tokens:,} tokens\n{part.text}".rstrip() for part in parts
+        ]
+        return Page(
+            "\n\n".join([f"This would be sent, about {total:,} tokens. Nothing was sent.", *texts])
+        )
 
     def _request(
         self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None
@@ -350,8 +376,11 @@ class AskMagic:
             options["as_"] = type_named(flags["--as"], namespace or self._shell.user_ns)
         return text, options
 
-    def _expanded(self, prompt: str, namespace: Mapping[str, object] | None) -> tuple[str, dict[str, object]]:
-        """Return a typed prompt with a server's prompt at its beginning filled in, and what goes along with it.
+    def _expanded(
+        self, prompt: str, namespace: Mapping[str, object] | None
+    ) -> tuple[str, dict[str, object]]:
+        """Return a typed prompt with a server's prompt at its beginning filled in, and what goes
+        along with it.
 
         `@name` attaches a variable of the namespace, `+server:uri` a resource.
         """
@@ -361,16 +390,23 @@ class AskMagic:
         text, own = "", prompt
         if (hit := _PROMPT.match(prompt)) is not None:
             self._box.gate.prepare(hit["name"], None, "magic")
-            spec = next((each for each in self._box.registry.prompts() if each.name == hit["name"]), None)
+            spec = next(
+                (each for each in self._box.registry.prompts() if each.name == hit["name"]), None
+            )
             if spec is not None:
                 args = read_arguments(hit["rest"], spec.parameters, self._shell.ev)
                 messages = self._box.run(spec.name, args).data
-                attachments |= {f"image {number}": image for number, image in enumerate(messages.images, start=1)}
+                attachments |= {
+                    f"image {number}": image
+                    for number, image in enumerate(messages.images, start=1)
+                }
                 text, own = messages.text, prompt[hit.end() :]
         attachments |= variables_of(own, namespace)
         for hit in _ATTACHED.finditer(own):  # what a server wrote names nothing of ours
             if hit["server"] in self._box.servers:
-                result = self._box.read_resource(hit["server"], hit["uri"].rstrip(_PUNCTUATION), source="magic")
+                result = self._box.read_resource(
+                    hit["server"], hit["uri"].rstrip(_PUNCTUATION), source="magic"
+                )
                 result.unwrap()
                 result.meta["attached"] = hit[0].rstrip(_PUNCTUATION)
                 attachments[result.meta["attached"]] = result
@@ -381,7 +417,9 @@ class AskMagic:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_globals is not self._shell.user_global_ns:
             frame = frame.f_back
-        return frame is not None and {line, cell or line} <= {c for c in frame.f_code.co_consts if isinstance(c, str)}
+        return frame is not None and {line, cell or line} <= {
+            c for c in frame.f_code.co_consts if isinstance(c, str)
+        }
 
     def _view(self, *, is_soft: bool) -> AskListener:
         if self._is_notebook:
@@ -391,14 +429,21 @@ class AskMagic:
     def _model(self, name: str | None) -> Any:
         """A configured model by its name, or the model in a variable of the notebook."""
         config = self._box.config
-        if name is None or name in config.settings.models.named or name in config.withheld.get("model", ()):
+        if (
+            name is None
+            or name in config.settings.models.named
+            or name in config.withheld.get("model", ())
+        ):
             return name
         held = self._shell.user_ns.get(name)
         return held if isinstance(held, str) or callable(getattr(held, "complete", None)) else name
 
     def _distil(self, answer: Answer) -> None:
         if answer.program is not None:
-            words = [f"%%{self._magic} program", *(f"@{name}" for name in named_variables(answer.prompt))]
+            words = [
+                f"%%{self._magic} program",
+                *(f"@{name}" for name in named_variables(answer.prompt)),
+            ]
             self._shell.set_next_input(f"{' '.join(words)}\n{answer.program}")
             return
         cells = answer.to_cells(self._write)
@@ -439,8 +484,11 @@ class AskMagic:
             raise
 
 
-def as_python(line: str, cell: str | None, models: Container[str], servers: Container[str] = ()) -> str:
-    """The call of `box.ask` for a line or cell; empty if it has no prompt. A prompt of a server stays text."""
+def as_python(
+    line: str, cell: str | None, models: Container[str], servers: Container[str] = ()
+) -> str:
+    """The call of `box.ask` for a line or cell; empty if it has no prompt. A prompt of a server
+    stays text."""
     flags, prompt = _read(line, cell)
     if flags.keys() & _KEPT or not prompt or flags.get("--help") or flags.get("--show"):
         return ""
@@ -453,15 +501,20 @@ def as_python(line: str, cell: str | None, models: Container[str], servers: Cont
     if (direct := as_call(prompt)) is not None:
         call = f"box.run({direct[0]!r}, {direct[1]!r})"
         return f"({flags['-o']} := {call})" if "-o" in flags else call
-    attachments = [(hit["server"], hit["uri"].rstrip(_PUNCTUATION)) for hit in _ATTACHED.finditer(prompt)]
+    attachments = [
+        (hit["server"], hit["uri"].rstrip(_PUNCTUATION)) for hit in _ATTACHED.finditer(prompt)
+    ]
     entries = {name: name for name in named_variables(prompt)} | {
         f"+{server}:{uri}": f"box.read_resource({server!r}, {uri!r})"
         for server, uri in attachments
         if server in servers
     }
     if entries:
-        options["attach"] = "{" + ", ".join(f"{name!r}: {code}" for name, code in entries.items()) + "}"
-    call = f"box.ask({', '.join([repr(as_written(prompt)), *(f'{key}={value}' for key, value in options.items())])})"
+        options["attach"] = (
+            "{" + ", ".join(f"{name!r}: {code}" for name, code in entries.items()) + "}"
+        )
+    arguments = [repr(as_written(prompt)), *(f"{key}={value}" for key, value in options.items())]
+    call = f"box.ask({', '.join(arguments)})"
     call += "" if flags.get("--soft") else ".unwrap()"
     return f"({flags['-o']} := {call})" if "-o" in flags else call
 
@@ -473,7 +526,9 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: given[flag] for flag, name in _ARGUMENTS.items() if flag in given}
     if "--tools" in given or "--no-tools" in given:
         options["with_tools"] = "--tools" in given
-    options |= {name: True for flag, name in (("--code", "code"), ("--plan", "plan")) if given.get(flag)}
+    options |= {
+        name: True for flag, name in (("--code", "code"), ("--plan", "plan")) if given.get(flag)
+    }
     return options
 
 

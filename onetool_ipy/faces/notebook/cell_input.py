@@ -1,32 +1,42 @@
-"""Lines of a cell that IPython cannot read by itself: `$name k=v`, `x = $name k=v`, `%tool NAME?`, `%ask ...?`.
+"""Lines of a cell that IPython cannot read by itself: `$name k=v`, `x = $name k=v`, `%tool NAME?`,
+`%ask ...?`.
 
-Also `LoneLines`: a `%tool` or `$name` line shows itself wherever it is in its cell, and not only as the last line.
+Also `LoneLines`: a `%tool` or `$name` line shows itself wherever it is in its cell, and not only as
+the last line.
 
-The transformers work on tokens, so strings, comments, `!echo $HOME` and the bodies of other cell magics are never
-changed, and any valid Python file passes byte-identical. A `$` counts only at the start of a statement, or after an
-assignment whose left side Python could assign to, with a name right after it. The rest of the line is argument text.
+The transformers work on tokens, so strings, comments, `!echo $HOME` and the bodies of other cell
+magics are never changed, and any valid Python file passes byte-identical. A `$` counts only at the
+start of a statement, or after an assignment whose left side Python could assign to, with a name
+right after it. The rest of the line is argument text.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from tokenize import COMMENT, DEDENT, ERRORTOKEN, INDENT, NEWLINE, NL, OP, TokenInfo
 from typing import Any
 
-from IPython.core.inputtransformer2 import TokenTransformBase, assemble_continued_line, find_end_of_continued_line
+from IPython.core.inputtransformer2 import (
+    TokenTransformBase,
+    assemble_continued_line,
+    find_end_of_continued_line,
+)
 
 RUNNER = "onetool_run"
 """The line magic that replaces a `$`; not meant to be typed."""
 SHOWER = "onetool_show"
 """The line magic that displays the value of a line; not meant to be typed."""
 _SILENT = ", _stack_depth=1"
-"""Marks a `$name ...;` for `LoneLines`: the parsed cell has no `;` any more. The argument is IPython's default."""
+"""Marks a `$name ...;` for `LoneLines`: the parsed cell has no `;` any more. The argument is
+IPython's default."""
 
 _NAME = re.compile(r"\$([^\W\d][\w.\-]*)")
 _SPACE = (INDENT, DEDENT, NL, NEWLINE, COMMENT)
-_ASSIGN = frozenset(("=", "+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@="))
+_ASSIGN = frozenset(
+    ("=", "+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@=")
+)
 
 
 class Shortcut(TokenTransformBase):
@@ -54,12 +64,14 @@ class Shortcut(TokenTransformBase):
         text = assemble_continued_line(lines, (begin, column), end)
         is_silent = text.rstrip().endswith(";")
         arguments = f"{RUNNER!r}, {text[1:].rstrip().rstrip(';')!r}{_SILENT if is_silent else ''}"
-        new = f"{lines[begin][:column]}get_ipython().run_line_magic({arguments}){';' if is_silent else ''}\n"
+        end_of_line = ";\n" if is_silent else "\n"
+        new = f"{lines[begin][:column]}get_ipython().run_line_magic({arguments}){end_of_line}"
         return [*lines[:begin], new, *lines[end + 1 :]]
 
 
 def help_on(magic: str) -> type[TokenTransformBase]:
-    """A transformer that passes `%magic NAME?` to the magic; IPython would look up NAME as a variable."""
+    """A transformer that passes `%magic NAME?` to the magic; IPython would look up NAME as a
+    variable."""
     question = re.compile(rf"\s*%{magic}\s+\S.*\?\s*$")
 
     class Help(TokenTransformBase):
@@ -84,9 +96,11 @@ def help_on(magic: str) -> type[TokenTransformBase]:
 
 
 def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransformBase]:
-    """A transformer for `%magic ...` and `x = %magic ...`: a prompt may end in `?`, which means help to IPython.
+    """A transformer for `%magic ...` and `x = %magic ...`: a prompt may end in `?`, which means
+    help to IPython.
 
-    With `only_assigned` only for `x = %magic ...;`: its `;` hides the output, and the variable still gets the value.
+    With `only_assigned` only for `x = %magic ...;`: its `;` hides the output, and the variable
+    still gets the value.
     """
     prompt_line = re.compile(rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S")
 
@@ -111,18 +125,62 @@ def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransform
             begin = self.start_line
             column = lines[begin].index(f"%{magic}", self.start_col)
             end = find_end_of_continued_line(lines, begin)
-            text = assemble_continued_line(lines, (begin, column), end).strip().removeprefix(f"%{magic}").strip()
+            text = (
+                assemble_continued_line(lines, (begin, column), end)
+                .strip()
+                .removeprefix(f"%{magic}")
+                .strip()
+            )
             silenced = ";" if text.endswith(";") else ""
-            call = f"get_ipython().run_line_magic({magic!r}, {text.removesuffix(';').rstrip()!r}){silenced}"
+            call = (
+                f"get_ipython().run_line_magic({magic!r},"
+                f" {text.removesuffix(';').rstrip()!r}){silenced}"
+            )
             return [*lines[:begin], f"{lines[begin][:column]}{call}\n", *lines[end + 1 :]]
 
     return Prompt
 
 
-class LoneLines:
-    """An AST transformer of IPython: a line of one of these magics that is not the last of its cell displays itself.
+def look_once(
+    transformers: Sequence[type[TokenTransformBase]], magics: Iterable[str], prompts: Iterable[str]
+) -> type[TokenTransformBase]:
+    """One transformer for all of these, which looks at a cell once: most have nothing for them.
 
-    The last one is displayed by IPython. Lines in functions and classes stay as they are: they run at another time.
+    IPython asks each transformer again and again until none has anything to do.
+    """
+    words = "|".join(
+        [
+            r"\$",
+            *(rf"%{name}\b" for name in prompts),
+            *(rf"%{name}\b[\s\S]*[?;]" for name in magics),
+        ]
+    )
+    # More than the transformers take, and never less.
+    is_concerned = re.compile(words).search
+
+    class Lines(TokenTransformBase):
+        @classmethod
+        def find(cls, tokens_by_line: list[list[TokenInfo]]) -> TokenTransformBase | None:
+            # The token of an end of a block may have no line.
+            lines = (tokens[0].line + tokens[-1].line for tokens in tokens_by_line if tokens)
+            if not is_concerned("".join(lines)):
+                return None
+            candidates = (each.find(tokens_by_line) for each in transformers)  # type: ignore[no-untyped-call]  # IPython has no types here
+            return min(
+                (each for each in candidates if each is not None),
+                key=TokenTransformBase.sortby,
+                default=None,
+            )
+
+    return Lines
+
+
+class LoneLines:
+    """An AST transformer of IPython: a line of one of these magics that is not the last of its cell
+    displays itself.
+
+    The last one is displayed by IPython. Lines in functions and classes stay as they are: they run
+    at another time.
     """
 
     def __init__(self, shell: Any, magics: Iterable[str]) -> None:
@@ -143,9 +201,15 @@ class LoneLines:
         for statement in statements:
             if isinstance(statement, ast.Expr) and self._is_ours(statement.value):
                 shower = ast.parse(f"get_ipython().find_line_magic({SHOWER!r})", mode="eval").body
-                statement.value = ast.copy_location(ast.Call(shower, [statement.value], []), statement.value)
+                statement.value = ast.copy_location(
+                    ast.Call(shower, [statement.value], []), statement.value
+                )
             elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                blocks = [statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]
+                blocks = [
+                    statement,
+                    *getattr(statement, "handlers", ()),
+                    *getattr(statement, "cases", ()),
+                ]
                 for block in blocks:
                     for name in ("body", "orelse", "finalbody"):
                         self._show(getattr(block, name, ()))

@@ -1,7 +1,9 @@
-"""Tab: completion of `%tool` lines, `$` shortcuts, prompts of `%ask`, `pack.` and `ot.*("...")`. Never raises.
+"""Tab: completion of `%tool` lines, `$` shortcuts, prompts of `%ask`, `pack.` and `ot.*("...")`.
+Never raises.
 
-The text left of the cursor is cut by the tokenizer of the line grammar, so what is offered is what would be read. Items
-come in the order a user needs them: required arguments first; a mistyped name gets the nearest ones.
+The text left of the cursor is cut by the tokenizer of the line grammar, so what is offered is what
+would be read. Items come in the order a user needs them: required arguments first; a mistyped name
+gets the nearest ones.
 """
 
 from __future__ import annotations
@@ -33,11 +35,32 @@ _ASK = re.compile(ASSIGNED + r"%{1,2}ask\s")
 _INSIDE_OT = re.compile(
     r"\bot\.(?P<function>\w+)\(\s*+(?P<more>[^()]*,\s*+)?(?:(?P<name>\w++)\s*+=\s*+)?(?P<quote>[\"'])(?P<typed>[^\"'\n]*)$"
 )
-_INSIDE_READ = re.compile(r"\b(?P<pack>\w+)\.(?:read|watch)\(\s*(?:uri\s*=\s*)?[\"'](?P<typed>[^\"'\n]*)$")
-_BY_NAME = ("help", "run", "tools", "packs", "result", "map", "stats", "history", "deps", "view", "browser", "usage")
+_INSIDE_READ = re.compile(
+    r"\b(?P<pack>\w+)\.(?:read|watch)\(\s*(?:uri\s*=\s*)?[\"'](?P<typed>[^\"'\n]*)$"
+)
+_BY_NAME = (
+    "help",
+    "run",
+    "tools",
+    "packs",
+    "result",
+    "map",
+    "stats",
+    "history",
+    "deps",
+    "view",
+    "browser",
+    "usage",
+)
 _NAMING = (None, "query", "tool", "pattern", "handle", "name")
-_WORDS_OF = {"info": ("list", "min", "full"), "period": ("day", "week", "month", "all"), "engine": ("threads", "dask")}
-_PYTHON_CALL = re.compile(r"\s*(?:-\S*\s+)*(?P<name>[^\s(){}=\"'-][^\s(){}=\"']*)\((?P<inside>[^)]*)$")
+_WORDS_OF = {
+    "info": ("list", "min", "full"),
+    "period": ("day", "week", "month", "all"),
+    "engine": ("threads", "dask"),
+}
+_PYTHON_CALL = re.compile(
+    r"\s*(?:-\S*\s+)*(?P<name>[^\s(){}=\"'-][^\s(){}=\"']*)\((?P<inside>[^)]*)$"
+)
 _TOOL_CALL = re.compile(
     r"(?<![\w.%$])(?P<name>[^\W\d]\w*\.\w+(?:\.\w+)*)\((?P<inside>(?:[^()\"']|\"[^\"]*\"|'[^']*')*)$"
 )
@@ -93,15 +116,26 @@ class CompletionContext(NamedTuple):
         """The known resources and templates of a server, by its name or as Python spells it."""
         name = next((each for each in self.box.servers if server in (each, identifier(each))), None)
         listing = None if name is None else self.box.servers.listing(name)
-        return [] if listing is None else [CompletionItem(row["uri"], "value") for row in resource_rows(listing)]
+        return (
+            []
+            if listing is None
+            else [CompletionItem(row["uri"], "value") for row in resource_rows(listing)]
+        )
 
-    def from_server(self, spec: ToolSpec, argument: str, typed: str, given: Mapping[str, str]) -> list[str]:
-        """What a connected server offers for an argument of its prompt, or a variable of its template."""
+    def from_server(
+        self, spec: ToolSpec, argument: str, typed: str, given: Mapping[str, str]
+    ) -> list[str]:
+        """What a connected server offers for an argument of its prompt, or a variable of its
+        template."""
         servers = self.box.servers
         if "resource" in spec.tags:
             return servers.complete(spec.server, argument, typed, {}, template=given.get("uri", ""))
         prompt = servers.prompts().get(spec.name)
-        return [] if prompt is None else servers.complete(spec.server, argument, typed, given, prompt=prompt["name"])
+        return (
+            []
+            if prompt is None
+            else servers.complete(spec.server, argument, typed, given, prompt=prompt["name"])
+        )
 
 
 def complete(
@@ -125,28 +159,43 @@ def complete(
         return _picked(reading["typed"], offers)
     inside = _INSIDE_OT.search(before)
     if inside is not None and inside["name"] in _WORDS_OF:
-        return _picked(inside["typed"], [CompletionItem(word, "value") for word in _WORDS_OF[inside["name"]]])
+        return _picked(
+            inside["typed"], [CompletionItem(word, "value") for word in _WORDS_OF[inside["name"]]]
+        )
     is_first = inside is not None and not inside["more"]
-    if inside is not None and inside["function"] in _BY_NAME and inside["name"] in _NAMING[not is_first :]:
+    if (
+        inside is not None
+        and inside["function"] in _BY_NAME
+        and inside["name"] in _NAMING[not is_first :]
+    ):
         function, typed = inside["function"], inside["typed"]
         if function in ("result", "view"):
             return _picked(typed, [CompletionItem(handle, "value") for handle in context.handles()])
-        packs = [CompletionItem(pack, "module") for pack in sorted(context.box.registry.known_packs())]
+        packs = [
+            CompletionItem(pack, "module") for pack in sorted(context.box.registry.known_packs())
+        ]
         if function == "packs":
             return _picked(typed, packs)
         shortcuts = [CompletionItem(label, kind) for label, kind, _ in context.shortcuts()]
         others = _picked(typed, [*packs, *shortcuts]).offers if function in ("help", "run") else []
         return Completions(typed, [*_tools(typed, context), *others])
     call = _TOOL_CALL.search(before)
-    if call is not None and (completions := _parameters(call["name"], call["inside"], context)) is not None:
+    if (
+        call is not None
+        and (completions := _parameters(call["name"], call["inside"], context)) is not None
+    ):
         return completions
     member = _OF_PACK.match(before)
-    if member is None or not isinstance(pack := context.names.get(member["pack"]), PackProxy | LazyObject):
+    if member is None or not isinstance(
+        pack := context.names.get(member["pack"]), PackProxy | LazyObject
+    ):
         return None
     return _picked(member["typed"], [CompletionItem(name, "function") for name in dir(pack)])
 
 
-def answer(before: str, context: CompletionContext, magics: Collection[str], *, cell: str = "") -> Json:
+def answer(
+    before: str, context: CompletionContext, magics: Collection[str], *, cell: str = ""
+) -> Json:
     """The completions in the form that IPython's completer expects of a matcher."""
     from IPython.core.completer import SimpleCompletion
 
@@ -171,7 +220,11 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
         spec = context.box.registry.find(in_python["name"])
         parts = re.split(r",\s*", in_python["inside"])
         args = {part.partition("=")[0].strip(): "" for part in parts[:-1]}
-        return Completions("", []) if spec is None else _argument(parts[-1].lstrip(), spec.parameters, args, context)
+        return (
+            Completions("", [])
+            if spec is None
+            else _argument(parts[-1].lstrip(), spec.parameters, args, context)
+        )
     done, last = _split_last(rest)
     plain = plain_words(rest[: len(rest) - len(last)])
     first = plain[0].text if plain else ""
@@ -180,14 +233,17 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
     if last.startswith("-"):
         return _picked(last, [CompletionItem(flag, "keyword") for flag in FLAGS])
     if not plain:
-        # One's own packs and tools come first; once a letter is typed, the sub-commands come before what we ship.
+        # One's own packs and tools come first; once a letter is typed, the sub-commands come before
+        # what we ship.
         words = [CompletionItem(word, "keyword") for word in sorted(context.commands)]
         names = sorted(context.box.registry.known_packs(), key=lambda pack: (pack == "ot", pack))
         packs = _picked(last, [CompletionItem(f"{pack}.", "module") for pack in names]).offers
         tools = _tools(last, context)
         named = tools if "." in last else [*packs, *tools]
         commands = _picked(last, words).offers
-        shipped = {spec.pack for spec in context.box.registry.known() if last and spec.origin == "builtin"}
+        shipped = {
+            spec.pack for spec in context.box.registry.known() if last and spec.origin == "builtin"
+        }
         named.sort(key=lambda item: item.text.partition(".")[0] in shipped)
         own = sum(item.text.partition(".")[0] not in shipped for item in named)
         completions = Completions(last, [*named[:own], *commands, *named[own:]])
@@ -198,7 +254,9 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
     spec = context.box.registry.find(first)
     if spec is None:
         return Completions(last, [])
-    return _argument(last, spec.parameters, {word.key: word.value for word in plain[1:]}, context, spec)
+    return _argument(
+        last, spec.parameters, {word.key: word.value for word in plain[1:]}, context, spec
+    )
 
 
 def _split_last(text: str) -> tuple[list[Word], str]:
@@ -233,9 +291,15 @@ def _tools(typed: str, context: CompletionContext) -> list[CompletionItem]:
     """Tools whose name, or whose part after the pack, begins as typed."""
     lower = typed.lower()
     specs = context.box.registry.unlisted() if "@" in typed else context.box.registry.known()
-    first = [s.name for s in sorted(specs, key=context.box.registry.place_of) if s.name.lower().startswith(lower)]
+    first = [
+        s.name
+        for s in sorted(specs, key=context.box.registry.place_of)
+        if s.name.lower().startswith(lower)
+    ]
     second = sorted(s.name for s in specs if lower and s.short_name.lower().startswith(lower))
-    return [CompletionItem(name, "function") for name in dict.fromkeys([*first, *second])][:_MAX_OFFERS]
+    return [CompletionItem(name, "function") for name in dict.fromkeys([*first, *second])][
+        :_MAX_OFFERS
+    ]
 
 
 def _argument(
@@ -248,11 +312,15 @@ def _argument(
     key, equals, value = last.partition("=")
     params = schema_params(parameters)
     if not equals:
-        return _picked(last, [CompletionItem(f"{p.name}=", "param") for p in params if p.name not in given])
+        return _picked(
+            last, [CompletionItem(f"{p.name}=", "param") for p in params if p.name not in given]
+        )
     typed = value[1:] if value[:1] in ('"', "'") else value
     if spec is not None and not spec.is_listed and spec.server and key != "uri":
         values = context.from_server(spec, key, typed, given)
-        return Completions(typed, [CompletionItem(v, "value") for v in values if not any(c.isspace() for c in v)])
+        return Completions(
+            typed, [CompletionItem(v, "value") for v in values if not any(c.isspace() for c in v)]
+        )
     param = next((p for p in params if p.name == key), None)
     if param is None:
         return Completions(value, [])
@@ -270,16 +338,23 @@ def _argument(
 
 
 def _files(typed: str) -> list[str]:
-    """The entries of the folder being typed; a folder ends in a slash, hidden entries need a dot."""
+    """The entries of the folder being typed; a folder ends in a slash, hidden entries need a
+    dot."""
     folder, begun = os.path.split(typed)
     try:
         with os.scandir(folder or ".") as scan:
             entries = sorted(scan, key=lambda entry: entry.name)
     except (OSError, ValueError):
         return []
-    visible = [entry for entry in entries if begun.startswith(".") or not entry.name.startswith(".")]
-    paths = [os.path.join(folder, entry.name) + "/" * entry.is_dir() for entry in visible[:_MAX_FILES]]
-    return [path for path in paths if not any(c.isspace() for c in path)]  # a path with blanks needs quotes
+    visible = [
+        entry for entry in entries if begun.startswith(".") or not entry.name.startswith(".")
+    ]
+    paths = [
+        os.path.join(folder, entry.name) + "/" * entry.is_dir() for entry in visible[:_MAX_FILES]
+    ]
+    return [
+        path for path in paths if not any(c.isspace() for c in path)
+    ]  # a path with blanks needs quotes
 
 
 def _parameters(name: str, inside: str, context: CompletionContext) -> Completions | None:
@@ -289,7 +364,8 @@ def _parameters(name: str, inside: str, context: CompletionContext) -> Completio
         return None
     registry = context.box.registry
     spec = registry.find(name) or next(
-        (s for s in registry.known() if f"{identifier(s.pack)}.{identifier(s.short_name)}" == name), None
+        (s for s in registry.known() if f"{identifier(s.pack)}.{identifier(s.short_name)}" == name),
+        None,
     )
     if spec is None:
         return None
@@ -299,15 +375,21 @@ def _parameters(name: str, inside: str, context: CompletionContext) -> Completio
     return Completions("", [CompletionItem(f"{each}=", "param") for each in left])
 
 
-def _shortcut(rest: str, context: CompletionContext, kinds: Collection[str] = ("snippet", "function")) -> Completions:
+def _shortcut(
+    rest: str, context: CompletionContext, kinds: Collection[str] = ("snippet", "function")
+) -> Completions:
     name, blank, text = rest.partition(" ")
-    shortcuts = {label: (kind, params) for label, kind, params in context.shortcuts() if kind in kinds}
+    shortcuts = {
+        label: (kind, params) for label, kind, params in context.shortcuts() if kind in kinds
+    }
     if not blank:
         offers = [CompletionItem(label, kind) for label, (kind, _) in sorted(shortcuts.items())]
         picked = _picked(name, offers).offers
         return Completions(name, [*picked, *(_tools(name, context) if "function" in kinds else [])])
     spec = context.box.registry.find(name)
-    params = shortcuts[name][1] if name in shortcuts else spec.parameters if spec is not None else {}
+    params = (
+        shortcuts[name][1] if name in shortcuts else spec.parameters if spec is not None else {}
+    )
     done, last = _split_last(text)
     return _argument(last, params, {word.key: word.value for word in done}, context, spec)
 
@@ -319,21 +401,40 @@ def _prompt(before: str, context: CompletionContext) -> Completions:
     *done, last = re.split(r"\s+", before)
     server, is_uri, _ = last[1:].partition(":")
     if last.startswith("+") and is_uri:
-        return _picked(last, [CompletionItem(f"+{server}:{o.text}", o.type) for o in context.uris(server)])
+        return _picked(
+            last, [CompletionItem(f"+{server}:{o.text}", o.type) for o in context.uris(server)]
+        )
     if last.startswith("$"):
         prompts = context.box.registry.prompts()
         return _picked(last, [CompletionItem(f"${prompt.name}", "snippet") for prompt in prompts])
     if last.startswith("+"):
-        packs = [CompletionItem(f"+{pack}", "module") for pack in sorted(context.box.registry.known_packs())]
+        packs = [
+            CompletionItem(f"+{pack}", "module")
+            for pack in sorted(context.box.registry.known_packs())
+        ]
         picked = _picked(last, packs).offers if "." not in last else []
-        return Completions(last, [*picked, *(CompletionItem(f"+{o.text}", o.type) for o in _tools(last[1:], context))])
+        return Completions(
+            last,
+            [*picked, *(CompletionItem(f"+{o.text}", o.type) for o in _tools(last[1:], context))],
+        )
     if (variable := re.search(r"(?<![\w@.])@\w*$", last)) is not None:
-        names = [name for name in context.names if not name.startswith("_") and name not in _IPYTHON_NAMES]
-        return _picked(variable[0], [CompletionItem(f"@{name}", "instance") for name in sorted(names)])
+        names = [
+            name
+            for name in context.names
+            if not name.startswith("_") and name not in _IPYTHON_NAMES
+        ]
+        return _picked(
+            variable[0], [CompletionItem(f"@{name}", "instance") for name in sorted(names)]
+        )
     if last.startswith("-"):
         return _picked(last, [CompletionItem(flag, "keyword") for flag in ASK_FLAGS])
-    values = {"--model": context.box.config.settings.models.named, "--session": context.box.ask.session_names()}
-    return _picked(last, [CompletionItem(name, "value") for name in values.get(done[-1] if done else "", ())])
+    values = {
+        "--model": context.box.config.settings.models.named,
+        "--session": context.box.ask.session_names(),
+    }
+    return _picked(
+        last, [CompletionItem(name, "value") for name in values.get(done[-1] if done else "", ())]
+    )
 
 
 def _picked(typed: str, offers: list[CompletionItem]) -> Completions:

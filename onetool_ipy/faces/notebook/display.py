@@ -1,9 +1,10 @@
-"""What a cell shows: a result as text, HTML or an image, with the call that gave it in the metadata; or an error.
+"""What a cell shows: a result as text, HTML or an image, with the call that gave it in the
+metadata; or an error.
 
-Data with its own representation (a DataFrame, a figure) is shown by that; everything else by `render.result`. A result
-that is cut is stored, and the line below it gives the handle. An error is a few accurate lines; for a tool's own code
-its frames and none of ours. The last failure is kept for `why`; `%debug` opens in the tool's own frame. Everything
-shown is masked.
+Data with its own representation (a DataFrame, a figure) is shown by that; everything else by
+`render.result`. A result that is cut is stored, and the line below it gives the handle. An error is
+a few accurate lines; for a tool's own code its frames and none of ours. The last failure is kept
+for `why`; `%debug` opens in the tool's own frame. Everything shown is masked.
 """
 
 from __future__ import annotations
@@ -59,8 +60,13 @@ class CellOptions(CellLimits, Protocol):
 
 
 def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[Json, Json]:
-    """The MIME bundle of a result, and its metadata. Lines below say what is cut, and what is to be known of it."""
-    meta: Json = {key: result.meta[key] for key in ("tool", "call_id", "duration_ms", "handle") if key in result.meta}
+    """The MIME bundle of a result, and its metadata. Lines below say what is cut, and what is to be
+    known of it."""
+    meta: Json = {
+        key: result.meta[key]
+        for key in ("tool", "call_id", "duration_ms", "handle")
+        if key in result.meta
+    }
     about = {"onetool": meta}
     bodies, part = _bodies(shell, result, limits)
     below: list[tuple[str, str]] = []
@@ -68,7 +74,10 @@ def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> 
         handle = meta.get("handle")
         try:
             handle = meta["handle"] = store_result(box, result)
-            note = f"{part} · open in viewer: ot.view('{handle}') · by line: ot.result(handle='{handle}')"
+            note = (
+                f"{part} · open in viewer: ot.view('{handle}') · by line:"
+                f" ot.result(handle='{handle}')"
+            )
         except OneToolError as exc:
             result.meta["not_stored"] = meta["not_stored"] = box.mask(exc.message)
             note = f"{part} · all of it is in .data of the result (not stored: {exc.message})"
@@ -80,7 +89,9 @@ def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> 
             if mime in bodies:
                 bodies[mime] += more
     # The bytes of an image hold no text.
-    plain = {mime for mime, body in bodies.items() if isinstance(body, str) and mime not in OWN_TYPES}
+    plain = {
+        mime for mime, body in bodies.items() if isinstance(body, str) and mime not in OWN_TYPES
+    }
     bodies = {mime: box.mask(body) if mime in plain else body for mime, body in bodies.items()}
     if "text/plain" in bodies:
         bodies["text/plain"] = printable(bodies["text/plain"])
@@ -88,13 +99,17 @@ def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> 
 
 
 def _bodies(shell: Any, result: ToolResult, limits: CellLimits) -> tuple[Json, str]:
-    """Return what a cell shows by MIME type, and which part of the whole that is, if not all of it."""
+    """Return what a cell shows by MIME type, and which part of the whole that is, if not all of
+    it."""
     if result.error is not None:
         text = "\n".join([f"failed: {result.error.message}", *result.error.hint.splitlines()])
         return {"text/plain": text, "text/html": html.pre(text)}, ""
     image = _image(result.data)
     if image is not None:
-        return {"text/plain": f"<{image[0]}, {len(image[1]) * 3 // 4:,} bytes>", image[0]: image[1]}, ""
+        return {
+            "text/plain": f"<{image[0]}, {len(image[1]) * 3 // 4:,} bytes>",
+            image[0]: image[1],
+        }, ""
     data, table = result.data, tables.tabular(result.portable)
     # An object that draws itself does so; a table of another library may only have text.
     if not any(hasattr(type(data), name) for name in _OWN_METHODS):
@@ -126,7 +141,8 @@ def _cut_by_pandas(data: Any) -> str:
 
 
 def page_bundle(page: LinePage) -> dict[str, str]:
-    """Lines of a result as rows of a table, if they are rows; else with their numbers. The lines are masked already."""
+    """Lines of a result as rows of a table, if they are rows; else with their numbers. The lines
+    are masked already."""
     first = page["offset"]
     numbers = page.get("line_numbers") or range(first, first + page["returned"])
     rows = rows_of(page["lines"])
@@ -134,25 +150,36 @@ def page_bundle(page: LinePage) -> dict[str, str]:
     note = f"{page.get('matched', page['returned']):,} of {counted(page['total_lines'], noun)}"
     if page["has_more"]:
         rest = f"offset={first + page['returned']}"
-        note += f", {page['returned']:,} shown · all of them: .df" if "matched" in page else f" · more with {rest}"
+        note += (
+            f", {page['returned']:,} shown · all of them: .df"
+            if "matched" in page
+            else f" · more with {rest}"
+        )
     if not page["lines"]:
         return {"text/plain": note, "text/html": html.note(note)}
     if rows:
         rendered = show(rows, DisplayLimits(rows=len(rows)))
-        return {"text/plain": printable(f"{rendered.text}\n... {note}"), "text/html": rendered.html + html.note(note)}
-    text = "\n".join(f"{number:>6,}  {line}" for number, line in zip(numbers, page["lines"], strict=False))
+        return {
+            "text/plain": printable(f"{rendered.text}\n... {note}"),
+            "text/html": rendered.html + html.note(note),
+        }
+    text = "\n".join(
+        f"{number:>6,}  {line}" for number, line in zip(numbers, page["lines"], strict=False)
+    )
     numbered = html.numbered(zip(numbers, page["lines"], strict=False))
     return {"text/plain": printable(f"{text}\n... {note}"), "text/html": numbered + html.note(note)}
 
 
 def store_result(box: Toolbox, result: ToolResult) -> str:
-    """Return the handle of a result, storing it if needed, so that it works in other kernels and after a restart."""
+    """Return the handle of a result, storing it if needed, so that it works in other kernels and
+    after a restart."""
     if result.handle is not None:
         return result.handle
     call_id, tool = str(result.meta.get("call_id", "")), str(result.meta.get("tool", ""))
     handle = box.results.keep(result.portable, tool=tool, call_id=call_id)
-    # The value is written at once where that is quick, else in the background. A disk that says no at once raises
-    # StoreError. A value that the notebook changes meanwhile stays in memory, and is written when it is read.
+    # The value is written at once where that is quick, else in the background. A disk that says no
+    # at once raises StoreError. A value that the notebook changes meanwhile stays in memory, and is
+    # written when it is read.
     writing = box.workers.submit(partial(box.results.store, handle)).future
     with suppress(TimeoutError, RuntimeError):
         outcome(writing, _PATIENCE_S)
@@ -163,11 +190,14 @@ def store_result(box: Toolbox, result: ToolResult) -> str:
 
 
 def _image(data: object) -> tuple[str, str] | None:
-    """The type and the base64 text of an image: bytes, or the body of an HTTP response as a tool gives it."""
+    """The type and the base64 text of an image: bytes, or the body of an HTTP response as a tool
+    gives it."""
     if isinstance(data, dict) and data.keys() == {"mime", "base64", "size"}:
         raw = decoded(data["base64"])
         mime_bundle = Image(str(data["mime"]), raw)._repr_mimebundle_() if raw else {}
-        return next(((mime, body) for mime, body in mime_bundle.items() if mime.startswith("image/")), None)
+        return next(
+            ((mime, body) for mime, body in mime_bundle.items() if mime.startswith("image/")), None
+        )
     if not isinstance(data, (bytes, bytearray)):
         return None
     raw = bytes(data)
@@ -185,8 +215,13 @@ def decoded(text: str) -> bytes:
 
 def _own_bundle(shell: Any, data: object, *, is_cut: bool) -> Json | None:
     """The shell's own representation of the data; None if it has none or is too large."""
-    # The line below a table says how many rows there are; that of pandas would say it again, without commas.
-    with sys.modules["pandas"].option_context("display.show_dimensions", False) if is_cut else nullcontext():
+    # The line below a table says how many rows there are; that of pandas would say it again,
+    # without commas.
+    with (
+        sys.modules["pandas"].option_context("display.show_dimensions", False)
+        if is_cut
+        else nullcontext()
+    ):
         bodies = _formatted(shell.display_formatter, data)
     rich = [mime for mime in bodies if mime != "text/plain" and mime != "application/json"]
     if sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:
@@ -215,7 +250,8 @@ def _formatted(formatter: Any, data: object) -> Json:
 
 
 class LastFailure:
-    """The last failure in this shell, for `%tool why`. Renders exceptions of tools without our frames."""
+    """The last failure in this shell, for `%tool why`. Renders exceptions of tools without our
+    frames."""
 
     def __init__(self, shell: Any, mask: Callable[[str], str]) -> None:
         self._shell = shell
@@ -227,12 +263,18 @@ class LastFailure:
         self.failed = failed
 
     def style(self, exc: BaseException, *, since: str = "") -> None:
-        """Make a tool's or snippet's own exception show only its own frames, from the file `since` on."""
-        if not (isinstance(self.failed, ToolResult) and self.failed.error and self.failed.error.exception is exc):
+        """Make a tool's or snippet's own exception show only its own frames, from the file `since`
+        on."""
+        if not (
+            isinstance(self.failed, ToolResult)
+            and self.failed.error
+            and self.failed.error.exception is exc
+        ):
             self.remember(exc)
 
         def lines() -> list[str]:
-            # The frames are shown from the first one in the file `since` on; all of them if none is in it.
+            # The frames are shown from the first one in the file `since` on; all of them if none is
+            # in it.
             frame = exc.__traceback__
             while frame is not None and frame.tb_frame.f_code.co_filename != since:
                 frame = frame.tb_next
@@ -255,13 +297,16 @@ class LastFailure:
             plain: list[str] = formatter.structured_traceback(type(exc), exc, own, tb_offset=0)
         finally:
             formatter.set_theme_name(theme)
-        if any(printable(line) != line for line in plain):  # escapes of the tool are not to be told from IPython's
+        if any(
+            printable(line) != line for line in plain
+        ):  # escapes of the tool are not to be told from IPython's
             return [printable(self._mask(line)) for line in plain]
         return [self._mask(line) for line in coloured]
 
 
 def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
-    """Raise a failed result as ToolCallError: with the frames of the tool's own exception, or as a few lines."""
+    """Raise a failed result as ToolCallError: with the frames of the tool's own exception, or as a
+    few lines."""
     assert result.error is not None
     own = result.error.exception
     last.remember(result)
@@ -270,7 +315,9 @@ def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
     frames = own_frames(own)
     lines = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
     failure = replace(result.error, message=printable(result.error.message))
-    raise ToolCallError(ToolResult(False, result.data, failure, result.meta), lines).with_traceback(frames)
+    raise ToolCallError(ToolResult(False, result.data, failure, result.meta), lines).with_traceback(
+        frames
+    )
 
 
 def foreign_frames(frames: types.TracebackType | None) -> types.TracebackType | None:

@@ -1,9 +1,10 @@
-"""`%load_ext onetool_ipy`: registers magics, shortcuts, Tab and displays, and offers names. Unloading removes them all.
+"""`%load_ext onetool_ipy`: registers magics, shortcuts, Tab and displays, and offers names.
+Unloading removes them all.
 
-`OneTool` has the magics `%tool`, `%%tool`, `%snippet`, `%ask` as IPython sees them, and the settings of `%config
-OneTool`. Loading prints nothing, unless the configuration has a fault or the name of a magic is taken; it runs nothing
-of the project. If there is no configuration, the first cell that needs the toolbox opens it, so loading costs next to
-nothing: this module imports little.
+`OneTool` has the magics `%tool`, `%%tool`, `%snippet`, `%ask` as IPython sees them, and the
+settings of `%config OneTool`. Loading prints nothing, unless the configuration has a fault or the
+name of a magic is taken; it runs nothing of the project. If there is no configuration, the first
+cell that needs the toolbox opens it, so loading costs next to nothing: this module imports little.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from onetool_ipy.base import forks
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import collector_paused
-from onetool_ipy.config.paths import find_config
+from onetool_ipy.config.paths import find_config, home_of
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook import cell_input
 from onetool_ipy.faces.notebook.cell_input import RUNNER, SHOWER
@@ -35,6 +36,8 @@ from onetool_ipy.faces.notebook.names import LazyObject, Namespace
 from onetool_ipy.faces.widgets.comms import PanelComms
 
 if TYPE_CHECKING:
+    from IPython.core.inputtransformer2 import TokenTransformBase
+
     from onetool_ipy.faces.notebook.ask import AskMagic
     from onetool_ipy.faces.notebook.host import NotebookHost
     from onetool_ipy.faces.notebook.run import LineRunner
@@ -54,12 +57,18 @@ class OneTool(Magics):
     """The magics of one shell, and the settings of `%config OneTool` for this session."""
 
     max_lines = Int(60, min=1, help="Lines of a result that a cell shows.").tag(config=True)
-    max_chars = Int(20_000, min=100, help="Characters of a result that a cell shows.").tag(config=True)
+    max_chars = Int(20_000, min=100, help="Characters of a result that a cell shows.").tag(
+        config=True
+    )
     soft = Bool(False, help="Give failed results instead of raising.").tag(config=True)
     timeout = Float(
-        None, allow_none=True, help="Seconds a %tool call may take where neither it nor its tool says."
+        None,
+        allow_none=True,
+        help="Seconds a %tool call may take where neither it nor its tool says.",
     ).tag(config=True)
-    magic_name = Unicode("tool", help="The name of the magic; read when the extension loads.").tag(config=True)
+    magic_name = Unicode("tool", help="The name of the magic; read when the extension loads.").tag(
+        config=True
+    )
 
     def __init__(self, shell: Any, host: Callable[[], NotebookHost]) -> None:
         super().__init__(shell, config=shell.config)
@@ -99,7 +108,8 @@ class OneTool(Magics):
 
     @cached_property
     def runner(self) -> LineRunner:
-        # At the first use some 100 modules are loaded. What they define stays, so the collector would look in vain.
+        # At the first use some 100 modules are loaded. What they define stays, so the collector
+        # would look in vain.
         with collector_paused():
             from onetool_ipy.faces.notebook.run import LineRunner
 
@@ -122,7 +132,9 @@ class OneTool(Magics):
 
     @no_var_expand
     @needs_local_scope
-    def tool(self, line: str, cell: str | None = None, local_ns: dict[str, object] | None = None) -> object:
+    def tool(
+        self, line: str, cell: str | None = None, local_ns: dict[str, object] | None = None
+    ) -> object:
         """Find and call tools.
 
         %tool                       what there is
@@ -138,10 +150,13 @@ class OneTool(Magics):
 
     @no_var_expand
     @needs_local_scope
-    def snippet(self, line: str, cell: str | None = None, local_ns: dict[str, object] | None = None) -> object:
+    def snippet(
+        self, line: str, cell: str | None = None, local_ns: dict[str, object] | None = None
+    ) -> object:
         """Make a snippet of a cell, and run it.
 
-        %%snippet NAME param=default    the body is kept; {{ param }} in it is filled; --save keeps it for good
+        %%snippet NAME param=default    the body is kept; {{ param }} in it is filled; --save \
+keeps it for good
         %snippet NAME param=value       run it, as $NAME param=value does
         %snippet NAME --show            what it expands to
         %snippet                        the snippets there are
@@ -150,8 +165,11 @@ class OneTool(Magics):
 
     @no_var_expand
     @needs_local_scope
-    def ask(self, line: str, cell: str | None = None, local_ns: dict[str, object] | None = None) -> object:
-        """Ask a model, which may call tools: %ask PROMPT, a = %ask PROMPT; %ask alone tells more."""
+    def ask(
+        self, line: str, cell: str | None = None, local_ns: dict[str, object] | None = None
+    ) -> object:
+        """Ask a model, which may call tools: %ask PROMPT, a = %ask PROMPT; %ask alone tells
+        more."""
         return self._asking.run(line, cell, local_ns or {})
 
     @no_var_expand
@@ -161,7 +179,8 @@ class OneTool(Magics):
         return self.runner.shortcut(line, local_ns or {})
 
     def show(self, value: object) -> None:
-        """Display the value of a line that is not the last of its cell, as `cell_input` rewrites it."""
+        """Display the value of a line that is not the last of its cell, as `cell_input` rewrites
+        it."""
         if value is not None:
             from IPython.display import display
 
@@ -195,7 +214,8 @@ class Extension:
 
     @property
     def box(self) -> Toolbox:
-        """The toolbox of this shell, opened at its first use: by a cell, or by a panel while a cell runs."""
+        """The toolbox of this shell, opened at its first use: by a cell, or by a panel while a cell
+        runs."""
         return self.host.box
 
     @property
@@ -219,28 +239,38 @@ class Extension:
         def run_code(code: str, name: str) -> object:
             return self.magics.runner.run_code(code, name)
 
-        host = NotebookHost(self.shell, open_leniently(), self.magics, self.names, self.panels, run_code)
+        host = NotebookHost(
+            self.shell, open_leniently(), self.magics, self.names, self.panels, run_code
+        )
         host.notebook = _notebook(self.shell)
-        current.expect(None)  # not before: a panel may open it while a cell registers a tool, which must wait for it
+        current.expect(
+            None
+        )  # not before: a panel may open it while a cell registers a tool, which must wait for it
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
             host.progress.before_cell()
         return host
 
     def start(self) -> None:
         """Install everything."""
-        # pandas looks once, at its import, for the builtin `get_ipython`, to know how wide a table may be. IPython has
-        # it while a cell runs; a job or a panel may import pandas between two cells.
+        # pandas looks once, at its import, for the builtin `get_ipython`, to know how wide a table
+        # may be. IPython has it while a cell runs; a job or a panel may import pandas between two
+        # cells.
         self._names_of_ipython.enter_context(self.shell.builtin_trap)
         self.magics.install()
         self.input_hooks.install(self.magics)
         # The runner is made at its first use, which opens the toolbox.
-        self.inspector.install(lambda: self.magics.names, lambda *line: self.magics.runner.page_text(*line))  # noqa: PLW0108
+        self.inspector.install(
+            lambda: self.magics.names,
+            lambda *line: self.magics.runner.page_text(*line),  # noqa: PLW0108
+        )
         self.panels.install()
         self._show_results()
         self.shell.events.register("pre_run_cell", self._before_cell)
         self.shell.events.register("post_run_cell", self._after_cell)
         self._is_in_cell = True  # the cell that loads us
-        current.enter_cell(_running_cell(self.shell, len(self.shell.history_manager.input_hist_parsed) - 1))
+        current.enter_cell(
+            _running_cell(self.shell, len(self.shell.history_manager.input_hist_parsed) - 1)
+        )
         self.names.offer([("ot", LazyObject(lambda: self.box.ot))])
         if _has_project():
             self.host.offer_packs()
@@ -293,7 +323,8 @@ class Extension:
             self._host.box.close()
 
     def _show_results(self) -> None:
-        """Register the display of results and jobs by name, so that nothing is loaded before there is one."""
+        """Register the display of results and jobs by name, so that nothing is loaded before there
+        is one."""
 
         def bundle(result: Any, **_kwargs: Any) -> Any:
             from onetool_ipy.faces.notebook import display
@@ -324,14 +355,20 @@ class Extension:
         self.shell.display_formatter.ipython_display_formatter.for_type_by_name(*_JOB, show)
 
     def _before_cell(self, _info: object) -> None:
-        if "ot" not in self.shell.user_ns_hidden:  # `%reset` has emptied it, or the name is the user's
+        if (
+            "ot" not in self.shell.user_ns_hidden
+        ):  # `%reset` has emptied it, or the name is the user's
             self.names.restore()
         self._is_in_cell = True
-        current.enter_cell(_running_cell(self.shell, len(self.shell.history_manager.input_hist_parsed)))
+        current.enter_cell(
+            _running_cell(self.shell, len(self.shell.history_manager.input_hist_parsed))
+        )
         if self._host is not None:
             self._host.notebook = _notebook(self.shell)
             self._host.before_cell()
-        elif _has_project():  # it was made since; where it cannot be opened, the first use of it says why
+        elif (
+            _has_project()
+        ):  # it was made since; where it cannot be opened, the first use of it says why
             with suppress(OneToolError):
                 self.host.offer_packs()
 
@@ -339,7 +376,8 @@ class Extension:
         self._is_in_cell = False
         if self._host is not None:
             self._host.progress.after_cell()
-        # Keep `%autoreload` away from our modules of pack files: the next call loads an edited file anyway.
+        # Keep `%autoreload` away from our modules of pack files: the next call loads an edited file
+        # anyway.
         autoreload = self.shell.magics_manager.registry.get("AutoreloadMagics")
         if autoreload is not None:
             for name in [name for name in sys.modules if name.startswith("onetool_pack_")]:
@@ -357,10 +395,13 @@ class InputHooks:
 
     def install(self, magics: OneTool) -> None:
         """Add them to IPython's lists."""
-        transformers = [cell_input.Shortcut, *(cell_input.help_on(name) for name in magics.names)]
+        transformers: list[type[TokenTransformBase]] = [cell_input.Shortcut]
+        transformers += [cell_input.help_on(name) for name in magics.names]
         transformers += [cell_input.prompt_of(name) for name in magics.prompts]
         transformers += [cell_input.prompt_of(name, only_assigned=True) for name in magics.names]
-        lone_lines = cell_input.LoneLines(self._shell, [*magics.names, "snippet", cell_input.RUNNER])
+        lone_lines = cell_input.LoneLines(
+            self._shell, [*magics.names, "snippet", cell_input.RUNNER]
+        )
         from IPython.core.completer import context_matcher
 
         @context_matcher()  # type: ignore[untyped-decorator]  # IPython has no types here
@@ -368,9 +409,15 @@ class InputHooks:
             offers = magics.runner.completion_context()
             from onetool_ipy.faces.notebook import completion
 
-            return completion.answer(context.text_until_cursor, offers, magics.names, cell=context.full_text)
+            return completion.answer(
+                context.text_until_cursor, offers, magics.names, cell=context.full_text
+            )
 
-        self._ours = [*((self._transformers, each) for each in transformers), (self._matchers, onetool_matcher)]
+        lines = cell_input.look_once(transformers, magics.names, magics.prompts)
+        self._ours = [
+            (self._transformers, lines),
+            (self._matchers, onetool_matcher),
+        ]
         self._ours.append((self._shell.ast_transformers, lone_lines))
         for registered, ours in self._ours:
             registered.append(ours)
@@ -384,13 +431,15 @@ class InputHooks:
 
 
 def _running_cell(shell: Any, number: int) -> str:
-    """Return the id of the cell that runs now; its number in the history where the page gives none."""
+    """Return the id of the cell that runs now; its number in the history where the page gives
+    none."""
     request = shell.get_parent() if hasattr(shell, "get_parent") else {}
     return str(request.get("metadata", {}).get("cellId") or number)
 
 
 def _notebook(shell: Any) -> str:
-    """Return the path of the notebook, which VS Code and Jupyter Server tell in ways of their own; "" if none does."""
+    """Return the path of the notebook, which VS Code and Jupyter Server tell in ways of their own;
+    "" if none does."""
     return str(shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", ""))
 
 
@@ -400,7 +449,7 @@ def _has_project() -> bool:
         cwd = Path.cwd()
     except FileNotFoundError:  # it was deleted under our feet
         return False
-    config = find_config(None, env=os.environ, cwd=cwd, home=Path.home())
+    config = find_config(None, env=os.environ, cwd=cwd, home=home_of(os.environ))
     return config.onetool_dir is not None or config.config_file is not None or bool(config.problems)
 
 

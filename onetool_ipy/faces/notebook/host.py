@@ -1,11 +1,13 @@
 """NotebookHost: the notebook as its toolbox sees it. Made when the toolbox opens.
 
-It shows the progress of calls and jobs in their cells, asks the trust question, opens the screens, offers packs as
-names, and gives errors of tools their few lines. `extension` owns loading and unloading.
+It shows the progress of calls and jobs in their cells, asks the trust question, opens the screens,
+offers packs as names, and gives errors of tools their few lines. `extension` owns loading and
+unloading.
 
-The trust question (`TrustQuestion`): may the code, servers and HTTP tools of this project run? It is asked once for
-each subject and lists what a yes would let run. It is put on the page, with buttons, or typed; then a yes is `y` or
-`yes`. If nobody can be asked, or after a no, the call is refused with the line to type.
+The trust question (`TrustQuestion`): may the code, servers and HTTP tools of this project run? It
+is asked once for each subject and lists what a yes would let run. It is put on the page, with
+buttons, or typed; then a yes is `y` or `yes`. If nobody can be asked, or after a no, the call is
+refused with the line to type.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from onetool_ipy.faces.notebook.names import Namespace
 from onetool_ipy.faces.notebook.running_cell import CellProgress, cell_output, is_watched
 from onetool_ipy.faces.widgets.comms import PanelComms
 from onetool_ipy.faces.widgets.questions import MIME, OpenQuestions, outcome_text
-from onetool_ipy.host import CallListener, Host
+from onetool_ipy.host import Host
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.render import html
 from onetool_ipy.schema.read import identifier
@@ -54,6 +56,7 @@ class NotebookHost(Host):
         self.box = box
         self.last = LastFailure(shell, box.mask)
         self.progress = CellProgress(shell, box.workers, box.mask)
+        self.listen = self.progress
         self.jobs = JobDisplays(shell, box, limits)
         self.questions = OpenQuestions(panels.send)
         """The questions that stand on the pages of this kernel."""
@@ -84,10 +87,12 @@ class NotebookHost(Host):
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in packs])
 
     def before_cell(self) -> None:
-        """Notice what changed in the bundles: other packs from a screen or another process, and other switches."""
+        """Notice what changed in the bundles: other packs from a screen or another process, and
+        other switches."""
         before, was_young = self._bundles
         stamp = stamp_of(self._bundles_folder)
-        # A second change within one tick of the clock leaves the stamp as it is: look once more when it is over.
+        # A second change within one tick of the clock leaves the stamp as it is: look once more
+        # when it is over.
         if stamp != before or (was_young and not (stamp is not None and is_young(stamp))):
             self._bundles = (stamp, stamp is not None and is_young(stamp))
             self.box.parts.expire()
@@ -95,14 +100,12 @@ class NotebookHost(Host):
         self.progress.before_cell()
 
     def _tools_changed(self) -> None:
-        # Only the main thread may add names: elsewhere the cell's own code may be going through them.
+        # Only the main thread may add names: elsewhere the cell's own code may be going through
+        # them.
         if threading.current_thread() is threading.main_thread():
             self._offer_new_packs()
         else:
             self._bundles = (None, True)
-
-    def listen(self, call: ToolCall) -> CallListener | None:
-        return self.progress(call)
 
     def listen_to_job(self, call: ToolCall) -> JobDisplay | None:
         return self.jobs(call)
@@ -117,7 +120,12 @@ class NotebookHost(Host):
         self.offer_packs()
         added = self.box.servers.added()
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in added])
-        packs = {"ot", *self.box.parts.pack_names, *self.box.servers, *self.box.registry.known_packs()}
+        packs = {
+            "ot",
+            *self.box.parts.pack_names,
+            *self.box.servers,
+            *self.box.registry.known_packs(),
+        }
         names = set(map(identifier, packs))
         self._names.withdraw(lambda name, value: isinstance(value, PackProxy) and name not in names)
 
@@ -129,7 +137,9 @@ class NotebookHost(Host):
 
     def note(self, text: str) -> None:
         if threading.current_thread() is threading.main_thread():  # a job has its own output
-            self._shell.display_pub.publish({"text/plain": printable(text), "text/html": html.note(text)})
+            self._shell.display_pub.publish(
+                {"text/plain": printable(text), "text/html": html.note(text)}
+            )
 
     def call_failed(self, result: ToolResult) -> None:
         self.last.remember(result)
@@ -144,15 +154,23 @@ class NotebookHost(Host):
         self._question(needed)
 
     def ask(self, question: Question) -> Reply:
-        """Ask on the page, in the running cell and in the panel; else as text, where a cell waits for the reply."""
+        """Ask on the page, in the running cell and in the panel; else as text, where a cell waits
+        for the reply."""
         kernel = getattr(self._shell, "kernel", None)
         if kernel is None:
             return super().ask(question)
         is_in_cell = is_watched(self._shell)
-        if not is_in_cell and kernel.get_parent("shell").get("header", {}).get("msg_type") != "comm_msg":
-            raise NobodyToAsk(f"{question.subject} asks a person, and this notebook runs without one.")
+        if (
+            not is_in_cell
+            and kernel.get_parent("shell").get("header", {}).get("msg_type") != "comm_msg"
+        ):
+            raise NobodyToAsk(
+                f"{question.subject} asks a person, and this notebook runs without one."
+            )
         here = current.scope()
-        can_type = is_in_cell and (here is None or here.printed is None)  # a job's cell may have ended
+        can_type = is_in_cell and (
+            here is None or here.printed is None
+        )  # a job's cell may have ended
         output, reply = cell_output(self._shell) if is_in_cell else None, None
 
         def show(key: str) -> None:
@@ -164,17 +182,25 @@ class NotebookHost(Host):
             can_show = "kernel subshells" in kernel.kernel_info.get("supported_features", ())
             reply = self.questions.ask(question, show) if can_show else None
             if reply is None and not can_type:
-                raise NobodyToAsk(f"{question.subject} asks a person, and no page of this notebook shows the question.")
+                raise NobodyToAsk(
+                    f"{question.subject} asks a person, and no page of this notebook shows the"
+                    " question."
+                )
             reply = reply or super().ask(question)
             return reply
         finally:
             outcome = self.box.mask(outcome_text(question, reply, time.strftime("%H:%M")))
             if output is not None:
-                output.show({"text/plain": printable(outcome), "text/html": html.note(outcome)}, is_last=True)
+                output.show(
+                    {"text/plain": printable(outcome), "text/html": html.note(outcome)},
+                    is_last=True,
+                )
 
     def screens(self) -> NotebookScreens:
         if self._screens is None:
-            from onetool_ipy.faces.widgets.widget import NotebookScreens  # late: it loads ipywidgets
+            from onetool_ipy.faces.widgets.widget import (
+                NotebookScreens,
+            )  # late: it loads ipywidgets
 
             self._screens = NotebookScreens(self.box, self._shell)
             self.box.subscribe(closing=self._screens.close)
@@ -191,7 +217,10 @@ class TrustQuestion:
     def __call__(self, needed: Untrusted) -> None:
         """Ask for the trust that a call needs; a yes is recorded and holds from now on."""
         inventory, part = self._box.gate.inventory(), needed.part
-        about = (inventory.folder, repr([each for each in inventory.parts if each.key == part]) if part else "")
+        about = (
+            inventory.folder,
+            repr([each for each in inventory.parts if each.key == part]) if part else "",
+        )
         if about in self._answered or threading.current_thread() is not threading.main_thread():
             return
         data = {**inventory.to_dict(), "part": part}

@@ -1,6 +1,8 @@
-"""Shift-Tab on a `%tool` line or after `$`: the page of the tool on that line, wherever the cursor is.
+"""Shift-Tab on a `%tool` line or after `$`: the page of the tool on that line, wherever the cursor
+is.
 
-IPython answers first: it looks up the word at the cursor as a Python name. Most tools are not Python names.
+IPython answers first: it looks up the word at the cursor as a Python name. Most tools are not
+Python names.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class Inspector:
         def do_inspect(code: str, cursor_pos: int, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
             answer: Mapping[str, Any] = original(kernel, code, cursor_pos, *args, **kwargs)
             if not isinstance(answer, Mapping) or answer.get("found"):
-                # The answer about one of our tools keeps its signature and text, and loses the words about the proxy.
+                # The answer about one of our tools keeps its signature and text, and loses the
+                # words about the proxy.
                 data = answer.get("data") if isinstance(answer, Mapping) else None
                 text = data.get("text/plain") if isinstance(data, Mapping) else None
                 if not isinstance(text, str) or not re.search(_PROXY, text):
@@ -48,7 +51,11 @@ class Inspector:
                 page = find(name, is_shortcut) if name else ""
             except Exception:  # noqa: BLE001 - a broken cell or pack must never break Shift-Tab
                 page = ""
-            return {**answer, "found": True, "data": {"text/plain": printable(page)}} if page else answer
+            return (
+                {**answer, "found": True, "data": {"text/plain": printable(page)}}
+                if page
+                else answer
+            )
 
         kernel.do_inspect = do_inspect
 
@@ -59,7 +66,8 @@ class Inspector:
 
 
 def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
-    """The tool named on the cursor's line, and whether it follows `$`; empty if the line is not ours."""
+    """The tool named on the cursor's line, and whether it follows `$`; empty if the line is not
+    ours."""
     from onetool_ipy.faces.commands.table import rows
     from onetool_ipy.faces.line.grammar import plain_words
 

@@ -1,12 +1,14 @@
 """Jobs in a cell: a live line, the tool's prints, and at the end the result.
 
-All of a job is one display of the cell that started it, also long after that cell has ended; another cell that shows
-the job repeats the same display. Where nobody watches (nbclient) it is drawn only at the beginning and at the end. A
-terminal shows one line at the beginning, and the tool's prints go straight to it.
+All of a job is one display of the cell that started it, also long after that cell has ended;
+another cell that shows the job repeats the same display. Where nobody watches (nbclient) it is
+drawn only at the beginning and at the end. A terminal shows one line at the beginning, and the
+tool's prints go straight to it.
 
-A kernel would put the prints of a thread into the latest cell. While jobs run, `sys.stdout` and `sys.stderr` are
-therefore streams that send the prints of a job to its display. They know a job by its scope (`core.current`); threads
-that a tool starts itself have no scope, and their prints go where they always went.
+A kernel would put the prints of a thread into the latest cell. While jobs run, `sys.stdout` and
+`sys.stderr` are therefore streams that send the prints of a job to its display. They know a job by
+its scope (`core.current`); threads that a tool starts itself have no scope, and their prints go
+where they always went.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ class PrintRouter:
                 setattr(sys, name, _RoutedStream(stream))
 
     def end(self) -> None:
-        """A job has ended; after the last one the streams are restored, unless other code has replaced them."""
+        """A job has ended; after the last one the streams are restored, unless other code has
+        replaced them."""
         self._users -= 1
         if self._users > 0:
             return
@@ -123,7 +126,11 @@ class JobDisplays:
     def remember(self, display: JobDisplay, job: Job) -> None:
         """Remember the display of a job as long as the toolbox remembers the job."""
         self._shown[job.number] = display
-        for number in [number for number in self._shown if self.box.jobs.get(number) is None and number != job.number]:
+        for number in [
+            number
+            for number in self._shown
+            if self.box.jobs.get(number) is None and number != job.number
+        ]:
             del self._shown[number]
 
 
@@ -147,7 +154,8 @@ class JobDisplay:
 
     def told(self, job: Job) -> None:
         """The job has begun, progressed or ended."""
-        # One report at a time: a short job's end comes from its own thread while the cell still reports its beginning.
+        # One report at a time: a short job's end comes from its own thread while the cell still
+        # reports its beginning.
         with self._drawing:
             is_new = self.job is None
             if is_new:
@@ -186,7 +194,9 @@ class JobDisplay:
         shell, job = self._displays.shell, self.job
         if job is None or (self._cell == shell.execution_count and self._out.key):
             return
-        shell.display_pub.publish(self._bundle(job), transient={"display_id": self._out.key} if self._out.key else None)
+        shell.display_pub.publish(
+            self._bundle(job), transient={"display_id": self._out.key} if self._out.key else None
+        )
 
     def _draw(self, job: Job) -> None:
         self._has_news = False
@@ -202,11 +212,18 @@ class JobDisplay:
         is_over = job.is_over
         name = f"job {job.number} · {job.call.name} · {status}"
         row = ProgressRow(
-            name, job.elapsed_s, done if has_told else None, total, " ".join(text.split())[:80], is_over=is_over
+            name,
+            job.elapsed_s,
+            done if has_told else None,
+            total,
+            " ".join(text.split())[:80],
+            is_over=is_over,
         )
         texts, htmls = [mask(text_of(row))], [mask(html_of(row))]
         printed = "".join(self._printed)
-        printed = mask(("...\n" if len(printed) > _MAX_PRINTED else "") + printed[-_MAX_PRINTED:].rstrip("\n"))
+        printed = mask(
+            ("...\n" if len(printed) > _MAX_PRINTED else "") + printed[-_MAX_PRINTED:].rstrip("\n")
+        )
         if printed:
             texts.append(printed)
             htmls.append(html.pre(printed))
@@ -223,7 +240,11 @@ class JobDisplay:
         bundle, _ = display.bundle(displays.shell, displays.box, result, displays.limits)
         text = str(bundle.get("text/plain", ""))
         body = bundle.get("text/html")
-        image = next((mime for mime in bundle if mime.startswith("image/") and mime != "image/svg+xml"), None)
+        image = next(
+            (mime for mime in bundle if mime.startswith("image/") and mime != "image/svg+xml"), None
+        )
         if image is not None:
-            body = f'<img alt="" src="data:{html.escape(image)};base64,{html.escape(bundle[image])}">'
+            body = (
+                f'<img alt="" src="data:{html.escape(image)};base64,{html.escape(bundle[image])}">'
+            )
         return text, body if isinstance(body, str) else html.pre(text)

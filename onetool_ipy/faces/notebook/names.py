@@ -1,6 +1,7 @@
 """Our names among the user's variables: `ot` and the project's packs, where the name is free.
 
-A name of the user is never replaced. Ours are hidden from `%who`, restored after `%reset`, and removed on unload.
+A name of the user is never replaced. Ours are hidden from `%who`, restored after `%reset`, and
+removed on unload.
 """
 
 from __future__ import annotations

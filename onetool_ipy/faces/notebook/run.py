@@ -1,17 +1,19 @@
-"""What `%tool`, `%snippet` and `$name` do: read the line, call the toolbox, hand the result to the cell.
+"""What `%tool`, `%snippet` and `$name` do: read the line, call the toolbox, hand the result to the
+cell.
 
-Rules about tools belong to lower rooms; this module knows only what a person typed and where the answer goes. The value
-of a snippet is the value of its last expression; an error in it shows the snippet's own lines.
+Rules about tools belong to lower rooms; this module knows only what a person typed and where the
+answer goes. The value of a snippet is the value of its last expression; an error in it shows the
+snippet's own lines.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.base.search import did_you_mean
@@ -32,6 +34,7 @@ from onetool_ipy.faces.line.grammar import (
     split_line,
     without_semicolon,
 )
+from onetool_ipy.faces.line.values import Expected
 from onetool_ipy.faces.notebook.completion import CompletionContext
 from onetool_ipy.faces.notebook.display import CellOptions, LastFailure, raise_result
 from onetool_ipy.host import run_source, snippet_file
@@ -52,8 +55,12 @@ class LineRunner:
         self._last = last
         self._options = options
         self._words = command_words()
+        self._schemas: WeakKeyDictionary[ToolSpec, Expected] = WeakKeyDictionary()
+        """What the arguments of each tool are read by, for as long as there is the tool."""
         profile = Path(shell.profile_dir.location)
-        context = CommandContext(lambda: box, last, profile, self._example, shell, command_words=self._words)
+        context = CommandContext(
+            lambda: box, last, profile, self._example, shell, command_words=self._words
+        )
         self._commands = Commands(context)
         self._pages = self._commands.pages
 
@@ -63,17 +70,22 @@ class LineRunner:
 
     def tool(self, line: str, cell: str | None, local_ns: dict[str, object]) -> object:
         """`%tool` and `%%tool`."""
-        with self._remembered():
+        try:
             request = split_line(line, self._words)
             value = self._answer(request, cell, local_ns)
             return None if cell is None and request.is_silent else value
+        except BaseException as exc:
+            self._remember(exc)
+            raise
 
     def _answer(self, request: Line, cell: str | None, local_ns: dict[str, object]) -> object:
         if request.flags.save is not None:
             return self._commands.run("save", request.flags.save, cell)
         if request.kind == "empty":
             if request.flags != Flags():
-                raise UsageProblem("A flag needs a tool's name.", hint="For example: %tool time.now --dry")
+                raise UsageProblem(
+                    "A flag needs a tool's name.", hint="For example: %tool time.now --dry"
+                )
             return self._pages.overview()
         if request.kind == "command":
             return self._commands.run(request.name, request.rest, cell)
@@ -82,8 +94,9 @@ class LineRunner:
         return self._call(request, cell, local_ns)
 
     def snippet(self, line: str, cell: str | None, local_ns: dict[str, object]) -> object:
-        """`%snippet NAME k=v [--show]`, `%snippet NAME --save`, and `%%snippet NAME [param[=default] ...] [--save]`."""
-        with self._remembered():
+        """`%snippet NAME k=v [--show]`, `%snippet NAME --save`, and `%%snippet NAME
+        [param[=default] ...] [--save]`."""
+        try:
             if cell is not None:
                 return self._define(line, cell)
             text = without_semicolon(line)
@@ -97,10 +110,13 @@ class LineRunner:
                 else self._list_snippets()
             )
             return value if text == line else None
+        except BaseException as exc:
+            self._remember(exc)
+            raise
 
     def shortcut(self, line: str, local_ns: dict[str, object]) -> object:
         """`$name k=v`: run a snippet, or call an alias or tool; `$name?` shows its page."""
-        with self._remembered():
+        try:
             name, _, rest = line.strip().partition(" ")
             if name.endswith("?") or rest.strip() == "?":
                 return self._shortcut_page(name.rstrip("?"))
@@ -108,44 +124,69 @@ class LineRunner:
             if isinstance(target, Snippet):
                 self._box.gate.require_snippet(name)
                 return self._run_snippet(
-                    name, expand(target, read_snippet_arguments(rest, self._evaluator(local_ns))), local_ns
+                    name,
+                    expand(target, read_snippet_arguments(rest, self._evaluator(local_ns))),
+                    local_ns,
                 )
             tool = target or name
             if target is None and not self._is_offered(tool):
                 raise self._no_shortcut(name, self._shortcut_names())
             return self._call(split_line(f'"{tool}" {rest}', ()), None, local_ns)
+        except BaseException as exc:
+            self._remember(exc)
+            raise
 
     def completion_context(self) -> CompletionContext:
         """The values that completion reads."""
         return CompletionContext(self._box, self._words, self._shell.user_ns)
 
     def page_text(self, name: str, is_shortcut: bool) -> str:
-        """The page of a name for Shift-Tab, as `%tool info` shows it. Nothing runs, and no call is counted."""
+        """The page of a name for Shift-Tab, as `%tool info` shows it. Nothing runs, and no call is
+        counted."""
         target = self._box.shortcuts.find(name) if is_shortcut else name
         if isinstance(target, Snippet):
-            return self._box.mask("\n\n".join(part for part in (target.usage, target.description, target.body) if part))
+            return self._box.mask(
+                "\n\n".join(
+                    part for part in (target.usage, target.description, target.body) if part
+                )
+            )
         registry = self._box.registry
         tool = target or name
-        return str(self._pages.usage(tool)) if tool in registry.known_packs() or registry.find(tool) is not None else ""
+        return (
+            str(self._pages.usage(tool))
+            if tool in registry.known_packs() or registry.find(tool) is not None
+            else ""
+        )
 
     def _list_snippets(self) -> Page:
-        snippets = [self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)]
+        snippets = [
+            self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)
+        ]
         rows = [Row(each.usage, each.description) for each in snippets]
         rows += [Row(usage_of(prompt), prompt.summary) for prompt in self._box.registry.prompts()]
         if not rows:
-            return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
+            return Page(
+                "There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]"
+            )
         return page(self._box, [Rows(tuple(rows))])
 
     def _use_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, object]) -> object:
         if rest.strip() == "--save":
             return Page(f"Saved to {self._saved(snippet)}")
         if rest.strip() == "--show" and (
-            any(param.is_required for param in snippet.params) or not self._box.gate.may_expand(snippet.name)
+            any(param.is_required for param in snippet.params)
+            or not self._box.gate.may_expand(snippet.name)
         ):
             return Page(f"{snippet.usage}\n\n{snippet.body.rstrip()}")
         self._box.gate.require_snippet(snippet.name)
-        code = expand(snippet, read_snippet_arguments(rest.removesuffix("--show"), self._evaluator(local_ns)))
-        return Page(code) if rest.endswith("--show") else self._run_snippet(snippet.name, code, local_ns)
+        code = expand(
+            snippet, read_snippet_arguments(rest.removesuffix("--show"), self._evaluator(local_ns))
+        )
+        return (
+            Page(code)
+            if rest.endswith("--show")
+            else self._run_snippet(snippet.name, code, local_ns)
+        )
 
     def _saved(self, snippet: Snippet) -> Path:
         with self._box.gate.saving():
@@ -155,12 +196,17 @@ class LineRunner:
         snippet, is_saved = read_snippet_definition(line, body)
         problems = faults_of(snippet)
         if problems:
-            raise UsageProblem(f"The snippet '{snippet.name}': {problems[0]}", hint="Name it: %%snippet NAME param")
+            raise UsageProblem(
+                f"The snippet '{snippet.name}': {problems[0]}", hint="Name it: %%snippet NAME param"
+            )
         self._box.session_snippets[snippet.name] = snippet
         message = f"${snippet.name} is ready: {snippet.usage}"
         if unused := unused_params(snippet):
             listed = ", ".join(f"'{name}'" for name in unused)
-            message += f"\nIts body does not use {listed}. Write {{{{ {unused[0]} }}}} where the value belongs."
+            message += (
+                f"\nIts body does not use {listed}. Write {{{{ {unused[0]} }}}} where the value"
+                " belongs."
+            )
         if is_saved:
             message += f"\nSaved to {self._saved(snippet)}"
         return Page(message)
@@ -171,12 +217,16 @@ class LineRunner:
             namespace = {**namespace, **local_ns}
         return self._run_code(name, code, namespace, since=snippet_file(name))
 
-    def _run_code(self, name: str, code: str, namespace: dict[str, object], *, since: str) -> object:
+    def _run_code(
+        self, name: str, code: str, namespace: dict[str, object], *, since: str
+    ) -> object:
         try:
             return run_source(self._shell.transform_cell(code), name, namespace)
         except OneToolError:
             raise
-        except Exception as exc:  # the user's code may raise anything; show the snippet's lines, not ours
+        except (
+            Exception
+        ) as exc:  # the user's code may raise anything; show the snippet's lines, not ours
             self._last.style(exc, since=since)
             raise
 
@@ -191,56 +241,66 @@ class LineRunner:
         return page
 
     def _is_offered(self, tool: str) -> bool:
-        """Whether a name is a tool, or belongs to a server, which says itself why it has no such tool."""
-        return tool.partition(".")[0] in self._box.servers or self._box.registry.find(tool) is not None
+        """Whether a name is a tool, or belongs to a server, which says itself why it has no such
+        tool."""
+        return (
+            tool.partition(".")[0] in self._box.servers or self._box.registry.find(tool) is not None
+        )
 
     def _shortcut_names(self) -> list[str]:
         shortcuts = self._box.shortcuts
-        return [*shortcuts.snippets, *shortcuts.aliases, *(spec.name for spec in self._box.registry.known())]
+        return [
+            *shortcuts.snippets,
+            *shortcuts.aliases,
+            *(spec.name for spec in self._box.registry.known()),
+        ]
 
     def _no_shortcut(self, name: str, known: Iterable[str]) -> UsageProblem:
         near = did_you_mean(name, known)
         return UsageProblem(
-            f"No snippet, alias or tool '{name}'. {near}".strip(), hint="See: ot.snippets(), ot.aliases()"
+            f"No snippet, alias or tool '{name}'. {near}".strip(),
+            hint="See: ot.snippets(), ot.aliases()",
         )
 
-    @contextmanager
-    def _remembered(self) -> Iterator[None]:
+    def _remember(self, exc: BaseException) -> None:
         """Remember a failure for `%tool why`."""
-        try:
-            yield
-        except ToolCallError:
-            raise  # remembered where it was raised, with the tool's own exception
-        except OneToolError as exc:
+        if isinstance(exc, ToolCallError):
+            return  # remembered where it was raised, with the tool's own exception
+        if isinstance(exc, OneToolError):
             self._last.remember(exc)
-            raise
-        except (Exception, KeyboardInterrupt):
-            raise
-        except BaseException as exc:  # a tool's own, which is not an Exception
-            self._last.style(exc)
-            raise
+        elif not isinstance(exc, (Exception, KeyboardInterrupt)):
+            self._last.style(exc)  # a tool's own, which is not an Exception
 
     def _call(self, request: Line, cell: str | None, local_ns: dict[str, object]) -> object:
         flags, name = request.flags, request.name
 
         def arguments(spec: ToolSpec) -> Json:
-            args = read_arguments(request.rest, spec.parameters, self._evaluator(local_ns), request.words)
+            args = read_arguments(
+                request.rest, self._expected(spec), self._evaluator(local_ns), request.words
+            )
             if cell is None:
                 return args
             return read_body(cell, args, spec.parameters, body_arg=flags.body, as_args=flags.args)
 
         if flags.dry:
-            # A dry call asks nobody: it shows the code of a tool in a project that the user trusts, else its text.
+            # A dry call asks nobody: it shows the code of a tool in a project that the user trusts,
+            # else its text.
             self._box.gate.refresh()
             registry = self._box.registry
             try:
-                spec = registry.load(name) if self._box.gate.is_admitted(name) else registry.require(name)
+                spec = (
+                    registry.load(name)
+                    if self._box.gate.is_admitted(name)
+                    else registry.require(name)
+                )
             except CallFailure as exc:
                 self._require_tool(request)
                 self._box.gate.admit(name)
                 raise exc from None
             return self._pages.dry(spec, arguments(spec), check=not flags.unchecked)
-        resolved = self._box.resolve(name, arguments, source="magic", timeout=flags.timeout, check=not flags.unchecked)
+        resolved = self._box.resolve(
+            name, arguments, source="magic", timeout=flags.timeout, check=not flags.unchecked
+        )
         if resolved.spec is None:
             if self._is_pack(name) and not request.rest.strip():
                 return self._pages.pack_page(name)
@@ -249,34 +309,47 @@ class LineRunner:
             # were typed.
             args: Any = request.rest.strip() or {}
             resolved.call = resolved.call._replace(args=args)
-        elif flags.timeout is None and resolved.spec.timeout_s is None and self._options.timeout is not None:
+        elif (
+            flags.timeout is None
+            and resolved.spec.timeout_s is None
+            and self._options.timeout is not None
+        ):
             resolved.limit_s = seconds(self._options.timeout)
         if flags.bg:
             return self._box.start(resolved)
         result = self._box.call(resolved)
-        shortcuts = self._box.shortcuts
-        if (
-            resolved.spec is None
-            and result.error is not None
-            and (name in shortcuts.snippets or name in shortcuts.aliases)
-        ):
+        if resolved.spec is None and result.error is not None and self._is_shortcut(name):
             hint = f"'{name}' is a shortcut: write ${name}"
             result = ToolResult(False, None, replace(result.error, hint=hint), result.meta)
         return self._finish(flags, result)
+
+    def _expected(self, spec: ToolSpec) -> Expected:
+        """Return what the arguments of a tool are read by."""
+        expected = self._schemas.get(spec)
+        if expected is None:
+            expected = self._schemas[spec] = Expected.of(spec.parameters)
+        return expected
+
+    def _is_shortcut(self, name: str) -> bool:
+        return name in self._box.shortcuts.snippets or name in self._box.shortcuts.aliases
 
     def _is_pack(self, name: str) -> bool:
         return name in self._box.registry.known_packs() or self._box.servers.is_unknown(name)
 
     def _require_tool(self, request: Line) -> None:
-        """Raise UsageProblem for a line that names a pack, or a mistyped command, in the place of a tool."""
+        """Raise UsageProblem for a line that names a pack, or a mistyped command, in the place of a
+        tool."""
         name = request.name
         if self._is_pack(name):
-            raise UsageProblem(f"'{name}' is a pack, not a tool.", hint=f"See its tools with: %tool {name}")
+            raise UsageProblem(
+                f"'{name}' is a pack, not a tool.", hint=f"See its tools with: %tool {name}"
+            )
         near = difflib.get_close_matches(name, [*self._words, "ask"], n=1, cutoff=0.7)
         if near and not request.flags.soft:
             command = "%ask" if near == ["ask"] else f"%tool {near[0]}"
             raise UsageProblem(
-                f"No tool or command '{name}'. Did you mean '{command}'?", hint="See all with: %tool help"
+                f"No tool or command '{name}'. Did you mean '{command}'?",
+                hint="See all with: %tool help",
             )
         self._commands.require_here(name)
 

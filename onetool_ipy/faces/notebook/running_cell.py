@@ -1,18 +1,21 @@
 """The running cell: what its calls show while they run, and how Stop reaches them.
 
-A tool, `ot.map` or a batch calls `sdk.progress(done, total, text)`; the report reaches the `CallProgress` of the call
-that the person made. All calls of a cell share one `ProgressArea`: a row per tool, drawn by the `RefreshLoop` at most
-10 times a second. The saved notebook keeps one line per tool without a bar; short calls leave nothing.
+A tool, `ot.map` or a batch calls `sdk.progress(done, total, text)`; the report reaches the
+`CallProgress` of the call that the person made. All calls of a cell share one `ProgressArea`: a row
+per tool, drawn by the `RefreshLoop` at most 10 times a second. The saved notebook keeps one line
+per tool without a bar; short calls leave nothing.
 
-`CellOutput` is one replaceable output of one cell, from any thread, also after that cell has ended. In a kernel each
-message carries the header of its cell and a display id; in a terminal it is one line that is overwritten. Nothing is
-shown where nobody watches: nbclient and papermill (they take no input), scripts, captured output.
+`CellOutput` is one replaceable output of one cell, from any thread, also after that cell has ended.
+In a kernel each message carries the header of its cell and a display id; in a terminal it is one
+line that is overwritten. Nothing is shown where nobody watches: nbclient and papermill (they take
+no input), scripts, captured output.
 
-`Interrupts` is the signal handler of the cell. The first Stop of a call is Python's own KeyboardInterrupt. A tool may
-catch it and go on; the second Stop of the same call raises `Abandoned`, which `except KeyboardInterrupt` does not
-catch. While our own bookkeeping runs, Stop waits for its end (`base.interrupts`). In a cell with `await` ipykernel
-cancels the cell's task; a blocking sync call does not notice that, so the interrupt is raised there too. Where no call
-runs, the handler that was there before decides.
+`Interrupts` is the signal handler of the cell. The first Stop of a call is Python's own
+KeyboardInterrupt. A tool may catch it and go on; the second Stop of the same call raises
+`Abandoned`, which `except KeyboardInterrupt` does not catch. While our own bookkeeping runs, Stop
+waits for its end (`base.interrupts`). In a cell with `await` ipykernel cancels the cell's task; a
+blocking sync call does not notice that, so the interrupt is raised there too. Where no call runs,
+the handler that was there before decides.
 """
 
 from __future__ import annotations
@@ -57,7 +60,10 @@ _TRACK = (
     "border-radius:.3em;background:var(--jp-layout-color3,rgba(128,128,128,.35))"
 )
 _FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
-_ROW = f"{EDGE};color:var(--jp-ui-font-color2,#777);font-size:90%;line-height:1.6;font-variant-numeric:tabular-nums"
+_ROW = (
+    f"{EDGE};color:var(--jp-ui-font-color2,#777);font-size:90%;line-height:1.6;"
+    "font-variant-numeric:tabular-nums"
+)
 
 Mask = Callable[[str], str]
 Report = tuple[float | None, float | None, str]
@@ -76,7 +82,8 @@ class CellOutput(Protocol):
 
 
 class _Kernel:
-    """A display of the running cell. A client without a person (nbclient) reads messages of the latest cell only."""
+    """A display of the running cell. A client without a person (nbclient) reads messages of the
+    latest cell only."""
 
     def __init__(self, shell: Any, publisher: Any) -> None:
         self.key = os.urandom(8).hex()
@@ -99,7 +106,9 @@ class _Kernel:
         kind, header = "display_data", self._header
         if self._is_shown:
             kind = "update_display_data"
-            header = header if self._is_watched else Context().run(getattr, publisher, "parent_header")
+            header = (
+                header if self._is_watched else Context().run(getattr, publisher, "parent_header")
+            )
         self._is_shown = True
         content = {
             "data": {**bundle, "text/plain": printable(bundle["text/plain"])},
@@ -125,7 +134,8 @@ class _Terminal:
 
 
 def cell_output(shell: Any) -> CellOutput | None:
-    """A new output of the running cell; None if output is captured. Call it in the cell's own thread."""
+    """A new output of the running cell; None if output is captured. Call it in the cell's own
+    thread."""
     publisher = shell.display_pub
     if getattr(publisher, "pub_socket", None) is not None:
         return _Kernel(shell, publisher)
@@ -150,7 +160,8 @@ def _is_terminal(shell: Any) -> bool:
 
 
 class ProgressRow(NamedTuple):
-    """A tool, its elapsed time and progress. `total` is None if unknown; `state` is empty unless it failed."""
+    """A tool, its elapsed time and progress. `total` is None if unknown; `state` is empty unless it
+    failed."""
 
     name: str
     elapsed_s: float
@@ -163,7 +174,7 @@ class ProgressRow(NamedTuple):
 
 
 class CallProgress:
-    """The progress of one running call, in the area of its cell."""
+    """A running call of the person, whose row its cell shows when it has taken half a second."""
 
     __slots__ = ("_area", "began", "last", "name")
 
@@ -172,7 +183,6 @@ class CallProgress:
         self.name = name
         self.last: Report = _NOTHING
         self.began = monotonic()
-        area.running[self] = None
 
     def heard(self, done: float, total: float | None = None, text: str = "") -> None:
         """The call reports its progress."""
@@ -181,7 +191,10 @@ class CallProgress:
 
     def ended(self, ok: bool) -> None:
         """The call has ended."""
-        self._area.over(self, "" if ok else "failed")
+        area = self._area
+        area.running.pop(self, None)
+        if monotonic() - self.began >= PATIENCE_S or area.has_rows:
+            area.over(self, "" if ok else "failed")
 
     def stopped(self, exc: BaseException) -> BaseException:
         """The call was stopped; return the exception that the cell shows."""
@@ -200,6 +213,8 @@ class ProgressArea:
         self._out = out
         self._mask = mask
         self._over: dict[str, ProgressRow] = {}
+        self.has_rows = False
+        """Whether a call that has ended took long enough to be shown."""
         self._ended_at: dict[str, float] = {}
         self._drawn_at = 0.0
         self._idle = 0
@@ -224,7 +239,8 @@ class ProgressArea:
         return self.is_refreshed
 
     def over(self, line: CallProgress, state: str) -> None:
-        """A call has ended. If it took long, it is added to its tool's row; parallel calls count the time once."""
+        """A call has ended. If it took long, it is added to its tool's row; parallel calls count
+        the time once."""
         self.running.pop(line, None)
         now = monotonic()
         if now - line.began >= PATIENCE_S:
@@ -233,8 +249,10 @@ class ProgressArea:
             done, total, _ = line.last if row.calls == 0 else _NOTHING
             elapsed_s = row.elapsed_s + now - max(line.began, self._ended_at.get(name, 0.0))
             self._ended_at[name] = now
-            self._over[name] = ProgressRow(row.name, elapsed_s, done, total, "", state, row.calls + 1, True)
-            self.has_news = True
+            self._over[name] = ProgressRow(
+                row.name, elapsed_s, done, total, "", state, row.calls + 1, True
+            )
+            self.has_news = self.has_rows = True
         elif self.running or not self._over:
             return
         if self.has_news and (not self.running or now - self._drawn_at >= _TICK_S):
@@ -249,7 +267,8 @@ class ProgressArea:
         return [line for line in tuple(self.running) if now - line.began >= PATIENCE_S]
 
     def _draw(self, now: float) -> None:
-        """Draw the ended calls, and a row for each running tool: its oldest call, and the number of its calls."""
+        """Draw the ended calls, and a row for each running tool: its oldest call, and the number of
+        its calls."""
         if self._out is None:
             return
         # One at a time, or an older state could be drawn last.
@@ -260,14 +279,18 @@ class ProgressArea:
             for line in self._long_running(now):
                 name = str(line.name)
                 if name in rows:
-                    rows[name] = rows[name]._replace(calls=rows[name].calls + 1, done=None, total=None, text="")
+                    rows[name] = rows[name]._replace(
+                        calls=rows[name].calls + 1, done=None, total=None, text=""
+                    )
                     continue
                 done, total, text = line.last
                 text = self._mask(" ".join(text.split()))[:_MAX_TEXT]
                 rows[name] = ProgressRow(self._mask(name), now - line.began, done, total, text)
             everything = [*self._over.values(), *rows.values()]
             newest = everything[-_MAX_ROWS:]
-            more = [f"... {len(everything) - _MAX_ROWS} more"] if len(everything) > _MAX_ROWS else []
+            more = (
+                [f"... {len(everything) - _MAX_ROWS} more"] if len(everything) > _MAX_ROWS else []
+            )
             text = "\n".join([*more, *map(text_of, newest)])
             html = "".join([*map(_div, more), *map(html_of, newest)])
             self._out.show({"text/plain": text, "text/html": html}, is_last=not rows)
@@ -304,6 +327,7 @@ class CellProgress:
             out = cell_output(self._shell) if is_watched(self._shell) else None
             area = self._area = ProgressArea(out, self._mask, self.interrupts)
         line = CallProgress(area, call.name)
+        area.running[line] = None
         if not area.is_refreshed:
             area.is_refreshed = True
             self.loop.add(area.refresh)
@@ -331,7 +355,8 @@ class CellProgress:
 
 
 class Interrupts:
-    """The interrupts of one cell of the main thread, which alone gets signals; a cell of a subshell changes nothing."""
+    """The interrupts of one cell of the main thread, which alone gets signals; a cell of a subshell
+    changes nothing."""
 
     def __init__(self) -> None:
         self.is_interrupted = False
@@ -342,10 +367,12 @@ class Interrupts:
         self._alarm: asyncio.TimerHandle | None = None
 
     def begin(self, current_call: Callable[[], object | None]) -> None:
-        """Install the handler for a cell; `current_call` returns the call that the cell waits for, or None."""
+        """Install the handler for a cell; `current_call` returns the call that the cell waits for,
+        or None."""
         if threading.current_thread() is not threading.main_thread():
             return
         self.is_interrupted, self._interrupted_call, self._current_call = False, None, current_call
+        deferred.forget_stop()
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler) and handler != self._on_interrupt:
             self._previous = handler
@@ -356,8 +383,8 @@ class Interrupts:
     def _set_alarm(self) -> None:
         """Wake the event loop of the cell a little later, again and again until the cell ends.
 
-        A signal that comes just before a loop goes to sleep does not wake it, nor does the callback that ipykernel's
-        handler schedules: Stop would be heard when the tool ends.
+        A signal that comes just before a loop goes to sleep does not wake it, nor does the callback
+        that ipykernel's handler schedules: Stop would be heard when the tool ends.
         """
         if self._alarm is not None:
             self._alarm.cancel()
@@ -378,7 +405,8 @@ class Interrupts:
         self._previous = None
 
     def to_show(self, exc: BaseException, name: str, after_s: float) -> BaseException:
-        """Return the exception that the cell shows for a stopped call: a KeyboardInterrupt of one line."""
+        """Return the exception that the cell shows for a stopped call: a KeyboardInterrupt of one
+        line."""
         # ipykernel cancels the task of a cell with `await`; the person pressed Stop all the same.
         is_cell = self._task is not None and _current_task() is self._task
         if isinstance(exc, Abandoned) or (is_cell and self.is_interrupted and is_cancellation(exc)):
@@ -391,7 +419,7 @@ class Interrupts:
         return exc
 
     def _on_interrupt(self, number: int, frame: types.FrameType | None) -> None:
-        if deferred.note_stop():
+        if deferred.note_stop(frame):
             return
         self.is_interrupted = True
         call = self._current_call()
@@ -419,7 +447,8 @@ class RefreshLoop:
         forks.register(self)
 
     def after_fork(self) -> None:
-        """Begin without outputs: those of the parent are its own, and so is the thread that draws them."""
+        """Begin without outputs: those of the parent are its own, and so is the thread that draws
+        them."""
         self._lock = threading.Lock()
         self._outputs: list[Callable[[float], bool]] = []
         self._is_on = False
@@ -466,7 +495,9 @@ def text_of(row: ProgressRow) -> str:
         parts.append(counted(row.calls, "call"))
     parts.append(seconds(row.elapsed_s, is_over=row.is_over))
     if row.done is not None:
-        far = _number(row.done) if row.total is None else f"{_number(row.done)}/{_number(row.total)}"
+        far = (
+            _number(row.done) if row.total is None else f"{_number(row.done)}/{_number(row.total)}"
+        )
         parts.append(f"{far} done" if row.is_over else far)
     if row.state:
         parts.append(row.state)
@@ -483,8 +514,9 @@ def html_of(row: ProgressRow) -> str:
         if not row.is_over and row.done is not None and row.total is not None:
             percent = f"{100 * min(max(float(row.done) / float(row.total), 0.0), 1.0):.0f}"
             bar = (
-                f'<span role="progressbar" aria-valuenow="{percent}" aria-valuemin="0" aria-valuemax="100" '
-                f'style="{_TRACK}"><span style="{_FILL};width:{percent}%"></span></span>'
+                f'<span role="progressbar" aria-valuenow="{percent}" aria-valuemin="0"'
+                f' aria-valuemax="100" style="{_TRACK}"><span'
+                f' style="{_FILL};width:{percent}%"></span></span>'
             )
     return _div(f"{bar}{escape(text_of(row))}")
 
@@ -500,7 +532,8 @@ def _number(value: Any) -> str:
 
 
 def _is_in_sync_call(frame: types.FrameType | None) -> bool:
-    """Whether the executor waits for a sync call in this thread. Elsewhere an exception would hit an event loop."""
+    """Whether the executor waits for a sync call in this thread. Elsewhere an exception would hit
+    an event loop."""
     while frame is not None:
         if frame.f_globals.get("__name__") == _EXECUTOR and frame.f_code.co_name == "call":
             return True

@@ -1,12 +1,14 @@
-"""The Jupyter Server extension: one Tornado handler class for each path of the routes, one method for each verb.
+"""The Jupyter Server extension: one Tornado handler class for each path of the routes, one method
+for each verb.
 
-Every path and verb requires a user that Jupyter has authenticated, also paths that do not exist; changing verbs also
-require the XSRF token. A body is read as it arrives and refused beyond 1 MiB. When the client disconnects, its request
-is cancelled. `load` adds the handlers to a running server.
+Every path and verb requires a user that Jupyter has authenticated, also paths that do not exist;
+changing verbs also require the XSRF token. A body is read as it arrives and refused beyond 1 MiB.
+When the client disconnects, its request is cancelled. `load` adds the handlers to a running server.
 
-`Projects` keeps one toolbox for each project folder: opened on demand, reloaded when its files change, a few open at a
-time. A folder must lie inside Jupyter's root after links are resolved. A request is handed to a worker thread once,
-which opens the project and runs the route. None of a project's Python runs here: its pack files are read as text.
+`Projects` keeps one toolbox for each project folder: opened on demand, reloaded when its files
+change, a few open at a time. A folder must lie inside Jupyter's root after links are resolved. A
+request is handed to a worker thread once, which opens the project and runs the route. None of a
+project's Python runs here: its pack files are read as text.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from jupyter_server.auth.decorator import allow_unauthenticated, authorized
@@ -32,10 +34,17 @@ from tornado import web
 
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.background import Workers
-from onetool_ipy.base.errors import BodyTooLarge, Forbidden, InvalidConfig, InvalidRequest, NotFound, OneToolError
-from onetool_ipy.base.files import Unreadable, read
+from onetool_ipy.base.errors import (
+    BodyTooLarge,
+    Forbidden,
+    InvalidConfig,
+    InvalidRequest,
+    NotFound,
+    OneToolError,
+)
+from onetool_ipy.base.files import Stamp, Unreadable, is_young, read, stamp_of
 from onetool_ipy.bundles.validation import fault, whole
-from onetool_ipy.config.paths import find_config, state_base
+from onetool_ipy.config.paths import find_config, home_of, state_base
 from onetool_ipy.faces.rest.request import (
     MAX_BODY,
     MAX_DOCUMENT,
@@ -66,8 +75,11 @@ _REAP_EVERY_S = 3600.0
 _T = TypeVar("_T")
 
 
-def rules(base_url: str, projects: Projects) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
-    """Return the URL rules for the web application. The last one answers for every unknown path below ours."""
+def rules(
+    base_url: str, projects: Projects
+) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
+    """Return the URL rules for the web application. The last one answers for every unknown path
+    below ours."""
     arguments = {"projects": projects}
     handlers: list[tuple[str, type[web.RequestHandler], dict[str, Any]]] = []
     by_path: dict[str, dict[str, Route]] = {}
@@ -99,13 +111,17 @@ class _Handler(APIHandler):
         self._received = 0
 
     async def prepare(self) -> None:  # type: ignore[override]  # as Jupyter's own API handler does
-        """Refuse users that Jupyter has not authenticated, whatever its settings say about other paths.
+        """Refuse users that Jupyter has not authenticated, whatever its settings say about other
+        paths.
 
-        The refusal is sent after the body was read: an earlier response would break the client's connection.
+        The refusal is sent after the body was read: an earlier response would break the client's
+        connection.
         """
         try:
             await super().prepare()
-            is_preflight = self.request.method == "OPTIONS" and bool(self.allow_origin or self.allow_origin_pat)
+            is_preflight = self.request.method == "OPTIONS" and bool(
+                self.allow_origin or self.allow_origin_pat
+            )
             if not self.current_user and not is_preflight:
                 raise web.HTTPError(403)
             self.check_path()
@@ -121,7 +137,8 @@ class _Handler(APIHandler):
         """Raise HTTPError if this path does not exist."""
 
     def data_received(self, chunk: bytes) -> None:
-        """Keep the body up to its limit. The rest is read and dropped, so that the client can read the response."""
+        """Keep the body up to its limit. The rest is read and dropped, so that the client can read
+        the response."""
         self._received += len(chunk)
         if self._received > _MAX_DRAINED:
             raise web.HTTPError(413)
@@ -147,7 +164,9 @@ class _Handler(APIHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Send what the web server itself refused, in our shape."""
         exc = kwargs.get("exc_info", (None, None, None))[1]
-        message = exc.log_message or "" if isinstance(exc, web.HTTPError) and status_code < 500 else ""
+        message = (
+            exc.log_message or "" if isinstance(exc, web.HTTPError) and status_code < 500 else ""
+        )
         response = of_status(status_code, message.replace("%%", "%"))
         if status_code == 403 and getattr(self, "_jupyter_current_user", None) is None:
             response.body["error"]["code"] = "unauthorized"
@@ -161,7 +180,9 @@ class _Handler(APIHandler):
     async def serve(self, route: Route, args: tuple[str, ...]) -> None:
         """Run a route and send its response."""
         self._is_read = True
-        self._running = asyncio.ensure_future(self._respond(route, dict(zip(self.names, args, strict=True))))
+        self._running = asyncio.ensure_future(
+            self._respond(route, dict(zip(self.names, args, strict=True)))
+        )
         try:
             response = await self._running
         except asyncio.CancelledError:
@@ -174,13 +195,18 @@ class _Handler(APIHandler):
         try:
             query = read_query(route.query, self.request.query_arguments)
             if self._received > self.max_body:
-                message = f"The body has {self._received:,} bytes; at most {self.max_body:,} are taken."
+                message = (
+                    f"The body has {self._received:,} bytes; at most {self.max_body:,} are taken."
+                )
                 raise BodyTooLarge(message, details=[fault("", message)])
             if route.body is not None and not self._body:
                 raise whole("The body is missing: a JSON object is needed.")
             body = None if route.body is None else decode_body(bytes(self._body))
             return await answer(
-                self._projects, query.project, route, lambda box: RestRequest(box, path, query, body, self.base_url)
+                self._projects,
+                query.project,
+                route,
+                lambda box: RestRequest(box, path, query, body, self.base_url),
             )
         except OneToolError as exc:
             return refused(exc)
@@ -193,7 +219,11 @@ class _Handler(APIHandler):
         if response.body is None:
             self.finish()
             return
-        self.finish(json.dumps(response.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+        self.finish(
+            json.dumps(response.body, ensure_ascii=False, separators=(",", ":")).encode(
+                "utf-8", "replace"
+            )
+        )
 
 
 class _UnknownPath(_Handler):
@@ -204,7 +234,8 @@ class _UnknownPath(_Handler):
 
 
 class _Callback(JupyterHandler):
-    """Where a browser brings the answer of a sign-in to an MCP server. A kernel of this user waits for it."""
+    """Where a browser brings the answer of a sign-in to an MCP server. A kernel of this user waits
+    for it."""
 
     auth_resource = "onetool"
 
@@ -224,13 +255,16 @@ class _Callback(JupyterHandler):
         self.set_header("Referrer-Policy", "no-referrer")
         self.set_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
         message = "You may close this page and go back to your notebook."
-        self.finish(answer_page(message if is_taken else "This sign-in is not known here, or is over."))
+        self.finish(
+            answer_page(message if is_taken else "This sign-in is not known here, or is over.")
+        )
 
 
 async def answer(
     projects: Projects, project: str, route: Route, request: Callable[[Toolbox], RestRequest]
 ) -> RestResponse:
-    """Answer a request. A refusal is masked like a response, and so is the log of an error of ours."""
+    """Answer a request. A refusal is masked like a response, and so is the log of an error of
+    ours."""
     async with projects.use(project) as opened:
         try:
             outcome = await projects.work(opened, lambda: route.run(request(opened.current())))
@@ -257,16 +291,21 @@ def _handler(path: str, routes: Mapping[str, Route]) -> type[_Handler]:
     names = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
     limits = {"names": names, "max_body": max(route.max_body for route in routes.values())}
     methods = {verb.lower(): method(route) for verb, route in routes.items()}
-    return type(f"{next(iter(routes.values())).operation}_handler", (_Handler,), {**limits, **methods})
+    return type(
+        f"{next(iter(routes.values())).operation}_handler", (_Handler,), {**limits, **methods}
+    )
 
 
 def callback_url(server: Any, env: Mapping[str, str]) -> str:
-    """Return where a browser reaches our call-back, as far as this server knows; empty if it does not.
+    """Return where a browser reaches our call-back, as far as this server knows; empty if it does
+    not.
 
-    Under JupyterHub only the Hub knows the public address. Plain http counts on this machine only: authorization
-    servers refuse to send a browser elsewhere without encryption.
+    Under JupyterHub only the Hub knows the public address. Plain http counts on this machine only:
+    authorization servers refuse to send a browser elsewhere without encryption.
     """
-    public = env.get("JUPYTERHUB_PUBLIC_URL") or ("" if "JUPYTERHUB_SERVICE_PREFIX" in env else server.public_url)
+    public = env.get("JUPYTERHUB_PUBLIC_URL") or (
+        "" if "JUPYTERHUB_SERVICE_PREFIX" in env else server.public_url
+    )
     parts = urlsplit(public)
     base = server.web_app.settings["base_url"]
     url = f"{parts.scheme}://{parts.netloc}{url_path_join(base, CALLBACK)}"
@@ -274,11 +313,12 @@ def callback_url(server: Any, env: Mapping[str, str]) -> str:
 
 
 def load(server: Any) -> None:
-    """Add our routes to a Jupyter server, and close the projects with it. Its kernels inherit the call-back."""
+    """Add our routes to a Jupyter server, and close the projects with it. Its kernels inherit the
+    call-back."""
     projects = Projects(Path(server.root_dir))
     atexit.register(projects.close)
     base = server.web_app.settings["base_url"]
-    home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
+    home = home_of(os.environ)
     mailbox = Mailbox(state_base(os.environ, home) / "tokens")
     rule = (url_path_join(base, f"{CALLBACK}$"), _Callback, {"mailbox": mailbox})
     server.web_app.add_handlers(".*$", [rule, *rules(base, projects)])
@@ -289,13 +329,18 @@ def load(server: Any) -> None:
             os.environ[CALLBACK_ENV] = url
 
     server.io_loop.add_callback(offer)
-    server.log.info("onetool_ipy: the REST API is at onetool/tools, its description at onetool/openapi.json")
+    server.log.info(
+        "onetool_ipy: the REST API is at onetool/tools, its description at onetool/openapi.json"
+    )
 
 
 class Projects:
-    """The toolboxes of one server by folder. Belongs to the event loop of the server; files are read in workers."""
+    """The toolboxes of one server by folder. Belongs to the event loop of the server; files are
+    read in workers."""
 
-    def __init__(self, root: Path, *, env: Mapping[str, str] | None = None, max_open: int = MAX_OPEN) -> None:
+    def __init__(
+        self, root: Path, *, env: Mapping[str, str] | None = None, max_open: int = MAX_OPEN
+    ) -> None:
         self._root = Path(os.path.realpath(root))
         self._env = os.environ if env is None else env
         self._max_open = max_open
@@ -324,15 +369,16 @@ class Projects:
             self._workers.submit(each.close)
 
     async def work(self, project: _OpenProject, do: Callable[[], _T]) -> _T:
-        """Run a blocking function in a worker thread and wait for it. A client that leaves ends its wait for an API."""
+        """Run a blocking function in a worker thread and wait for it. A client that leaves ends its
+        wait for an API."""
         loop = asyncio.get_running_loop()
 
         def over(_done: object) -> None:
             with suppress(RuntimeError):  # the loop is closed, and the server with it
                 loop.call_soon_threadsafe(self._release, project)
 
-        # The worker uses the project until it is done, also when its client left before: no toolbox is closed
-        # under a call that runs.
+        # The worker uses the project until it is done, also when its client left before: no toolbox
+        # is closed under a call that runs.
         project.users += 1
         task = self._workers.submit(do)
         task.future.add_done_callback(over)
@@ -365,21 +411,26 @@ class _OpenProject:
         self._env = env
         self._lock = threading.Lock()
         self._is_closed = False
-        self._files: list[object] = []
+        self._files = _Files((), is_sure=False, contents=[])
         self._next_reap = 0.0
 
     def current(self) -> Toolbox:
-        """Return the toolbox, reloaded if a file changed. A faulty file leaves the last good configuration."""
+        """Return the toolbox, reloaded if a file changed. A faulty file leaves the last good
+        configuration."""
         with self._lock:
-            # The client of this request has left, and its project was closed before a worker came to it.
+            # The client of this request has left, and its project was closed before a worker came
+            # to it.
             if self._is_closed:
                 raise NotFound("The project was closed.")
-            files = self._read_files()
+            before, files = self._files, self._read_files()
             if self.box is None:
                 self.box = open_leniently(env=self._env, cwd=self.folder)
-                self.box.servers.close()  # the project's programs are started by its kernels, never here
-            elif files != self._files:
-                with suppress(InvalidConfig):  # it keeps the last good configuration, and says so among its problems
+                # The project's programs are started by its kernels, never here.
+                self.box.servers.close()
+            elif files.contents != before.contents:
+                with suppress(
+                    InvalidConfig
+                ):  # it keeps the last good configuration, and says so among its problems
                     self.box.reload()
             self._files = files
             self.box.gate.refresh()
@@ -402,13 +453,19 @@ class _OpenProject:
             if self.box is not None:
                 self.box.close()
 
-    def _read_files(self) -> list[object]:
-        """Return the configuration files with their contents: they are small, and a time may hide a quick change."""
-        home = Path(self._env.get("HOME") or os.path.expanduser("~"))
+    def _read_files(self) -> _Files:
+        """Return the configuration files as they are now. They are read only if a stamp changed, or
+        is so young that it may hide a change."""
+        home = home_of(self._env)
         config = find_config(None, env=self._env, cwd=self.folder, home=home)
         files = [] if config.config_file is None else [config.config_file]
         if config.onetool_dir is not None:
             files += [config.onetool_dir / name for name in _READ_TOO]
+        # The stamps are those of before the reading: a change meanwhile is seen by the next look.
+        stamps = tuple((file, stamp_of(file) or file.is_symlink()) for file in files)
+        if self._files.is_sure and stamps == self._files.stamps:
+            return self._files
+        is_sure = not any(isinstance(stamp, tuple) and is_young(stamp) for _, stamp in stamps)
         contents: list[object] = []
         for file in files:
             try:
@@ -416,11 +473,21 @@ class _OpenProject:
                 contents.append((file, None if content is None else content.data))
             except Unreadable as exc:
                 contents.append((file, str(exc)))
-        return contents
+        return _Files(stamps, is_sure=is_sure, contents=contents)
+
+
+class _Files(NamedTuple):
+    """Configuration files with their stamps and contents. `is_sure` says that equal stamps mean
+    equal contents. A file that is missing has a stamp too: whether a link stands there."""
+
+    stamps: tuple[tuple[Path, Stamp | bool], ...]
+    is_sure: bool
+    contents: list[object]
 
 
 def _folder(top: Path, named: str) -> Path:
-    """Return the folder that `project=` names. It must be inside the top one, also after following links."""
+    """Return the folder that `project=` names. It must be inside the top one, also after following
+    links."""
     if not named:
         return top
     if "\0" in named or len(named) > 4096:

@@ -1,7 +1,7 @@
 """A REST request decoded, and the response to it: status and JSON body.
 
-A query is read by a model, like a body. An exception becomes `{ok: false, error: {code, message, details?}}` with the
-status and code of its class. Pure.
+A query is read by a model, like a body. An exception becomes `{ok: false, error: {code, message,
+details?}}` with the status and code of its class. Pure.
 """
 
 from __future__ import annotations
@@ -44,17 +44,25 @@ _Query = TypeVar("_Query", bound="Query")
 
 
 class Query(WireModel):
-    """What every route reads of a query. Other parameters are ignored: JupyterLab adds a number of its own."""
+    """What every route reads of a query. Other parameters are ignored: JupyterLab adds a number of
+    its own."""
 
     model_config = ConfigDict(extra="ignore", strict=False)
 
     project: Annotated[
-        str, Field(description="The project's folder, inside the folder that the server serves; by default that one.")
+        str,
+        Field(
+            description=(
+                "The project's folder, inside the folder that the server serves; by default that"
+                " one."
+            )
+        ),
     ] = ""
 
 
 class RestRequest(NamedTuple):
-    """A decoded request; `path` is keyed by the names on the wire. `base_url` is the server's path."""
+    """A decoded request; `path` is keyed by the names on the wire. `base_url` is the server's
+    path."""
 
     box: Toolbox
     path: Mapping[str, str]
@@ -105,7 +113,11 @@ def refused(exc: OneToolError) -> RestResponse:
     message = " ".join(line for line in exc.lines() if line)
     if isinstance(exc, RequestRefused):
         extra = {"details": exc.details, "reason": exc.reason}
-        error = {"code": exc.code, "message": message, **{key: value for key, value in extra.items() if value}}
+        error = {
+            "code": exc.code,
+            "message": message,
+            **{key: value for key, value in extra.items() if value},
+        }
         return RestResponse(exc.status, {"ok": False, "error": error})
     return of_status(507 if isinstance(exc, StoreError) else 400, message)
 
@@ -117,19 +129,25 @@ def of_status(status: int, message: str = "") -> RestResponse:
     except ValueError:
         usual = "Refused"
     code = _CODES.get(status, "internal" if status >= 500 else "invalid_request")
-    return RestResponse(status, {"ok": False, "error": {"code": code, "message": message or f"{usual}."}})
+    return RestResponse(
+        status, {"ok": False, "error": {"code": code, "message": message or f"{usual}."}}
+    )
 
 
 def invoked(result: ToolResult, value: object, *, is_http: bool) -> RestResponse:
-    """Make the response to an invoke; `value` is the data as it is sent. `meta` is there only on a schema mismatch."""
+    """Make the response to an invoke; `value` is the data as it is sent. `meta` is there only on a
+    schema mismatch."""
     if result.error is not None:
         return _failed(result.error, is_http=is_http)
     mismatch = result.meta.get("mismatch")
-    return RestResponse(200, {"ok": True, "value": value, **({"meta": {"mismatch": mismatch}} if mismatch else {})})
+    return RestResponse(
+        200, {"ok": True, "value": value, **({"meta": {"mismatch": mismatch}} if mismatch else {})}
+    )
 
 
 def _failed(failure: Failure, *, is_http: bool) -> RestResponse:
-    """A failed call. A tool that fails by itself was still invoked, so that is a 200; an upstream failure is a 502."""
+    """A failed call. A tool that fails by itself was still invoked, so that is a 200; an upstream
+    failure is a 502."""
     error = {key: value for key, value in failure.to_dict().items() if key != "tool" or value}
     status = failure.status
     if failure.code == "execution_error" and failure.reason in _UPSTREAM_REASONS:

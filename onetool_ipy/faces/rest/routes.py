@@ -1,9 +1,9 @@
 """The REST routes: each function decodes a request, calls the toolbox once and encodes the result.
 
-`@route` declares verb, path, query, bodies and statuses beside the function. `ROUTES` is the one table of all of them;
-the handlers (`extension`), the OpenAPI document and the tests are made from it. A route runs in a worker thread, so it
-may read files and wait for an API. The models of bodies that only REST has are here; those of bundles and tools are in
-`bundles.model`.
+`@route` declares verb, path, query, bodies and statuses beside the function. `ROUTES` is the one
+table of all of them; the handlers (`extension`), the OpenAPI document and the tests are made from
+it. A route runs in a worker thread, so it may read files and wait for an API. The models of bodies
+that only REST has are here; those of bundles and tools are in `bundles.model`.
 """
 
 from __future__ import annotations
@@ -27,19 +27,43 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.base.values import Json
-from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OperationChoice
+from onetool_ipy.bundles.importing.draft import (
+    BundleDraft,
+    ImportRequest,
+    MissingServer,
+    OperationChoice,
+)
 from onetool_ipy.bundles.importing.formats import import_document as read_document
-from onetool_ipy.bundles.model import Bundle, BundleBody, Slug, Switch, Tool, ToolBody, WireModel, read
+from onetool_ipy.bundles.model import (
+    Bundle,
+    BundleBody,
+    Slug,
+    Switch,
+    Tool,
+    ToolBody,
+    WireModel,
+    read,
+)
 from onetool_ipy.bundles.validation import beneath, fault
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.faces import creation
-from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, Query, RestRequest, RestResponse, invoked
+from onetool_ipy.faces.rest.request import (
+    MAX_BODY,
+    MAX_DOCUMENT,
+    Query,
+    RestRequest,
+    RestResponse,
+    invoked,
+)
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
 from onetool_ipy.toolbox import Toolbox
 
 Confirmed = Annotated[
     list[str],
-    Field(description="NAME=HOST for each secret that may go to a host that did not get it before.", max_length=256),
+    Field(
+        description="NAME=HOST for each secret that may go to a host that did not get it before.",
+        max_length=256,
+    ),
 ]
 
 PREFIX = "/onetool"
@@ -59,7 +83,11 @@ _OPENAPI_IMPORT = {
         "openapi": "3.1.0",
         "info": {"title": "Users", "version": "1"},
         "servers": [{"url": "https://api.example.com"}],
-        "paths": {"/users": {"get": {"operationId": "listUsers", "responses": {"200": {"description": "ok"}}}}},
+        "paths": {
+            "/users": {
+                "get": {"operationId": "listUsers", "responses": {"200": {"description": "ok"}}}
+            }
+        },
     },
     "bundle": {"slug": "users-import", "displayName": "Users"},
 }
@@ -76,7 +104,10 @@ _Refs = dict[Any, Json]
 _REF = "#/components/schemas/{model}"
 _ALWAYS = {
     400: "The request is not valid.",
-    403: "Not allowed: not signed in, outside of the root, switched off, read-only, or a host that is not allowed.",
+    403: (
+        "Not allowed: not signed in, outside of the root, switched off, read-only, or a host that"
+        " is not allowed."
+    ),
     404: "No such thing, or no such project.",
     413: "The body has more than 1 MiB.",
 }
@@ -88,8 +119,14 @@ _SOMETIMES = {
 }
 _LABEL = "Letters, digits and dashes; at most 64."
 _PATH_PARAMETERS: dict[str, Json] = {
-    "bundleID": {"description": "The bundle's UUIDv7.", "schema": {"type": "string", "format": "uuid"}},
-    "toolSlug": {"description": _LABEL, "schema": {"type": "string", "minLength": 1, "maxLength": 64}},
+    "bundleID": {
+        "description": "The bundle's UUIDv7.",
+        "schema": {"type": "string", "format": "uuid"},
+    },
+    "toolSlug": {
+        "description": _LABEL,
+        "schema": {"type": "string", "minLength": 1, "maxLength": 64},
+    },
     "version": {
         "description": f"{_LABEL} Dots are allowed.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 64},
@@ -98,7 +135,12 @@ _PATH_PARAMETERS: dict[str, Json] = {
 
 
 def _split(texts: str | list[str]) -> list[str]:
-    return [part for text in ([texts] if isinstance(texts, str) else texts) for part in text.split(",") if part]
+    return [
+        part
+        for text in ([texts] if isinstance(texts, str) else texts)
+        for part in text.split(",")
+        if part
+    ]
 
 
 Words = Annotated[list[str], BeforeValidator(_split)]
@@ -109,13 +151,16 @@ class Paged(Query):
     """The query of a list, page by page."""
 
     include_disabled: Annotated[bool, Field(description="Include what is switched off.")] = False
-    page_size: Annotated[Size, Field(description="Rows per page: 25 by default, at most 256.")] = None
-    page_token: Annotated[str | SkipJsonSchema[None], Field(description="The nextPageToken of the previous page.")] = (
+    page_size: Annotated[Size, Field(description="Rows per page: 25 by default, at most 256.")] = (
         None
     )
+    page_token: Annotated[
+        str | SkipJsonSchema[None], Field(description="The nextPageToken of the previous page.")
+    ] = None
 
     def paging(self, **sizes: int | None) -> dict[str, Any]:
-        """Return the paging arguments of the service. Of several page sizes the first that was sent counts."""
+        """Return the paging arguments of the service. Of several page sizes the first that was sent
+        counts."""
         size = next((each for each in (*sizes.values(), self.page_size) if each is not None), None)
         options = {"include_disabled": self.include_disabled, "page_token": self.page_token}
         return options if size is None else {**options, "page_size": size}
@@ -126,7 +171,10 @@ class BundleQuery(Paged):
 
     bundle_ids: Annotated[
         Words,
-        Field(alias="bundleIDs", description="Only these bundles; separated by commas, or given several times."),
+        Field(
+            alias="bundleIDs",
+            description="Only these bundles; separated by commas, or given several times.",
+        ),
     ] = Field(default_factory=list)
 
 
@@ -135,9 +183,15 @@ class ToolQuery(BundleQuery):
 
     tags: Annotated[
         Words,
-        Field(description="Only tools with one of these tags; separated by commas, or given several times."),
+        Field(
+            description=(
+                "Only tools with one of these tags; separated by commas, or given several times."
+            )
+        ),
     ] = Field(default_factory=list)
-    recommended_page_size: Annotated[Size, Field(description="Same as pageSize, which is accepted too.")] = None
+    recommended_page_size: Annotated[
+        Size, Field(description="Same as pageSize, which is accepted too.")
+    ] = None
 
 
 class SearchQuery(Paged):
@@ -150,19 +204,23 @@ class SecretQuery(Query):
     """Whether a new tool may send a secret to a new host."""
 
     check_secrets: Annotated[
-        bool, Field(description="Refuse a tool that sends a secret to a host that did not get it before.")
+        bool,
+        Field(
+            description="Refuse a tool that sends a secret to a host that did not get it before."
+        ),
     ] = False
     confirm_secrets: Annotated[
-        Words, Field(description="NAME=HOST for each secret that may go there; separated by commas.")
+        Words,
+        Field(description="NAME=HOST for each secret that may go there; separated by commas."),
     ] = Field(default_factory=list)
 
 
 class InvokeBody(WireModel):
     """The body of POST .../invoke."""
 
-    args: Annotated[Json | SkipJsonSchema[Any], Field(description="The arguments, as argSchema has them.")] = Field(
-        default_factory=dict
-    )
+    args: Annotated[
+        Json | SkipJsonSchema[Any], Field(description="The arguments, as argSchema has them.")
+    ] = Field(default_factory=dict)
 
 
 class DraftTool(ToolBody):
@@ -197,28 +255,43 @@ class ChosenOperations(WireModel):
 
 
 class PreviewBody(WireModel):
-    """The body of POST /onetool/tools/import/preview: a document of another format or its address."""
+    """The body of POST /onetool/tools/import/preview: a document of another format or its
+    address."""
 
     document: Json | str = Field(
         validation_alias=AliasChoices("document", "openapi"),
-        description="OpenAPI 3, Swagger 2.0 or a Postman collection, or its address; also as `openapi`.",
+        description=(
+            "OpenAPI 3, Swagger 2.0 or a Postman collection, or its address; also as `openapi`."
+        ),
     )
     server: Annotated[
-        str, Field(max_length=2000, description="The server to call, where the document names none or another.")
+        str,
+        Field(
+            max_length=2000,
+            description="The server to call, where the document names none or another.",
+        ),
     ] = ""
     choose: ChosenOperations = Field(default_factory=ChosenOperations)
 
 
 class ImportBody(PreviewBody):
-    """The body of POST /onetool/tools/import: a document or its address, and the bundle to create."""
+    """The body of POST /onetool/tools/import: a document or its address, and the bundle to
+    create."""
 
     bundle: NewBundle
     auth: Annotated[
         str,
         Field(
             max_length=500,
-            description="The auth of tools for which the document has none, with a secret by its name.",
-            examples=["bearer:API_TOKEN", "basic:USER:SECRET", "header:X-Api-Key:API_KEY", "query:key:API_KEY"],
+            description=(
+                "The auth of tools for which the document has none, with a secret by its name."
+            ),
+            examples=[
+                "bearer:API_TOKEN",
+                "basic:USER:SECRET",
+                "header:X-Api-Key:API_KEY",
+                "query:key:API_KEY",
+            ],
         ),
     ] = ""
     confirm_secrets: Confirmed = Field(default_factory=list)
@@ -229,10 +302,14 @@ class TrustBody(WireModel):
 
     is_trusted: bool
     would_run: Annotated[
-        Json | None, Field(description="With a yes: what the person was shown, as GET gave it in wouldRun.")
+        Json | None,
+        Field(description="With a yes: what the person was shown, as GET gave it in wouldRun."),
     ] = None
     part: Annotated[
-        str, Field(max_length=1000, description="Say yes to this part alone: its `key` in wouldRun.parts.")
+        str,
+        Field(
+            max_length=1000, description="Say yes to this part alone: its `key` in wouldRun.parts."
+        ),
     ] = ""
 
 
@@ -260,13 +337,16 @@ class ToolPage(WireModel):
 
 
 class ImportedTools(WireModel):
-    """What an import created, which secrets and hosts its tools need, and what of the document was left out."""
+    """What an import created, which secrets and hosts its tools need, and what of the document was
+    left out."""
 
     bundle: Bundle
     tools: list[Tool]
     secrets: list[Json] = Field(default_factory=list)
     hosts: list[str] = Field(default_factory=list)
-    blocked_hosts: list[str] = Field(default_factory=list, description="Hosts that HTTP tools may not reach yet.")
+    blocked_hosts: list[str] = Field(
+        default_factory=list, description="Hosts that HTTP tools may not reach yet."
+    )
     notes: list[str] = Field(default_factory=list)
 
 
@@ -299,8 +379,10 @@ class ErrorDetail(WireModel):
     pointer: Annotated[
         str,
         Field(
-            description="JSON Pointer into the body, or into args with the code `invalid_args`; empty for the whole of "
-            "it. Values from the path are `/slug` and `/version`.",
+            description=(
+                "JSON Pointer into the body, or into args with the code `invalid_args`; empty for"
+                " the whole of it. Values from the path are `/slug` and `/version`."
+            ),
             examples=["/http/request/urlTemplate"],
         ),
     ]
@@ -357,7 +439,8 @@ class Tested(WireModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One verb on one path. `success` maps good statuses to bodies; `failures` are its own other statuses."""
+    """One verb on one path. `success` maps good statuses to bodies; `failures` are its own other
+    statuses."""
 
     verb: Verb
     path: str
@@ -378,10 +461,12 @@ class Route:
     @property
     def about(self) -> str:
         """The first line of the function's docstring."""
-        return (self.run.__doc__ or "").partition("\n")[0]
+        return " ".join((self.run.__doc__ or "").partition("\n\n")[0].split())
 
 
-def route(verb: Verb, path: str, success: dict[int, type | None], **options: Any) -> Callable[[Run], Route]:
+def route(
+    verb: Verb, path: str, success: dict[int, type | None], **options: Any
+) -> Callable[[Run], Route]:
     """Make a Route of a function; `options` are its other fields."""
     return lambda run: Route(verb=verb, path=path, success=success, run=run, **options)
 
@@ -389,7 +474,9 @@ def route(verb: Verb, path: str, success: dict[int, type | None], **options: Any
 @route("GET", _BUNDLES, {200: BundlePage}, query=BundleQuery, action="read")
 def list_bundles(request: RestRequest) -> RestResponse:
     """List the bundles."""
-    page = request.box.bundles.list_bundles(ids=request.query.bundle_ids or None, **request.query.paging())
+    page = request.box.bundles.list_bundles(
+        ids=request.query.bundle_ids or None, **request.query.paging()
+    )
     return RestResponse(200, page.to_dict())
 
 
@@ -411,17 +498,23 @@ def put_bundle(request: RestRequest) -> RestResponse:
         description=body.description,
         enabled=body.is_enabled,
         base_url=body.base_url,
-        auth=None if body.auth is None else body.auth.model_dump(mode="json", by_alias=True, exclude_none=True),
+        auth=None
+        if body.auth is None
+        else body.auth.model_dump(mode="json", by_alias=True, exclude_none=True),
         environment=None if body.environment is None else body.environment.model_dump(mode="json"),
     )
     return RestResponse(201 if bundle.was_created else 200, bundle.to_dict())
 
 
-@route("PATCH", _BUNDLE, {200: Bundle}, body=Switch, failures=(404, 409), example={"isEnabled": True})
+@route(
+    "PATCH", _BUNDLE, {200: Bundle}, body=Switch, failures=(404, 409), example={"isEnabled": True}
+)
 def patch_bundle(request: RestRequest) -> RestResponse:
     """Switch a bundle on or off."""
     enabled = read(Switch, request.body).is_enabled
-    return RestResponse(200, request.box.bundles.patch_bundle(request.path["bundleID"], enabled=enabled).to_dict())
+    return RestResponse(
+        200, request.box.bundles.patch_bundle(request.path["bundleID"], enabled=enabled).to_dict()
+    )
 
 
 @route("DELETE", _BUNDLE, {204: None}, failures=(404, 409))
@@ -449,7 +542,9 @@ def put_tool(request: RestRequest) -> RestResponse:
         bundle = request.box.bundles.find_bundle(request.path["bundleID"])
         sendings = new_sendings(request.box, [request.body], bundle=bundle)
         require_known(sendings, request.query.confirm_secrets)
-    return RestResponse(201, request.box.bundles.put_tool(*_tool_key(request), request.body).to_dict())
+    return RestResponse(
+        201, request.box.bundles.put_tool(*_tool_key(request), request.body).to_dict()
+    )
 
 
 @route("GET", _TOOL, {200: Tool}, action="read", failures=(404,))
@@ -462,7 +557,9 @@ def get_tool(request: RestRequest) -> RestResponse:
 def patch_tool(request: RestRequest) -> RestResponse:
     """Switch a version of a tool on or off."""
     enabled = read(Switch, request.body).is_enabled
-    return RestResponse(200, request.box.bundles.patch_tool(*_tool_key(request), enabled=enabled).to_dict())
+    return RestResponse(
+        200, request.box.bundles.patch_tool(*_tool_key(request), enabled=enabled).to_dict()
+    )
 
 
 @route("DELETE", _TOOL, {204: None}, failures=(404, 409))
@@ -482,7 +579,8 @@ def delete_tool(request: RestRequest) -> RestResponse:
     example={"args": {"id": 3}},
 )
 def invoke_tool(request: RestRequest) -> RestResponse:
-    """Call a tool: an HTTP tool or a built-in one. Others run in a kernel, and are `unavailable` here."""
+    """Call a tool: an HTTP tool or a built-in one. Others run in a kernel, and are `unavailable`
+    here."""
     args = read(InvokeBody, request.body).args
     box = request.box
     try:
@@ -515,7 +613,9 @@ def list_tools(request: RestRequest) -> RestResponse:
 @route("GET", f"{PREFIX}/tools/tools/search", {200: ToolPage}, query=SearchQuery, action="read")
 def search_tools(request: RestRequest) -> RestResponse:
     """Find tools by words."""
-    return RestResponse(200, request.box.bundles.search(request.query.q, **request.query.paging()).to_dict())
+    return RestResponse(
+        200, request.box.bundles.search(request.query.q, **request.query.paging()).to_dict()
+    )
 
 
 @route(
@@ -528,12 +628,15 @@ def search_tools(request: RestRequest) -> RestResponse:
     example={"tool": _HTTP_TOOL, "args": {"id": 3}},
 )
 def test_tool(request: RestRequest) -> RestResponse:
-    """Call an HTTP tool that is not stored, and return what it sent and received, without secrets."""
+    """Call an HTTP tool that is not stored, and return what it sent and received, without
+    secrets."""
     body = read(TestBody, request.body)
     request.box.gate.require()
     if body.tool.http is None:
         why = "Only a tool of type 'http' can be tested here."
-        raise InvalidRequest(f"tool: {why}", hint=_IN_KERNEL, details=[fault("/tool/type", why, _IN_KERNEL)])
+        raise InvalidRequest(
+            f"tool: {why}", hint=_IN_KERNEL, details=[fault("/tool/type", why, _IN_KERNEL)]
+        )
     try:
         runner = request.box.bundles.draft(request.body["tool"])
     except InvalidRequest as exc:
@@ -559,7 +662,9 @@ def preview_import(request: RestRequest) -> RestResponse:
         draft = _draft(request, body, source, ImportRequest(base_url=base_url))
         draft.notes.extend(creation.name_bundle(request.box, draft, None))
         about = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
-        return RestResponse(200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **about})
+        return RestResponse(
+            200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **about}
+        )
 
     return _with_document(request, body, look)
 
@@ -581,7 +686,9 @@ def import_document(request: RestRequest) -> RestResponse:
     body = read(ImportBody, request.body)
 
     def store(source: _Document, base_url: str | None) -> RestResponse:
-        draft = _draft(request, body, source, ImportRequest(slug=body.bundle.slug, base_url=base_url))
+        draft = _draft(
+            request, body, source, ImportRequest(slug=body.bundle.slug, base_url=base_url)
+        )
         try:
             if body.auth:
                 creation.add_auth(draft, body.auth)
@@ -589,10 +696,17 @@ def import_document(request: RestRequest) -> RestResponse:
             details = [fault("/auth", exc.message, exc.hint)]
             raise InvalidRequest(f"auth: {exc.message}", hint=exc.hint, details=details) from exc
         require_known(new_sendings(request.box, draft.tools, made_up=None), body.confirm_secrets)
-        stored = creation.store_draft(request.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
+        stored = creation.store_draft(
+            request.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name
+        )
         tools = [tool.to_dict() for tool in stored.tools]
         blocked = creation.unreached(request.box, draft.hosts)
-        about = {"secrets": draft.secrets, "hosts": draft.hosts, "blockedHosts": blocked, "notes": draft.notes}
+        about = {
+            "secrets": draft.secrets,
+            "hosts": draft.hosts,
+            "blockedHosts": blocked,
+            "notes": draft.notes,
+        }
         return RestResponse(201, {"bundle": stored.bundle.to_dict(), "tools": tools, **about})
 
     return _with_document(request, body, store)
@@ -604,7 +718,14 @@ def get_trust(request: RestRequest) -> RestResponse:
     return RestResponse(200, request.box.gate.state())
 
 
-@route("POST", f"{PREFIX}/trust", {200: TrustState}, body=TrustBody, failures=(404, 409), example={"isTrusted": False})
+@route(
+    "POST",
+    f"{PREFIX}/trust",
+    {200: TrustState},
+    body=TrustBody,
+    failures=(404, 409),
+    example={"isTrusted": False},
+)
 def set_trust(request: RestRequest) -> RestResponse:
     """Trust the project, or trust it no longer."""
     box, body = request.box, read(TrustBody, request.body)
@@ -615,12 +736,15 @@ def set_trust(request: RestRequest) -> RestResponse:
             if body.would_run is None:
                 why = "A yes needs what the person was shown."
                 hint = "Send wouldRun back as GET /onetool/trust gave it."
-                raise InvalidRequest(f"wouldRun: {why}", hint=hint, details=[fault("/wouldRun", why, hint)])
+                raise InvalidRequest(
+                    f"wouldRun: {why}", hint=hint, details=[fault("/wouldRun", why, hint)]
+                )
             box.gate.follow()
             inventory = box.gate.inventory()
             if body.would_run != inventory.to_dict():
                 raise Conflict(
-                    "The project has changed since it was shown; nothing was trusted.", hint="Show it again."
+                    "The project has changed since it was shown; nothing was trusted.",
+                    hint="Show it again.",
                 )
             box.gate.grant(body.part, shown=inventory)
         else:
@@ -650,12 +774,18 @@ def _with_document(
     return use(*creation.fetch(request.box, document))
 
 
-def _draft(request: RestRequest, body: PreviewBody, source: _Document, asked: ImportRequest) -> BundleDraft:
-    chosen: Json = {key: tuple(each) if isinstance(each, list) else each for key, each in body.choose}
+def _draft(
+    request: RestRequest, body: PreviewBody, source: _Document, asked: ImportRequest
+) -> BundleDraft:
+    chosen: Json = {
+        key: tuple(each) if isinstance(each, list) else each for key, each in body.choose
+    }
     choice = OperationChoice(**chosen)
     names = request.box.config.secrets.names()
     try:
-        return read_document(source, replace(asked, server=body.server or None, secrets=names, choice=choice))
+        return read_document(
+            source, replace(asked, server=body.server or None, secrets=names, choice=choice)
+        )
     except MissingServer as exc:
         raise beneath(exc, "/server") from exc
     except InvalidRequest as exc:
@@ -667,13 +797,16 @@ def _response_of(box: Toolbox, result: ToolResult, tool: Tool) -> RestResponse:
 
 
 def _not_here(box: Toolbox, tool: Tool) -> Unavailable | None:
-    """Return why the server process does not run a tool: it runs HTTP tools and built-in functions, nothing else."""
+    """Return why the server process does not run a tool: it runs HTTP tools and built-in functions,
+    nothing else."""
     if tool.go_tool is None:
         return None
     function = tool.go_tool.func
     spec = box.registry.get(function)
     if spec is None:
-        return Unavailable(f"There is no function '{function}' now.", hint="The tool comes back with it.")
+        return Unavailable(
+            f"There is no function '{function}' now.", hint="The tool comes back with it."
+        )
     if spec.origin == "builtin" and spec.pack != "ot":
         return None
     return Unavailable(f"'{tool.slug}' calls the Python function '{function}'. {_IN_KERNEL}")
@@ -686,11 +819,17 @@ def _tool_key(request: RestRequest) -> tuple[str, str, str]:
 def openapi(routes: Sequence[Route], base_url: str = "/") -> Json:
     """Write the document.
 
-    `base_url` is the path that the server has behind a proxy or a Hub; the host is the one that the document is from.
+    `base_url` is the path that the server has behind a proxy or a Hub; the host is the one that the
+    document is from.
     """
-    models = [Refusal, *(model for route in routes for model in (route.body, *route.success.values()))]
+    models = [
+        Refusal,
+        *(model for route in routes for model in (route.body, *route.success.values())),
+    ]
     distinct = dict.fromkeys(m for m in models if isinstance(m, type) and issubclass(m, BaseModel))
-    mapping, schemas = models_json_schema([(model, "validation") for model in distinct], ref_template=_REF)
+    mapping, schemas = models_json_schema(
+        [(model, "validation") for model in distinct], ref_template=_REF
+    )
     refs: _Refs = {model: ref for (model, _), ref in mapping.items()}
     paths: Json = {}
     for route in routes:
@@ -700,14 +839,22 @@ def openapi(routes: Sequence[Route], base_url: str = "/") -> Json:
         "info": {
             "title": "onetool_ipy",
             "version": __version__,
-            "description": "Bundles and HTTP tools of a project, served by Jupyter Server with its own sign-in.",
+            "description": (
+                "Bundles and HTTP tools of a project, served by Jupyter Server with its own"
+                " sign-in."
+            ),
         },
         "servers": [{"url": base_url.rstrip("/") or "/"}],
         "paths": paths,
         "components": {
             "schemas": schemas["$defs"],
             "securitySchemes": {
-                "token": {"type": "apiKey", "in": "header", "name": "Authorization", "description": "token <token>"}
+                "token": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "Authorization",
+                    "description": "token <token>",
+                }
             },
         },
         "security": [{"token": []}],
@@ -716,23 +863,38 @@ def openapi(routes: Sequence[Route], base_url: str = "/") -> Json:
 
 def _operation(route: Route, refs: _Refs) -> Json:
     names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
-    parameters = [{"name": name, "in": "path", "required": True, **_PATH_PARAMETERS[name]} for name in names]
+    parameters = [
+        {"name": name, "in": "path", "required": True, **_PATH_PARAMETERS[name]} for name in names
+    ]
     query = route.query.model_json_schema()
     for name, schema in query["properties"].items():
         about = {"name": name, "in": "query", "description": schema["description"]}
         about |= {"required": True} if name in query.get("required", ()) else {}
-        rest = {key: value for key, value in schema.items() if key not in ("title", "default", "description")}
+        rest = {
+            key: value
+            for key, value in schema.items()
+            if key not in ("title", "default", "description")
+        }
         parameters.append({**about, "schema": rest})
 
     def response(description: str, schema: Json | None) -> Json:
-        return {"description": description, "content": {"application/json": {"schema": schema or {"type": "object"}}}}
+        return {
+            "description": description,
+            "content": {"application/json": {"schema": schema or {"type": "object"}}},
+        }
 
-    failures = _ALWAYS | {status: _SOMETIMES[status] for status in route.failures if status not in _ALWAYS}
+    failures = _ALWAYS | {
+        status: _SOMETIMES[status] for status in route.failures if status not in _ALWAYS
+    }
     responses: Json = {
-        str(status): {"description": "Done."} if model is None else response("Success.", refs.get(model))
+        str(status): {"description": "Done."}
+        if model is None
+        else response("Success.", refs.get(model))
         for status, model in route.success.items()
     }
-    responses |= {str(status): response(text, refs[Refusal]) for status, text in sorted(failures.items())}
+    responses |= {
+        str(status): response(text, refs[Refusal]) for status, text in sorted(failures.items())
+    }
     operation: Json = {
         "operationId": route.operation,
         "summary": route.about,
@@ -740,6 +902,9 @@ def _operation(route: Route, refs: _Refs) -> Json:
         "responses": responses,
     }
     if route.body is not None:
-        content = {"schema": refs[route.body], **({"example": route.example} if route.example is not None else {})}
+        content = {
+            "schema": refs[route.body],
+            **({"example": route.example} if route.example is not None else {}),
+        }
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     return operation

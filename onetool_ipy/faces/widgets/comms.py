@@ -1,9 +1,11 @@
-"""The side panel's connection to this kernel: one comm, listed so that a panel finds it without running code here.
+"""The side panel's connection to this kernel: one comm, listed so that a panel finds it without
+running code here.
 
-A panel asks the kernel for the comms of our target (`comm_info_request`), which costs a kernel without us nothing and
-prints nothing. All panels share the comm; each knows its answers by the ids of its requests. It is not a `Comm` of
-ipykernel, which sends a request to the shell that published last: ours are answered in the shell that received them,
-also while a cell runs. `ScreenRequests` is loaded by the first request.
+A panel asks the kernel for the comms of our target (`comm_info_request`), which costs a kernel
+without us nothing and prints nothing. All panels share the comm; each knows its answers by the ids
+of its requests. It is not a `Comm` of ipykernel, which sends a request to the shell that published
+last: ours are answered in the shell that received them, also while a cell runs. `ScreenRequests` is
+loaded by the first request.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class PanelHost(Protocol):
 
 
 class PanelComms:
-    """The comm of all panels with one shell, as ipykernel expects it: an id, a target, and `handle_msg`."""
+    """The comm of all panels with one shell, as ipykernel expects it: an id, a target, and
+    `handle_msg`."""
 
     target_name = TARGET
 
@@ -86,7 +89,10 @@ class PanelComms:
             shell = self._shell
             host = self._host()
             requests = ScreenRequests(
-                host.box, send=self._reply, namespace=lambda: shell.user_ns, questions=host.questions
+                host.box,
+                send=self._reply,
+                namespace=lambda: shell.user_ns,
+                questions=host.questions,
             )
             if self._requests.setdefault(self.comm_id, requests) is not requests:
                 requests.close()
@@ -101,4 +107,8 @@ class PanelComms:
         kernel = self._kernel
         content = {"comm_id": self.comm_id, "data": data}
         ident = f"comm-{self.comm_id}".encode()
-        before_exit.send(lambda: kernel.session.send(kernel.iopub_socket, kind, content, parent=None, ident=ident))
+        before_exit.send(
+            lambda: kernel.session.send(
+                kernel.iopub_socket, kind, content, parent=None, ident=ident
+            )
+        )

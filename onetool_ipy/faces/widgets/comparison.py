@@ -1,7 +1,8 @@
-"""Compare in the result viewer: the results that one can be compared with, and the difference as `ot.diff` shows it.
+"""Compare in the result viewer: the results that one can be compared with, and the difference as
+`ot.diff` shows it.
 
-A choice is a stored result, or a recent call whose result is still in memory. The older of two results is the first
-one, whichever of them the person looks at.
+A choice is a stored result, or a recent call whose result is still in memory. The older of two
+results is the first one, whichever of them the person looks at.
 """
 
 from __future__ import annotations
@@ -36,11 +37,19 @@ def choices(box: Toolbox, payload: Json) -> Json:
     stored = {box.results.call_of(row["handle"]) or row["handle"]: row for row in listed}
     held = box.lineage.calls()
     rows: list[tuple[str, datetime.datetime, Json]] = []
-    for row in box.log.lines(CallFilter(ok=True, hides_ot=True), limit=_MAX_CALLS) if box.log.enabled else ():
+    for row in (
+        box.log.lines(CallFilter(ok=True, hides_ot=True), limit=_MAX_CALLS)
+        if box.log.enabled
+        else ()
+    ):
         if isinstance(row, CallRow) and row.tool not in NOT_TOOLS:
             result = stored.pop(row.call_id, None)
             if (result or row.call_id in held) and row.call_id not in own:
-                text = format_call(row.tool, row.arguments) if isinstance(row.arguments, dict) else row.args
+                text = (
+                    format_call(row.tool, row.arguments)
+                    if isinstance(row.arguments, dict)
+                    else row.args
+                )
                 text = values.cut(text.removeprefix(f"%tool {row.tool}").strip(), _MAX_LINE)
                 about = {"handle": result and result["handle"], "call": row.call_id, "text": text}
                 rows.append((row.tool, row.ts, about))
@@ -50,32 +59,47 @@ def choices(box: Toolbox, payload: Json) -> Json:
             rows.append((result["tool"], result["created"], about))
     rows.sort(key=lambda row: (row[0] == tool, row[1]), reverse=True)
     items = [
-        {**about, "text": box.mask(about["text"]), "tool": name, "when": local_time(moment), "isSame": name == tool}
+        {
+            **about,
+            "text": box.mask(about["text"]),
+            "tool": name,
+            "when": local_time(moment),
+            "isSame": name == tool,
+        }
         for name, moment, about in rows[:_MAX_CHOICES]
     ]
     return {"items": items}
 
 
 def compared(box: Toolbox, viewer: ResultViewer, payload: Json) -> Json:
-    """Compare a result with the one that was chosen: the sentence, the table of the changes, and what was compared."""
+    """Compare a result with the one that was chosen: the sentence, the table of the changes, and
+    what was compared."""
     this, chosen = _Side(box, payload), _Side(box, payload.get("other") or {})
     this_value, chosen_value = viewer.value(payload), chosen.value()
     is_newer = bool(this.moment and chosen.moment and chosen.moment > this.moment)
     before, after = (this_value, chosen_value) if is_newer else (chosen_value, this_value)
     changes = compare(before, after, list(payload.get("key") or ()) or None)
     words = {str: "text", list: "a list or table", dict: "an object", type(None): "empty"}
-    types = [list if is_frame(tabular(side)) else type(values.to_json(side)) for side in (before, after)]
+    types = [
+        list if is_frame(tabular(side)) else type(values.to_json(side)) for side in (before, after)
+    ]
     kinds = [words.get(kind, "a single value") for kind in types]
     if changes.kind == "data" and kinds[0] != kinds[1]:
-        raise UsageProblem(f"The first result is {kinds[0]} and the second is {kinds[1]}, so they cannot be compared.")
+        raise UsageProblem(
+            f"The first result is {kinds[0]} and the second is {kinds[1]}, so they cannot be"
+            " compared."
+        )
     about = [
-        {"when": local_time(side.moment) if side.moment else "", "isThis": side is this} for side in (this, chosen)
+        {"when": local_time(side.moment) if side.moment else "", "isThis": side is this}
+        for side in (this, chosen)
     ]
     return {
         "text": Difference(changes, mask=box.mask).summary()[0],
         "kind": changes.kind,
         "key": [box.mask(str(name)) for name in changes.key],
-        "columns": [name for name in changes.shared if isinstance(name, str) and box.mask(name) == name],
+        "columns": [
+            name for name in changes.shared if isinstance(name, str) and box.mask(name) == name
+        ],
         "sides": about if is_newer else about[::-1],
         "result": viewer.add(changes.rows, f"{this.tool or 'result'}-changes"),
     }

@@ -1,8 +1,8 @@
 """A form's arguments as values, and a call as code: `%tool`, Python, curl.
 
-In a form any text of the shape `=name` stands for a notebook variable (also `=df.column` or `=rows[0]`); `==text` is
-the text `=text`. A value that a browser cannot hold exactly, such as a large integer, arrives as text and is read by
-the schema. Nothing that a form contains is evaluated.
+In a form any text of the shape `=name` stands for a notebook variable (also `=df.column` or
+`=rows[0]`); `==text` is the text `=text`. A value that a browser cannot hold exactly, such as a
+large integer, arrives as text and is read by the schema. Nothing that a form contains is evaluated.
 """
 
 from __future__ import annotations
@@ -57,14 +57,17 @@ def with_variables(args: object, parameters: Mapping[str, Any] | None = None) ->
 
 
 def resolved(args: object, namespace: Mapping[str, Any]) -> Any:
-    """The arguments with every Variable replaced by its object. Raises UsageProblem for an unknown one."""
+    """The arguments with every Variable replaced by its object. Raises UsageProblem for an unknown
+    one."""
     if isinstance(args, Variable):
         value: Any = namespace
         for step in _parts(args.text):
             try:
                 value = step(value)
             except Exception as exc:  # the user's object may raise anything
-                raise UsageProblem(f"The notebook has no '{args.text}'.", hint="Run the cell that makes it.") from exc
+                raise UsageProblem(
+                    f"The notebook has no '{args.text}'.", hint="Run the cell that makes it."
+                ) from exc
         return value
     if isinstance(args, list):
         return [resolved(value, namespace) for value in args]
@@ -84,7 +87,8 @@ def as_curl(requests: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _curl(request: Mapping[str, Any], secrets: list[str]) -> str:
-    """One command. A preview masks all secrets alike, so a secret has its name only if it is the only one."""
+    """One command. A preview masks all secrets alike, so a secret has its name only if it is the
+    only one."""
     name = "" if not secrets else secrets[0] if len(secrets) == 1 else "SECRET"
     method = [] if request["method"] == "GET" else ["-X", request["method"]]
     words = ["curl", *method, _quoted(str(request["url"]), name)]
@@ -113,8 +117,11 @@ def _is_path(text: str) -> bool:
 
 
 def _parts(text: str) -> list[Callable[[Any], object]]:
-    """The steps from the namespace to the object: names, attributes and constant subscripts only."""
-    problem = UsageProblem(f"'={text[:40]}' is not a variable.", hint="Write =name, =name.attribute or =name[0].")
+    """The steps from the namespace to the object: names, attributes and constant subscripts
+    only."""
+    problem = UsageProblem(
+        f"'={text[:40]}' is not a variable.", hint="Write =name, =name.attribute or =name[0]."
+    )
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -133,16 +140,27 @@ def _parts(text: str) -> list[Callable[[Any], object]]:
 
 
 def _tool_line(name: str, args: Json) -> str:
-    nested = [key for key, value in args.items() if _has_variable(value) and not isinstance(value, Variable)]
+    nested = [
+        key
+        for key, value in args.items()
+        if _has_variable(value) and not isinstance(value, Variable)
+    ]
     if nested or any(isinstance(v, Variable) and not key.isidentifier() for key, v in args.items()):
-        return f"%tool {name}({_arguments(args)})" if all(map(_is_name, args)) else f"%tool {name} {args!r}"
+        return (
+            f"%tool {name}({_arguments(args)})"
+            if all(map(_is_name, args))
+            else f"%tool {name} {args!r}"
+        )
     plain = {key: value for key, value in args.items() if not isinstance(value, Variable)}
-    variables = [f"{key}={{{value!r}}}" for key, value in args.items() if isinstance(value, Variable)]
+    variables = [
+        f"{key}={{{value!r}}}" for key, value in args.items() if isinstance(value, Variable)
+    ]
     return " ".join([format_call(name, plain), *variables])
 
 
 def _python(spec: ToolSpec, args: Json, namespace: Mapping[str, object]) -> str:
-    """`pack.tool(...)` if the pack is a name in the notebook and all names are valid in Python; else `ot.run(...)`."""
+    """`pack.tool(...)` if the pack is a name in the notebook and all names are valid in Python;
+    else `ot.run(...)`."""
     pack, tool = spec.pack.replace("-", "_"), spec.short_name.replace("-", "_")
     is_here = isinstance(namespace.get(pack), PackProxy) or pack == "ot"
     spelled = {name: label for label, name in spec.spelled.items()}

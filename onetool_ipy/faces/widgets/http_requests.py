@@ -1,8 +1,10 @@
-"""What the HTTP tool editor asks for: bundles and secrets to choose from, a curl command as a draft, send, save.
+"""What the HTTP tool editor asks for: bundles and secrets to choose from, a curl command as a
+draft, send, save.
 
-A draft is a tool's record as `box.bundles` takes it. What needs a yes (a write, a new host, a secret that goes to
-another host) is returned as `questions`; the same request with their keys in `agreed` goes on. Wrong fields are
-returned as `errors` with JSON pointers. The value of a secret comes in and is stored; it never leaves.
+A draft is a tool's record as `box.bundles` takes it. What needs a yes (a write, a new host, a
+secret that goes to another host) is returned as `questions`; the same request with their keys in
+`agreed` goes on. Wrong fields are returned as `errors` with JSON pointers. The value of a secret
+comes in and is stored; it never leaves.
 """
 
 from __future__ import annotations
@@ -34,12 +36,18 @@ from onetool_ipy.faces.environments import (
     active_environment,
     environments_of,
     in_environment,
-    kept_hosts,
     needs_approval,
     save_environment,
+    switch_notes,
 )
 from onetool_ipy.faces.new_packs import require_free_name
-from onetool_ipy.faces.secret_hosts import Sending, environment_hosts, new_sendings, sendings_of, unconfirmed
+from onetool_ipy.faces.secret_hosts import (
+    Sending,
+    environment_hosts,
+    new_sendings,
+    sendings_of,
+    unconfirmed,
+)
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.toolbox import Toolbox
 
@@ -53,7 +61,8 @@ _MOST_EDITORS = 8
 
 
 class HttpToolRequests:
-    """Answers the HTTP tool editors of one screen. Keeps the last response of each, by its id, for its selector."""
+    """Answers the HTTP tool editors of one screen. Keeps the last response of each, by its id, for
+    its selector."""
 
     def __init__(self, box: Toolbox, viewer: ResultViewer) -> None:
         self._box = box
@@ -61,13 +70,16 @@ class HttpToolRequests:
         self._responses: OrderedDict[str, tuple[Any, str]] = OrderedDict()
 
     def start(self, payload: Json) -> Json:
-        """What an editor opens with: the bundles, the names of the secrets, and the tool to edit."""
+        """What an editor opens with: the bundles, the names of the secrets, and the tool to
+        edit."""
         bundles = [
             {
                 "slug": one.slug,
                 "baseUrl": one.base_url,
                 "auth": creation.wire_auth(one),
-                "variables": values.map_text(one.environment.variables, self._box.mask) if one.environment else {},
+                "variables": values.map_text(one.environment.variables, self._box.mask)
+                if one.environment
+                else {},
                 "environments": list(environments_of(self._box, one.slug)),
                 "environment": active_environment(self._box, one),
             }
@@ -79,7 +91,9 @@ class HttpToolRequests:
             bundle = self._bundle(payload)
             if bundle is None:
                 raise UsageProblem(f"There is no bundle '{payload.get('bundle')}'.")
-            tool = self._box.bundles.get_tool(bundle.bundle_id, str(payload["tool"]), str(payload.get("version")))
+            tool = self._box.bundles.get_tool(
+                bundle.bundle_id, str(payload["tool"]), str(payload.get("version"))
+            )
             parts = _NUMBERED.fullmatch(tool.version)
             state |= {
                 "tool": values.map_text(tool.to_dict(), self._box.mask),
@@ -88,7 +102,8 @@ class HttpToolRequests:
         return state
 
     def read_curl(self, payload: Json) -> Json:
-        """A pasted curl command as a draft. With `isKept` the credentials in it become secrets of the project."""
+        """A pasted curl command as a draft. With `isKept` the credentials in it become secrets of
+        the project."""
         from onetool_ipy.bundles.importing.curl import import_curl
 
         draft = import_curl(str(payload.get("text") or "").strip())
@@ -97,7 +112,12 @@ class HttpToolRequests:
                 if name not in self._box.config.secrets.names():
                     self._store_secret(name, value)
         missing = [name for name in (*draft.secrets, *draft.missing) if name not in self._secrets()]
-        return {"tool": draft.tool, "notes": draft.notes, "missing": missing, "secrets": self._secrets()}
+        return {
+            "tool": draft.tool,
+            "notes": draft.notes,
+            "missing": missing,
+            "secrets": self._secrets(),
+        }
 
     def keep_secret(self, payload: Json) -> Json:
         """Store a new secret; returns the names of all."""
@@ -105,7 +125,9 @@ class HttpToolRequests:
         if not SECRET_NAME.fullmatch(name):
             return _wrong("/secret", "Use letters, digits and _ for the name, as in API_TOKEN.")
         if name in self._box.config.secrets.names():
-            return _wrong("/secret", f"There is a secret '{name}' already. Choose it, or take another name.")
+            return _wrong(
+                "/secret", f"There is a secret '{name}' already. Choose it, or take another name."
+            )
         if not value:
             return _wrong("/secret", "Type its value.")
         self._store_secret(name, value)
@@ -127,21 +149,30 @@ class HttpToolRequests:
         # The editor reads every status, and shows the whole body.
         encoding = (draft["http"].get("response") or {}).get("encoding", "auto")
         http = {**draft["http"], "response": {"successCodes": _EVERY_STATUS, "encoding": encoding}}
-        record = {key: value for key, value in draft.items() if not key.startswith("outputSchema")} | {"http": http}
+        record = {
+            key: value for key, value in draft.items() if not key.startswith("outputSchema")
+        } | {"http": http}
         try:
             self._require_trust()
             runner = self._box.bundles.draft(record, bundle=bundle)
             sent = runner.preview(payload.get("args") or {})[0]
-            questions = [*self._writes(record, sent, payload), *self._sendings(record, bundle, payload)]
+            questions = [
+                *self._writes(record, sent, payload),
+                *self._sendings(record, bundle, payload),
+            ]
             questions += self._hosts(sent["url"], payload)
             if questions:
                 return {"questions": questions}
-            runner = self._box.bundles.draft(record, bundle=bundle)  # the yes may have changed the rules
+            runner = self._box.bundles.draft(
+                record, bundle=bundle
+            )  # the yes may have changed the rules
             trace = runner.trace(payload.get("args") or {})
         except MissingSecret as exc:
             return _wrong("/http/request/auth", _message(exc))
         except InvalidArgs as exc:
-            return {"errors": [{**one, "pointer": f"/args{one['pointer']}"} for one in _details(exc)]}
+            return {
+                "errors": [{**one, "pointer": f"/args{one['pointer']}"} for one in _details(exc)]
+            }
         except OneToolError as exc:
             return {"errors": _details(exc)}
         return self._reply(trace, payload)
@@ -156,7 +187,8 @@ class HttpToolRequests:
         }
 
     def switch(self, payload: Json) -> Json:
-        """Let a bundle use another environment; returns what needs a yes first: a host, a secret that goes there."""
+        """Let a bundle use another environment; returns what needs a yes first: a host, a secret
+        that goes there."""
         bundle, name = self._bundle(payload), str(payload.get("name"))
         chosen = None if bundle is None else environments_of(self._box, bundle.slug).get(name)
         if bundle is None or chosen is None:
@@ -174,11 +206,12 @@ class HttpToolRequests:
             save_environment(self._box, bundle.slug, name, chosen)
         creation.store_bundle(self._box, changed)
         self._box.registry.refresh()
-        notes = kept_hosts(self._box, changed)
+        notes = switch_notes(self._box, changed)
         return {"notes": notes} if notes else {}
 
     def select(self, payload: Json) -> Json:
-        """The part of the editor's last response that a JMESPath expression takes. Nothing is sent."""
+        """The part of the editor's last response that a JMESPath expression takes. Nothing is
+        sent."""
         response = self._responses.get(str(payload.get("editor")))
         if response is None:
             raise UsageProblem("There is no response yet.", hint="Press Send first.")
@@ -192,25 +225,36 @@ class HttpToolRequests:
         return {"view": self._viewed(value, 0.0)}
 
     def save(self, payload: Json) -> Json:
-        """Store a draft as a tool, with its bundle; returns how to call it, or what is wrong or needs a yes."""
+        """Store a draft as a tool, with its bundle; returns how to call it, or what is wrong or
+        needs a yes."""
         bundle, record = self._bundle(payload), _record(payload)
         names = {key: str(payload.get(key) or "").strip() for key in ("bundle", "slug", "version")}
         lacking = [key for key in ("bundle", "slug") if not names[key]]
         if lacking:
-            return {"errors": [{"pointer": f"/{key}", "message": "This field is required."} for key in lacking]}
+            return {
+                "errors": [
+                    {"pointer": f"/{key}", "message": "This field is required."} for key in lacking
+                ]
+            }
         try:
             shared = self._shared(bundle, record, payload)
             questions = self._sendings(record, bundle, payload)
             if bundle is not None and shared:
-                changed = creation.changed_bundle(bundle, **{"auth": creation.wire_auth(bundle), **shared})
+                changed = creation.changed_bundle(
+                    bundle, **{"auth": creation.wire_auth(bundle), **shared}
+                )
                 questions += self._asked(sendings_of(self._box, changed), payload, changed)
             if questions:
                 return {"questions": list({one["key"]: one for one in questions}.values())}
-            return self._stored(bundle, names, record, shared, is_replaced=bool(payload.get("isReplaced")))
+            return self._stored(
+                bundle, names, record, shared, is_replaced=bool(payload.get("isReplaced"))
+            )
         except OneToolError as exc:
             return {"errors": _details(exc)}
 
-    def _stored(self, bundle: Bundle | None, names: Json, record: Json, shared: Json, *, is_replaced: bool) -> Json:
+    def _stored(
+        self, bundle: Bundle | None, names: Json, record: Json, shared: Json, *, is_replaced: bool
+    ) -> Json:
         bundles, was_there = self._box.bundles, bundle is not None
         version = names["version"] or "1"
         if bundle is None:
@@ -218,7 +262,9 @@ class HttpToolRequests:
             slug = names["bundle"]
             try:
                 require_free_name(self._box, slug, creation.NEW_BUNDLE)
-                bundle = bundles.put_bundle(bundles.new_id(), slug=slug, display_name=slug, **shared)
+                bundle = bundles.put_bundle(
+                    bundles.new_id(), slug=slug, display_name=slug, **shared
+                )
             except OneToolError as exc:
                 return {"errors": [{"pointer": "/bundle", "message": _message(exc)}]}
         elif shared:
@@ -236,7 +282,10 @@ class HttpToolRequests:
         except Conflict as exc:
             if names["version"]:
                 return _wrong("/version", _message(exc))
-            message = f"The bundle '{bundle.slug}' has a tool '{names['slug']}'. Take another name, or edit that one."
+            message = (
+                f"The bundle '{bundle.slug}' has a tool '{names['slug']}'. Take another name, or"
+                " edit that one."
+            )
             return _wrong("/slug", message)
         except OneToolError:
             if not was_there:
@@ -245,7 +294,11 @@ class HttpToolRequests:
         self._box.registry.refresh()
         arguments = [f"{name}=" for name in (tool.arg_schema.get("required") or [])]
         line = " ".join([f"%tool {bundle.slug}.{tool.slug}", *arguments])
-        return {"said": f"Saved. Call it: {line}", "name": f"{bundle.slug}.{tool.slug}", "version": tool.version}
+        return {
+            "said": f"Saved. Call it: {line}",
+            "name": f"{bundle.slug}.{tool.slug}",
+            "version": tool.version,
+        }
 
     def _shared(self, bundle: Bundle | None, record: Json, payload: Json) -> Json:
         """The base URL and auth that the bundle gets by this save; empty if it stays as it is."""
@@ -286,12 +339,19 @@ class HttpToolRequests:
         is_read_only = record.get("readOnly", sent["method"] in _READING)
         if is_read_only or "write" in _agreed(payload):
             return []
-        return [{"key": "write", "text": f"{sent['method']} may change data at {urlsplit(sent['url']).netloc}."}]
+        return [
+            {
+                "key": "write",
+                "text": f"{sent['method']} may change data at {urlsplit(sent['url']).netloc}.",
+            }
+        ]
 
     def _sendings(self, record: Json, bundle: Bundle | None, payload: Json) -> list[Json]:
         return self._asked(new_sendings(self._box, [record], bundle=bundle), payload, bundle)
 
-    def _asked(self, sendings: Sequence[Sending], payload: Json, bundle: Bundle | None) -> list[Json]:
+    def _asked(
+        self, sendings: Sequence[Sending], payload: Json, bundle: Bundle | None
+    ) -> list[Json]:
         names = environment_hosts(self._box, bundle)
         left = unconfirmed(sendings, _agreed(payload))
         return [{"key": one.word, "text": one.said_with(names)} for one in left]
@@ -299,10 +359,14 @@ class HttpToolRequests:
     def _hosts(self, url: str, payload: Json) -> list[Json]:
         """Ask for hosts that HTTP tools may not reach; allow those that were agreed to."""
         parts = urlsplit(url)
-        hosts = creation.unreached(self._box, creation.own_host(f"{parts.scheme}://{parts.netloc}/"))
+        hosts = creation.unreached(
+            self._box, creation.own_host(f"{parts.scheme}://{parts.netloc}/")
+        )
         blocked = [host for host in hosts if f"host:{host}" not in _agreed(payload)]
         if blocked or not hosts:
-            return [{"key": f"host:{host}", "text": f"Allow requests to {host}?"} for host in blocked]
+            return [
+                {"key": f"host:{host}", "text": f"Allow requests to {host}?"} for host in blocked
+            ]
         self._allow(hosts)
         return []
 
@@ -322,7 +386,10 @@ class HttpToolRequests:
         self._box.gate.refresh()
         trust = self._box.config.trust
         if not trust.is_given and trust.how != "no project":
-            raise UsageProblem("This project is not trusted.", hint="Trust it in the Tools view, or run: %tool trust")
+            raise UsageProblem(
+                "This project is not trusted.",
+                hint="Trust it in the Tools view, or run: %tool trust",
+            )
 
     def _bundle(self, payload: Json) -> Bundle | None:
         return self._box.bundles.named(str(payload.get("bundle") or "").strip())
@@ -335,7 +402,10 @@ def _record(payload: Json) -> Json:
     record = payload.get("tool")
     if not isinstance(record, dict) or not isinstance(record.get("http"), dict):
         raise UsageProblem("There is no HTTP tool in this request.")
-    return {**record, "http": {**record["http"], "request": dict(record["http"].get("request") or {})}}
+    return {
+        **record,
+        "http": {**record["http"], "request": dict(record["http"].get("request") or {})},
+    }
 
 
 def _agreed(payload: Json) -> list[str]:

@@ -1,7 +1,9 @@
-"""The data of the screens that only show: health, history, stored results and usage. Everything is masked.
+"""The data of the screens that only show: health, history, stored results and usage. Everything is
+masked.
 
-Health is the state of the project, and its problems with what can be done about each. Lines are shown only of files
-that a present problem names, and never of a secrets file: what is wrong there may be a secret that no mask knows.
+Health is the state of the project, and its problems with what can be done about each. Lines are
+shown only of files that a present problem names, and never of a secrets file: what is wrong there
+may be a secret that no mask knows.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ _MAX_TOOLS = 200
 
 
 def problem_rows(box: Toolbox) -> list[Json]:
-    """Every problem: `{where, message, hint, action}`. The action does what the hint says; None if a person must."""
+    """Every problem: `{where, message, hint, action}`. The action does what the hint says; None if
+    a person must."""
     return [_problem_row(box, problem) for problem in box.problems()]
 
 
@@ -47,7 +50,10 @@ def health_report(box: Toolbox) -> Json:
     box.registry.refresh()
     specs = box.registry.known()
     names = repr([(spec.name, bool(spec.disabled)) for spec in specs])
-    servers = {name: {"state": state, "reason": box.servers.reason(name)} for name, state in box.servers.items()}
+    servers = {
+        name: {"state": state, "reason": box.servers.reason(name)}
+        for name, state in box.servers.items()
+    }
     return {
         "version": __version__,
         "project": str(box.config.paths.project),
@@ -60,14 +66,16 @@ def health_report(box: Toolbox) -> Json:
 
 
 def check_health(box: Toolbox) -> Json:
-    """Start and test every server, for a few seconds, and list what tools need and is not installed: `{missing}`."""
+    """Start and test every server, for a few seconds, and list what tools need and is not
+    installed: `{missing}`."""
     box.gate.refresh()
     box.servers.check(PATIENCE_S)
     return {"missing": [_problem_row(box, problem) for problem in missing(box)]}
 
 
 def lines_around(box: Toolbox, where: str) -> Json:
-    """The lines of the file that a present problem names, around its line: `{first, line, lines}`."""
+    """The lines of the file that a present problem names, around its line: `{first, line,
+    lines}`."""
     if where not in {problem.where for problem in box.problems()}:
         raise UsageProblem("This problem is gone.", hint="Refresh the list.")
     path, line = _place_of(box, where) or (None, None)
@@ -75,7 +83,10 @@ def lines_around(box: Toolbox, where: str) -> Json:
         return {"first": 1, "line": 0, "lines": []}
     text = path.read_text(encoding="utf-8", errors="replace").split("\n")
     first = max(1, line - _AROUND)
-    lines = [printable_line(values.cut(box.mask(text_line), 300)) for text_line in text[first - 1 : line + _AROUND]]
+    lines = [
+        printable_line(values.cut(box.mask(text_line), 300))
+        for text_line in text[first - 1 : line + _AROUND]
+    ]
     return {"first": first, "line": line, "lines": lines}
 
 
@@ -94,11 +105,21 @@ def _action(box: Toolbox, problem: Problem) -> Json | None:
     if problem.server and problem.server in box.servers:
         state = dict(box.servers.items())[problem.server]
         if state == "signed out":
-            return {"kind": "server", "label": "Sign in", "server": problem.server, "action": "signIn"}
+            return {
+                "kind": "server",
+                "label": "Sign in",
+                "server": problem.server,
+                "action": "signIn",
+            }
         if state == "untrusted":
             return {"kind": "trust", "label": "Trust"}
         if state != "connected":
-            return {"kind": "server", "label": "Restart", "server": problem.server, "action": "restart"}
+            return {
+                "kind": "server",
+                "label": "Restart",
+                "server": problem.server,
+                "action": "restart",
+            }
     if command := _COMMAND.fullmatch(problem.hint):
         return {"kind": "copy", "label": "Copy", "text": command[1]}
     if place := _place_of(box, problem.where):
@@ -122,7 +143,10 @@ def _place_of(box: Toolbox, where: str) -> tuple[Path, int | None] | None:
 
 def history_page(box: Toolbox, payload: Json) -> Json:
     """A page of the calls; those of one run, if it is named."""
-    offset, limit = max(0, int(payload.get("offset") or 0)), min(int(payload.get("limit") or 100), _MAX_CALLS)
+    offset, limit = (
+        max(0, int(payload.get("offset") or 0)),
+        min(int(payload.get("limit") or 100), _MAX_CALLS),
+    )
     since = str(payload.get("since") or "")
     query = CallFilter(
         since=read_since(since, box.now()) if since else None,
@@ -140,9 +164,18 @@ def stored_results(box: Toolbox) -> Json:
     """The stored results, newest first."""
     items = []
     for row in box.results.list()[:_MAX_RESULTS]:
-        size = "in memory" if row["bytes"] is None else f"{row['lines']:,} lines, {row['bytes']:,} bytes"
+        size = (
+            "in memory"
+            if row["bytes"] is None
+            else f"{row['lines']:,} lines, {row['bytes']:,} bytes"
+        )
         items.append(
-            {"handle": row["handle"], "tool": row["tool"], "when": local_time(row["created"]), "summary": size}
+            {
+                "handle": row["handle"],
+                "tool": row["tool"],
+                "when": local_time(row["created"]),
+                "summary": size,
+            }
         )
     return {"items": items}
 
@@ -150,7 +183,13 @@ def stored_results(box: Toolbox) -> Json:
 def _call_item(box: Toolbox, row: CallRow | RunRow) -> Json:
     if isinstance(row, RunRow):
         duration_ms = (row.ts - row.began).total_seconds() * 1000
-        run = {"id": row.run, "run": row.run, "tool": row.tool, "rows": row.rows, "failures": row.failures}
+        run = {
+            "id": row.run,
+            "run": row.run,
+            "tool": row.tool,
+            "rows": row.rows,
+            "failures": row.failures,
+        }
         return {**run, "ok": not row.failures, "ms": duration_ms, "when": local_time(row.ts)}
     spec = box.registry.find(row.tool)
     summary = row.args if row.ok else f"{row.message or row.code} · {row.args}"
@@ -164,12 +203,15 @@ def _call_item(box: Toolbox, row: CallRow | RunRow) -> Json:
         "when": local_time(row.ts),
         "summary": box.mask(values.cut(summary, 200)),
         "noArgs": row.why_no_arguments,
-        "args": None if row.arguments is None else values.map_text(values.to_json(row.arguments), box.mask),
+        "args": None
+        if row.arguments is None
+        else values.map_text(values.to_json(row.arguments), box.mask),
     }
 
 
 def usage_data(box: Toolbox, payload: Json) -> Json:
-    """Totals, calls over time in steps that suit them, the tools and the failures of a period, or since a time."""
+    """Totals, calls over time in steps that suit them, the tools and the failures of a period, or
+    since a time."""
     period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
     tool = str(payload.get("tool") or "")
     since = str(payload.get("since") or "")
@@ -182,8 +224,6 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         {"label": "failed", "value": f"{usage.failures:,}"},
         {"label": "succeeded", "value": rate},
     ]
-    if overview.pending:
-        totals.append({"label": "not counted yet", "value": f"{overview.pending:,}"})
     failures = [
         {
             "tool": group.tool,
@@ -207,8 +247,12 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
     ]
     series: list[Json] = []
     for label, span in zip(labels, overview.timeline.spans, strict=True):
-        latency = {"p50": span.p50_ms, "p95": span.p95_ms} if span.calls else {"p50": None, "p95": None}
-        series.append({"label": label, "ok": span.calls - span.failures, "failed": span.failures, **latency})
+        latency = (
+            {"p50": span.p50_ms, "p95": span.p95_ms} if span.calls else {"p50": None, "p95": None}
+        )
+        series.append(
+            {"label": label, "ok": span.calls - span.failures, "failed": span.failures, **latency}
+        )
     return {
         "period": period,
         "since": since,

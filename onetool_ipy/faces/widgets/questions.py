@@ -1,9 +1,11 @@
-"""The questions that stand on the pages of one kernel: who may answer, what the answer is, what stays in the cell.
+"""The questions that stand on the pages of one kernel: who may answer, what the answer is, what
+stays in the cell.
 
-A question is an output of the running cell that holds only an id. A page with our panel draws it from what the kernel
-says of that id, in the cell and in the panel, so that no saved notebook can forge one. Its answer comes over the
-panels' comm, which is read while a cell runs. A page that does not report the question in time cannot show it; then the
-caller asks as text. After a reload of the page the panel shows the questions that still stand.
+A question is an output of the running cell that holds only an id. A page with our panel draws it
+from what the kernel says of that id, in the cell and in the panel, so that no saved notebook can
+forge one. Its answer comes over the panels' comm, which is read while a cell runs. A page that does
+not report the question in time cannot show it; then the caller asks as text. After a reload of the
+page the panel shows the questions that still stand.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from onetool_ipy.render.views import counted
 
 MIME = "application/vnd.onetool.question+json"
 _CONNECTED_S, _FIRST_S = 20.0, 1.0
-"""How long a page may take to report a question: one that has connected, and may be loading again; one that may be."""
+"""How long a page may take to report a question: one that has connected, and may be loading again;
+one that may be."""
 _EVERY_S = 0.1
 _MAX_ARGUMENT = 100_000
 
@@ -38,7 +41,8 @@ class OpenQuestions:
         self._patience_s = _FIRST_S
 
     def ask(self, question: Question, show: Callable[[str], None]) -> Reply | None:
-        """Wait for a page's answer; `show` puts the question with this id into the cell. None if no page shows it."""
+        """Wait for a page's answer; `show` puts the question with this id into the cell. None if no
+        page shows it."""
         one = _OpenQuestion(question)
         self._open[one.id] = one
         try:
@@ -54,16 +58,24 @@ class OpenQuestions:
             self.publish()
 
     def expect_page(self) -> None:
-        """A page has sent something, so there is one: it gets its time, also for a question that waits already."""
+        """A page has sent something, so there is one: it gets its time, also for a question that
+        waits already."""
         self._patience_s = _CONNECTED_S
 
     def publish(self) -> None:
-        """Send the open questions to every page: after each change, and for a page that has just connected.
+        """Send the open questions to every page: after each change, and for a page that has just
+        connected.
 
-        Each list is whole, and is sent before another one is made. So the list that a page gets last is the newest.
+        Each list is whole, and is sent before another one is made. So the list that a page gets
+        last is the newest.
         """
         with self._publishing:
-            self._send({"event": "questions", "questions": [one.data for one in tuple(self._open.values())]})
+            self._send(
+                {
+                    "event": "questions",
+                    "questions": [one.data for one in tuple(self._open.values())],
+                }
+            )
 
     def seen(self, payload: Json) -> None:
         """A page shows a question."""
@@ -72,7 +84,8 @@ class OpenQuestions:
             one.seen.set()
 
     def answer(self, payload: Json) -> Json:
-        """Take an answer; the errors of a form go back to it. Raises UsageProblem if the question is over."""
+        """Take an answer; the errors of a form go back to it. Raises UsageProblem if the question
+        is over."""
         one = self._open.get(str(payload.get("question")))
         if one is None or one.answered.is_set():
             raise UsageProblem("This question is over.")
@@ -81,12 +94,19 @@ class OpenQuestions:
             raise UsageProblem("The answer must be accept, decline or cancel.")
         reply = Reply(action, dict(content) if isinstance(content, Mapping) else {})
         if reply.action == "accept":
-            if one.question.form is not None and (errors := form_errors(one.question.form, reply.content)):
+            if one.question.form is not None and (
+                errors := form_errors(one.question.form, reply.content)
+            ):
                 return {"errors": errors}
             if count := len(one.question.calls):
-                # The numbers of the calls to run, and whether they need no question in this session.
+                # The numbers of the calls to run, and whether they need no question in this
+                # session.
                 run = reply.content.get("run")
-                if not isinstance(run, list) or not run or not all(type(n) is int and 1 <= n <= count for n in run):
+                if (
+                    not isinstance(run, list)
+                    or not run
+                    or not all(type(n) is int and 1 <= n <= count for n in run)
+                ):
                     raise UsageProblem("The answer names no call of this question.")
                 always = reply.content.get("always") is True and one.question.offers_always
                 reply = Reply(action, {"run": sorted(set(run)), "always": always})
@@ -115,6 +135,8 @@ class _OpenQuestion:
             "no": question.no,
             "program": revealed(question.program),
             "eachTime": question.each_time,
+            "offersAlways": question.offers_always,
+            "places": [revealed(place) for place in question.places],
             "trust": None if question.trust is None else dict(question.trust),
             "form": None if question.form is None else dict(question.form),
             "calls": [
@@ -123,7 +145,10 @@ class _OpenQuestion:
                     "summary": revealed(call.summary),
                     "badges": [revealed(badge) for badge in call.badges],
                     "note": revealed(call.note),
-                    "args": [{"name": revealed(name), "text": revealed(_shortened(text))} for name, text in call.args],
+                    "args": [
+                        {"name": revealed(name), "text": revealed(_shortened(text))}
+                        for name, text in call.args
+                    ],
                 }
                 for call in question.calls
             ],
@@ -131,9 +156,12 @@ class _OpenQuestion:
 
 
 def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
-    """The line that stays in the cell: what the person decided, and when. `reply` is None if Stop came first."""
+    """The line that stays in the cell: what the person decided, and when. `reply` is None if Stop
+    came first."""
     if question.trust is not None:
-        did = {"accept": "You trusted", "decline": "You did not trust"}.get("" if reply is None else reply.action, "")
+        did = {"accept": "You trusted", "decline": "You did not trust"}.get(
+            "" if reply is None else reply.action, ""
+        )
         what = f"the {question.trust['part']}" if question.trust.get("part") else "this project"
         return f"{did} {what}, {at}." if did else f"Stopped, {at}: {what} is not trusted."
     subject = cut(question.text, 300) if question.yes else f"{question.subject} asked you."
@@ -150,13 +178,21 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
         skipped = _counted_calls([tool for number, tool in calls if number not in run])
         if reply is None or reply.action == "cancel":
             return f"Stopped, {at}: {skipped} did not run."
-        if reply.content.get("always"):
+        if reply.content.get("always") and question.places:
+            allowed += f", and all else to {' and '.join(question.places)} in this ask"
+        elif reply.content.get("always"):
             allowed = f"every call of {', '.join(dict.fromkeys(tools_to_run))} in this session"
-        parts = [*([f"allowed {allowed}"] if allowed else ()), *([f"skipped {skipped}"] if skipped else ())]
+        parts = [
+            *([f"allowed {allowed}"] if allowed else ()),
+            *([f"skipped {skipped}"] if skipped else ()),
+        ]
         return f"You {' and '.join(parts)}, {at}."
     if reply is None:
         return f"{subject} Stopped, {at}."
-    done = {"accept": "You opened the address" if question.url else "You answered", "decline": "You declined"}
+    done = {
+        "accept": "You opened the address" if question.url else "You answered",
+        "decline": "You declined",
+    }
     if question.yes and question.form is None:
         done = {"accept": "You said yes", "decline": "You said no"}
     return f"{subject} {done.get(reply.action, 'You cancelled')}, {at}."
@@ -164,11 +200,14 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
 
 def _counted_calls(tools: Sequence[str]) -> str:
     """`1 call of shop.order, 2 calls of mail.send`"""
-    return ", ".join(f"{counted(count, 'call')} of {tool}" for tool, count in Counter(tools).items())
+    return ", ".join(
+        f"{counted(count, 'call')} of {tool}" for tool, count in Counter(tools).items()
+    )
 
 
 def _wait(event: threading.Event, limit_s: Callable[[], float]) -> bool:
-    """Wait a little at a time, so that Stop and a new limit get through. Raises Abandoned if the call was abandoned."""
+    """Wait a little at a time, so that Stop and a new limit get through. Raises Abandoned if the
+    call was abandoned."""
     time_s = 0.0
     while not event.wait(min(limit_s() - time_s, _EVERY_S)):
         require_wanted()

@@ -1,8 +1,9 @@
 """The requests of the screens, answered from a toolbox: one method per kind, plain JSON in and out.
 
-`ScreenRequests` knows nothing of widgets or comms: messages come in by `receive`, from any thread, and leave by `send`.
-Calls run as jobs; a request that may take long is answered from a thread. Everything that leaves is masked. The tool
-browser's requests are answered here, with its favourites; those of the other screens by the modules beside this one.
+`ScreenRequests` knows nothing of widgets or comms: messages come in by `receive`, from any thread,
+and leave by `send`. Calls run as jobs; a request that may take long is answered from a thread.
+Everything that leaves is masked. The tool browser's requests are answered here, with its
+favourites; those of the other screens by the modules beside this one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from onetool_ipy.base.files import StoreError, locked, read_object, write_whole
 from onetool_ipy.base.search import Index
 from onetool_ipy.base.tables import is_foreign, is_frame
 from onetool_ipy.base.values import Json
+from onetool_ipy.config.load import all_labels
 from onetool_ipy.core.jobs import Job, Progress
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import ToolResult
@@ -62,7 +64,8 @@ _MAX_FAVOURITES = 500
 
 
 class ScreenRequests:
-    """Answers the requests of one screen. `first` is its first state, `namespace` returns the notebook's variables."""
+    """Answers the requests of one screen. `first` is its first state, `namespace` returns the
+    notebook's variables."""
 
     def __init__(
         self,
@@ -99,7 +102,9 @@ class ScreenRequests:
             "favourite": self._favourite,
             "trust": self._trust,
             "report": self._report,
-            "saveTool": lambda p: save_new_pack(self._box, str(p.get("name") or ""), str(p.get("source") or "")),
+            "saveTool": lambda p: save_new_pack(
+                self._box, str(p.get("name") or ""), str(p.get("source") or "")
+            ),
         }
         if questions is not None:
             self._quick |= {"questionSeen": questions.seen, "answer": questions.answer}
@@ -111,7 +116,9 @@ class ScreenRequests:
         """The requests that are answered from a thread."""
         box, viewer, servers, http = self._box, self._viewer, self._servers, self._http
         return {
-            "open": lambda p: viewer.open(text_in(p, "handle")) if p.get("handle") else self._open_first(),
+            "open": lambda p: (
+                viewer.open(text_in(p, "handle")) if p.get("handle") else self._open_first()
+            ),
             "page": viewer.page,
             "find": viewer.find,
             "table": viewer.table,
@@ -166,7 +173,8 @@ class ScreenRequests:
             self._answer(request_id, self._quick.get(kind, partial(_unknown, kind)), options)
 
     def _run_later(self, work: Callable[[], None]) -> None:
-        """Run work in a thread that ends when it is idle; in this one, where stuck calls leave no room."""
+        """Run work in a thread that ends when it is idle; in this one, where stuck calls leave no
+        room."""
         try:
             self._box.workers.submit(work)
         except Unavailable:
@@ -188,7 +196,12 @@ class ScreenRequests:
             message = self._box.mask(f"{exc.message} {exc.hint}".strip())
             self._send({"id": request_id, "error": {"message": message}})
         except Exception as exc:  # noqa: BLE001 - the boundary of this face: the screen must get an answer
-            self._send({"id": request_id, "error": {"message": self._box.mask(f"{type(exc).__name__}: {exc}")}})
+            self._send(
+                {
+                    "id": request_id,
+                    "error": {"message": self._box.mask(f"{type(exc).__name__}: {exc}")},
+                }
+            )
         else:
             self._send({"id": request_id, "value": value})
 
@@ -204,7 +217,9 @@ class ScreenRequests:
         self._box.servers.prepare(wait=False)
         self._box.registry.refresh()
         registry = self._box.registry
-        packs = sorted(registry.known_packs().items(), key=lambda pack: min(map(registry.place_of, pack[1])))
+        packs = sorted(
+            registry.known_packs().items(), key=lambda pack: min(map(registry.place_of, pack[1]))
+        )
         specs = self._specs()
         names = {spec.name for spec in specs}
         badges = {badge for spec in specs for badge in spec.badges}
@@ -215,29 +230,38 @@ class ScreenRequests:
             "tools": len(specs),
             "packs": [{"name": name, "count": len(tools)} for name, tools in packs],
             "sources": sorted({spec.source for spec in specs}),
-            "tags": [*recommended, *sorted({tag for spec in specs for tag in spec.tags} - {*recommended})],
+            "tags": [
+                *recommended,
+                *sorted({tag for spec in specs for tag in spec.tags} - {*recommended}),
+            ],
             "badges": [badge for badge in BADGES if badge in badges],
             "favourites": [name for name in self._favourites.names() if name in names],
             "recent": [name for name in self._box.log.recent_tools(8) if name in names],
         }
 
     def _trust(self, payload: Json) -> Json:
-        """Record the person's yes to the project or to one part of it; return the state of its trust.
+        """Record the person's yes to the project or to one part of it; return the state of its
+        trust.
 
-        A yes counts for the `wouldRun` that its form was drawn from, which it sends back. A later answer may hold more,
-        and nobody has seen it: it went to another page, or was asked for its other fields.
+        A yes counts for the `wouldRun` that its form was drawn from, which it sends back. A later
+        answer may hold more, and nobody has seen it: it went to another page, or was asked for its
+        other fields.
         """
         gate = self._box.gate
         if payload.get("isTrusted") is True:
             inventory = gate.inventory()
             if payload.get("wouldRun") != inventory.to_dict():
-                message = "The project has changed since you were shown what it holds; nothing was trusted."
+                message = (
+                    "The project has changed since you were shown what it holds; nothing was"
+                    " trusted."
+                )
                 raise UsageProblem(message, hint="Look at the form again.")
             gate.grant(str(payload.get("part") or ""), shown=inventory)
         return gate.state()
 
     def _report(self, _payload: Json) -> Json:
-        """The state of the project. The open questions go to the pages before it: its page may have just connected."""
+        """The state of the project. The open questions go to the pages before it: its page may have
+        just connected."""
         if self._questions is not None:
             self._questions.publish()
         return health_report(self._box)
@@ -254,7 +278,9 @@ class ScreenRequests:
         icons: dict[str, int] = {}
         for spec in specs:
             items.append(self._entry(spec))
-            if spec.server_facts.icon in icons or (spec.server_facts.icon and len(icons) < _MAX_ICONS):
+            if spec.server_facts.icon in icons or (
+                spec.server_facts.icon and len(icons) < _MAX_ICONS
+            ):
                 items[-1]["icon"] = icons.setdefault(spec.server_facts.icon, len(icons))
         return {"items": items, "icons": list(icons)}
 
@@ -274,13 +300,21 @@ class ScreenRequests:
         }
 
     def _badges(self, spec: ToolSpec) -> list[str]:
-        return [_RECOMMENDED, *spec.badges] if self._box.registry.is_recommended(spec) else list(spec.badges)
+        return (
+            [_RECOMMENDED, *spec.badges]
+            if self._box.registry.is_recommended(spec)
+            else list(spec.badges)
+        )
 
     def _search(self, payload: Json) -> Json:
         query, limit = str(payload.get("query") or ""), int(payload.get("limit") or 100)
         filters = payload.get("filters") or {}
         favourites = set(self._favourites.names())
-        specs = [hit.item.value for hit in self._engine().search(query, limit=None)] if query.strip() else self._specs()
+        specs = (
+            [hit.item.value for hit in self._engine().search(query, limit=None)]
+            if query.strip()
+            else self._specs()
+        )
         matches = [
             spec
             for spec in specs
@@ -305,6 +339,7 @@ class ScreenRequests:
     def _tool(self, payload: Json) -> Json:
         spec = self._spec(payload)
         row = next((r for r in self._box.log.usage(period="all", tool=spec.name).tools), None)
+        (labels,) = all_labels([spec], self._box.config)
         page = {
             "name": spec.name,
             "signature": spec.signature,
@@ -317,10 +352,14 @@ class ScreenRequests:
             "title": spec.server_facts.title,
             "icon": spec.server_facts.icon,
             "readOnly": spec.read_only,
+            "reads": labels.reads_text,
+            "sends": labels.sends_text,
             "badges": self._badges(spec),
             "disabled": spec.disabled,
             "where": spec.where,
-            "usage": {"calls": row.calls, "failures": row.failures, "avgMs": row.avg_ms} if row else {"calls": 0},
+            "usage": {"calls": row.calls, "failures": row.failures, "avgMs": row.avg_ms}
+            if row
+            else {"calls": 0},
             "isFavourite": spec.name in self._favourites.names(),
         }
         masked: Json = values.map_text(page, self._box.mask)
@@ -328,17 +367,27 @@ class ScreenRequests:
 
     def _check(self, payload: Json) -> Json:
         spec, args = self._call_of(payload)
-        code = {kind: self._box.mask(text) for kind, text in as_code(spec, args, self._namespace()).items()}
+        code = {
+            kind: self._box.mask(text)
+            for kind, text in as_code(spec, args, self._namespace()).items()
+        }
         try:
             arguments = spec.checker.check(resolved(args, self._namespace()), spec.name)
             if spec.http is not None:
                 code["curl"] = self._box.mask(as_curl(spec.http.preview(arguments)))
         except CallFailure as exc:
-            details = exc.details if isinstance(exc.details, list) else [{"pointer": "", "message": exc.message}]
+            details = (
+                exc.details
+                if isinstance(exc.details, list)
+                else [{"pointer": "", "message": exc.message}]
+            )
             errors = values.map_text(values.to_json(details), self._box.mask)
             return {"errors": errors, "code": code}
         except UsageProblem as exc:
-            return {"errors": [{"pointer": "", "message": f"{exc.message} {exc.hint}"}], "code": code}
+            return {
+                "errors": [{"pointer": "", "message": f"{exc.message} {exc.hint}"}],
+                "code": code,
+            }
         return {"errors": [], "code": code}
 
     def _call_of(self, payload: Json) -> tuple[ToolSpec, Json]:
@@ -362,7 +411,9 @@ class ScreenRequests:
 
     def _run(self, payload: Json) -> Json:
         spec, args = self._call_of(payload)
-        job = self._box.start(spec.name, resolved(args, self._namespace()), source="widget", notify=self._on_job)
+        job = self._box.start(
+            spec.name, resolved(args, self._namespace()), source="widget", notify=self._on_job
+        )
         self._jobs[job.call.id] = job
         # What the job reported before it was stored here was not sent.
         if job.is_over or job.progress != Progress():
@@ -370,7 +421,8 @@ class ScreenRequests:
         return {"job": job.call.id}
 
     def _on_job(self, job: Job) -> None:
-        """Send the end at once, and progress a tenth of a second later, so that the newest report is always seen."""
+        """Send the end at once, and progress a tenth of a second later, so that the newest report
+        is always seen."""
         key = job.call.id
         with self._reporting:
             if key not in self._jobs:
@@ -390,7 +442,11 @@ class ScreenRequests:
             self._delayed.discard(key)
             if key in self._jobs and status in ("queued", "running"):
                 done, total, text = job.progress
-                progress = {"done": done, "total": total, "text": self._box.mask(values.cut(text, 200))}
+                progress = {
+                    "done": done,
+                    "total": total,
+                    "text": self._box.mask(values.cut(text, 200)),
+                }
                 self._send({"event": "job", "job": key, "status": status, "progress": progress})
 
     def _send_result(self, job: Job) -> None:
@@ -404,17 +460,24 @@ class ScreenRequests:
         return {"isCancelled": job.cancel()}
 
     def _favourite(self, payload: Json) -> Json:
-        return {"favourites": self._favourites.set(text_in(payload, "name"), is_on=bool(payload.get("isOn")))}
+        return {
+            "favourites": self._favourites.set(
+                text_in(payload, "name"), is_on=bool(payload.get("isOn"))
+            )
+        }
 
     def _assign(self, payload: Json) -> Json:
         name = text_in(payload, "variable")
         if not name.isidentifier():
-            raise UsageProblem(f"'{name[:40]}' is not a valid variable name.", hint="Use letters, digits and _.")
+            raise UsageProblem(
+                f"'{name[:40]}' is not a valid variable name.", hint="Use letters, digits and _."
+            )
         value = self._namespace()[name] = self._viewer.found(payload)
         length = ""
         if hasattr(value, "__len__"):
             is_rows = isinstance(value, list) or is_frame(value) or is_foreign(value)
-            length = f", {counted(len(value), 'row' if is_rows else 'character' if isinstance(value, str) else 'item')}"
+            unit = "row" if is_rows else "character" if isinstance(value, str) else "item"
+            length = f", {counted(len(value), unit)}"
         return {"said": f"{name}: {type(value).__name__}{length}"}
 
     def _run_bundle(self, payload: Json) -> Json:
@@ -428,7 +491,8 @@ class ScreenRequests:
 
 
 class Favourites:
-    """The favourite tools of a project, in the order they were chosen: a small file in its state folder.
+    """The favourite tools of a project, in the order they were chosen: a small file in its state
+    folder.
 
     A file that cannot be read, or of a later format, counts as empty and is never written.
     """
@@ -443,7 +507,8 @@ class Favourites:
             return []
 
     def set(self, name: str, *, is_on: bool) -> list[str]:
-        """Add or remove a name; return all of them. Raises StoreError if the file cannot be read."""
+        """Add or remove a name; return all of them. Raises StoreError if the file cannot be
+        read."""
         with locked(self._file.with_suffix(".lock")):
             content = read_object(self._file)
             number, tools = content.get("format", _FAVOURITES_FORMAT), content.get("tools", [])
@@ -451,7 +516,11 @@ class Favourites:
                 why = "a later version wrote it in a format that this one does not know"
                 raise StoreError(self._file, why, hint="Update onetool-ipy, or delete the file.")
             if number != _FAVOURITES_FORMAT or not isinstance(tools, list):
-                raise StoreError(self._file, "it does not hold a list of tools", hint="Correct or delete the file.")
+                raise StoreError(
+                    self._file,
+                    "it does not hold a list of tools",
+                    hint="Correct or delete the file.",
+                )
             # An entry that is no name stays as it is.
             kept = [other for other in tools if other != name][-_MAX_FAVOURITES + 1 :]
             content |= {"format": _FAVOURITES_FORMAT, "tools": [*kept, *([name] if is_on else [])]}

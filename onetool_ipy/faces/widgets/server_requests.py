@@ -1,4 +1,5 @@
-"""The requests of the servers screen and of a server's tab: list, start, stop, sign in, add, remove, logs, messages.
+"""The requests of the servers screen and of a server's tab: list, start, stop, sign in, add,
+remove, logs, messages.
 
 Looking starts nothing.
 """
@@ -18,7 +19,16 @@ _MAX_LOGS = 100_000
 _STARTING = ("start", "restart", "signIn")
 # These stay true when the state of the server, which is shown beside them, changes.
 _SAID = {"start": "was started", "restart": "was restarted", "stop": "was stopped"}
-_OFFERED = ("tools", "resources", "templates", "prompts", "instructions", "about", "protocol", "faults")
+_OFFERED = (
+    "tools",
+    "resources",
+    "templates",
+    "prompts",
+    "instructions",
+    "about",
+    "protocol",
+    "faults",
+)
 
 
 class ServerRequests:
@@ -37,7 +47,10 @@ class ServerRequests:
         name = self._name(payload)
         listing = self._box.servers.listing(name)
         offers: Json = {} if listing is None else {key: getattr(listing, key) for key in _OFFERED}
-        return {"server": self._item(name), **values.map_text(values.to_json(offers), self._box.mask)}
+        return {
+            "server": self._item(name),
+            **values.map_text(values.to_json(offers), self._box.mask),
+        }
 
     def messages(self, payload: Json) -> Json:
         """The messages to and from a server since the one with this number."""
@@ -72,7 +85,10 @@ class ServerRequests:
         """Do one thing with a server; says what was done. A sign-in gives the address to visit."""
         servers, name, action = self._box.servers, self._name(payload), text_in(payload, "action")
         if action in _STARTING and not servers.is_allowed(name):
-            raise UsageProblem(f"'{name}' is not trusted yet.", hint="Trust it in the Tools view, or run: %tool trust")
+            raise UsageProblem(
+                f"'{name}' is not trusted yet.",
+                hint="Trust it in the Tools view, or run: %tool trust",
+            )
         if action == "signIn":
             link = servers.sign_in(name)
             return {"url": self._box.mask(link.url)}

@@ -1,7 +1,9 @@
-"""A result as a table: typed columns, sorted and filtered rows, a summary of each column, rows to take away.
+"""A result as a table: typed columns, sorted and filtered rows, a summary of each column, rows to
+take away.
 
-Everything runs here, over all rows; the screen gets one window of them as text. The original frame is never changed:
-sorting and filtering give positions of its rows, and the last of them are kept, so that scrolling only takes slices.
+Everything runs here, over all rows; the screen gets one window of them as text. The original frame
+is never changed: sorting and filtering give positions of its rows, and the last of them are kept,
+so that scrolling only takes slices.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ _DAYS = (1, 2, 7, 14, 28, 91, 182, 365, 730, 1_826, 3_652, 18_262, 36_524)
 
 
 class TableQuery(NamedTuple):
-    """Which rows, in which order: a text that any cell has, conditions, a column to sort by, chosen values.
+    """Which rows, in which order: a text that any cell has, conditions, a column to sort by, chosen
+    values.
 
     A chosen value is its number among the values of its column; -1 stands for missing.
     """
@@ -66,7 +69,8 @@ class TableQuery(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A condition on a column: a sign and its operand; `..` and `..<` have a second operand. No sign: contains."""
+    """A condition on a column: a sign and its operand; `..` and `..<` have a second operand. No
+    sign: contains."""
 
     sign: str
     operand: str
@@ -74,25 +78,37 @@ class Condition(NamedTuple):
 
 
 def query_of(payload: Mapping[str, Any]) -> TableQuery:
-    """Read a screen's query: `filter`, `columns` as {column: condition}, `choices`, `sort` as {column, isDown}."""
-    sort, columns, choices = payload.get("sort"), payload.get("columns") or {}, payload.get("choices") or {}
+    """Read a screen's query: `filter`, `columns` as {column: condition}, `choices`, `sort` as
+    {column, isDown}."""
+    sort, columns, choices = (
+        payload.get("sort"),
+        payload.get("columns") or {},
+        payload.get("choices") or {},
+    )
     return TableQuery(
         text=str(payload.get("filter") or ""),
         conditions=tuple((int(at), str(text)) for at, text in columns.items() if str(text).strip()),
         sort=None if sort is None else (int(sort["column"]), bool(sort["isDown"])),
-        choices=tuple((int(at), tuple(int(number) for number in numbers)) for at, numbers in choices.items()),
+        choices=tuple(
+            (int(at), tuple(int(number) for number in numbers)) for at, numbers in choices.items()
+        ),
     )
 
 
 def parse_condition(text: str, kind: str) -> Condition:
-    """Read a condition on a column: `> 5`, `2..8`, `2..<8`, `= exactly`, `!not this`, or a part of the text."""
+    """Read a condition on a column: `> 5`, `2..8`, `2..<8`, `= exactly`, `!not this`, or a part of
+    the text."""
     low, _, high = (part.strip() for part in text.strip().partition(".."))
     if low and high.removeprefix("<").strip() and kind in ORDERED:
-        return Condition("..<" if high.startswith("<") else "..", low, high.removeprefix("<").strip())
+        return Condition(
+            "..<" if high.startswith("<") else "..", low, high.removeprefix("<").strip()
+        )
     parts = _CONDITION.fullmatch(text.strip())
     sign, operand = (parts[1] or "", parts[2]) if parts else ("", text.strip())
     if sign in (">", ">=", "<", "<=") and kind not in ORDERED:
-        raise UsageProblem(f"'{sign}' works on numbers and dates.", hint="For text: a part of it, =all of it.")
+        raise UsageProblem(
+            f"'{sign}' works on numbers and dates.", hint="For text: a part of it, =all of it."
+        )
     return Condition(sign, operand)
 
 
@@ -101,12 +117,18 @@ def number_of(text: str) -> float:
     try:
         return float(text.replace(",", "").replace("_", ""))
     except ValueError:
-        raise UsageProblem(f"'{text[:40]}' is not a number.", hint="For example: > 5, 2..8") from None
+        raise UsageProblem(
+            f"'{text[:40]}' is not a number.", hint="For example: > 5, 2..8"
+        ) from None
 
 
 def formats() -> list[str]:
     """The formats that this environment can write."""
-    return [name for name in FORMATS if name not in WRITERS or importlib.util.find_spec(WRITERS[name][0]) is not None]
+    return [
+        name
+        for name in FORMATS
+        if name not in WRITERS or importlib.util.find_spec(WRITERS[name][0]) is not None
+    ]
 
 
 class ResultTable:
@@ -116,7 +138,9 @@ class ResultTable:
         import pandas as pd
 
         self._mask = mask
-        self._data: Any = data if is_frame(data) else [row for row in data if isinstance(row, Mapping)]
+        self._data: Any = (
+            data if is_frame(data) else [row for row in data if isinstance(row, Mapping)]
+        )
         if is_frame(data):
             frame = data if isinstance(data, pd.DataFrame) else data.to_frame()
             # An index that only counts rows and has no name is not a column.
@@ -124,10 +148,16 @@ class ResultTable:
             self._cells = frame if is_count else frame.reset_index(allow_duplicates=True)
         else:
             self._cells = frame_of(self._data, pd.DataFrame.from_records)
-        self.has_index_columns = is_frame(data) and self._cells.shape[1] > (data.shape[1] if data.ndim > 1 else 1)
+        self.has_index_columns = is_frame(data) and self._cells.shape[1] > (
+            data.shape[1] if data.ndim > 1 else 1
+        )
         self.kinds = [_kind_of(self._cells.iloc[:, at]) for at in range(self._cells.shape[1])]
-        samples = [self._cells.iloc[:, at].dropna().head(_SAMPLE) for at in range(self._cells.shape[1])]
-        self._shapes = [shape_of(cells.tolist(), kind) for cells, kind in zip(samples, self.kinds, strict=True)]
+        samples = [
+            self._cells.iloc[:, at].dropna().head(_SAMPLE) for at in range(self._cells.shape[1])
+        ]
+        self._shapes = [
+            shape_of(cells.tolist(), kind) for cells, kind in zip(samples, self.kinds, strict=True)
+        ]
         self._texts: dict[int, pd.Series] = {}
         self._values: dict[int, tuple[Any, list[Any]]] = {}
         self._last: tuple[TableQuery, Any] | None = None
@@ -163,19 +193,26 @@ class ResultTable:
         return list(self._cells.columns)
 
     def values(self, query: TableQuery, column: int, text: str = "") -> Json:
-        """The values of a column that have `text` in them and how often each is there, the most frequent first.
+        """The values of a column that have `text` in them and how often each is there, the most
+        frequent first.
 
         What is chosen in the column itself does not count, so that more can be chosen.
         """
         self._require_column(column)
-        others = query._replace(sort=None, choices=tuple(choice for choice in query.choices if choice[0] != column))
+        others = query._replace(
+            sort=None, choices=tuple(choice for choice in query.choices if choice[0] != column)
+        )
         cells = self._coded(column)[1]
         counts = self._counts(column, self._find(others))
         if text:
             part = text.casefold()
             counts.pop(-1, None)
             shape = self._shapes[column]
-            counts = {at: count for at, count in counts.items() if part in shown_cell(cells[at], shape).casefold()}
+            counts = {
+                at: count
+                for at, count in counts.items()
+                if part in shown_cell(cells[at], shape).casefold()
+            }
         items = [
             {"id": at, "text": "" if at < 0 else self._shown(cells[at], column), "count": count}
             for at, count in islice(counts.items(), _MOST_VALUES)
@@ -193,17 +230,24 @@ class ResultTable:
 
         if column not in self._values:
             cells = self._cells.iloc[:, column]
-            keys = cells if _is_plain(cells.dropna()) else cells.map(values.to_text, na_action="ignore")
+            keys = (
+                cells
+                if _is_plain(cells.dropna())
+                else cells.map(values.to_text, na_action="ignore")
+            )
             codes, uniques = pd.factorize(keys)
             self._values[column] = (codes, list(uniques))
         return self._values[column]
 
     def _counts(self, column: int, positions: object) -> dict[int, int]:
-        """How often each value is in some rows, by its number, the most frequent first; -1 counts the missing ones."""
+        """How often each value is in some rows, by its number, the most frequent first; -1 counts
+        the missing ones."""
         import numpy as np
 
         counts = np.bincount(self._coded(column)[0][positions] + 1)
-        return {int(at) - 1: int(counts[at]) for at in np.argsort(-counts, kind="stable") if counts[at]}
+        return {
+            int(at) - 1: int(counts[at]) for at in np.argsort(-counts, kind="stable") if counts[at]
+        }
 
     def summary(self, query: TableQuery, column: int) -> Json:
         """What is in one column of the found rows."""
@@ -213,11 +257,21 @@ class ResultTable:
         present = cells.dropna()
         counts = self._counts(column, self._positions(query))
         missing = counts.pop(-1, 0)
-        about: Json = {"kind": kind, "rows": len(cells), "missing": missing, "distinct": len(counts)}
+        about: Json = {
+            "kind": kind,
+            "rows": len(cells),
+            "missing": missing,
+            "distinct": len(counts),
+        }
         if kind in ORDERED and len(present):
-            about |= {"min": self._shown(present.min(), column), "max": self._shown(present.max(), column)}
+            about |= {
+                "min": self._shown(present.min(), column),
+                "max": self._shown(present.max(), column),
+            }
             shown_days = self._text(column).iloc[self._positions(query)].str.slice(0, 19)
-            about["bars"], about["ranges"] = _day_bars(shown_days) if kind == "date" else _number_bars(_numbers(cells))
+            about["bars"], about["ranges"] = (
+                _day_bars(shown_days) if kind == "date" else _number_bars(_numbers(cells))
+            )
         elif len(present):
             about["top"] = [
                 [self._shown(self._coded(column)[1][at], column), count, at]
@@ -226,43 +280,71 @@ class ResultTable:
         if kind in ("integer", "number") and len(present):
             numbers = _numbers(present)
             figures = {"mean": numbers.mean(), "median": numbers.median(), "std": numbers.std()}
-            about |= {name: f"{figure:,.6g}" for name, figure in figures.items() if math.isfinite(figure)}
+            about |= {
+                name: f"{figure:,.6g}" for name, figure in figures.items() if math.isfinite(figure)
+            }
         return about
 
     def copied(
-        self, query: TableQuery, first: int, last: int, columns: Sequence[int], *, has_names: bool = False
+        self,
+        query: TableQuery,
+        first: int,
+        last: int,
+        columns: Sequence[int],
+        *,
+        has_names: bool = False,
     ) -> str:
-        """Rows as tab-separated text, for the clipboard, below the names of the columns if asked for."""
+        """Rows as tab-separated text, for the clipboard, below the names of the columns if asked
+        for."""
         positions = self._positions(query)[max(0, first) : last + 1]
         if len(positions) > _MOST_COPIED:
-            raise UsageProblem(f"At most {_MOST_COPIED:,} rows are copied at once.", hint="Download them.")
+            raise UsageProblem(
+                f"At most {_MOST_COPIED:,} rows are copied at once.", hint="Download them."
+            )
         for column in columns:
             self._require_column(column)
         part = self._cells.iloc[positions, list(columns)]
-        rows = [*([tuple(part.columns)] if has_names else []), *part.itertuples(index=False, name=None)]
+        rows = [
+            *([tuple(part.columns)] if has_names else []),
+            *part.itertuples(index=False, name=None),
+        ]
         lines = ["\t".join(self._plain(cell) for cell in row) for row in rows]
         return self._mask("\n".join(lines))
 
     def found(self, query: TableQuery) -> Any:
-        """The found rows of the original data, in their order: of a frame a frame, of a list a list."""
+        """The found rows of the original data, in their order: of a frame a frame, of a list a
+        list."""
         positions = self._positions(query)
-        return self._data.iloc[positions] if is_frame(self._data) else [self._data[at] for at in positions]
+        return (
+            self._data.iloc[positions]
+            if is_frame(self._data)
+            else [self._data[at] for at in positions]
+        )
 
     def download(self, query: TableQuery, columns: Sequence[int], kind: str) -> bytes:
         """The found rows and the wanted columns as a file."""
         if kind not in formats():
             package, noun = WRITERS.get(kind, ("", ""))
-            hint = f"Install {package} for {noun} files." if package else f"One of: {', '.join(formats())}."
+            hint = (
+                f"Install {package} for {noun} files."
+                if package
+                else f"One of: {', '.join(formats())}."
+            )
             raise UsageProblem(f"A table cannot be saved as '{kind[:20]}' here.", hint=hint)
         for column in columns:
             self._require_column(column)
         part = self._cells.iloc[self._positions(query), list(columns)].reset_index(drop=True)
-        part = part.apply(lambda column: column.map(self._masked) if column.dtype.kind == "O" else column)
+        part = part.apply(
+            lambda column: column.map(self._masked) if column.dtype.kind == "O" else column
+        )
         part.columns = [self._mask(str(name)) for name in part.columns]
         if kind == "csv":
             part.columns = [_no_formula(name) for name in part.columns]
-            part = part.apply(lambda column: column.map(_no_formula) if column.dtype.kind == "O" else column)
-            # With both signs in the line's end, a cell with either of them is quoted, and begins no line of its own.
+            part = part.apply(
+                lambda column: column.map(_no_formula) if column.dtype.kind == "O" else column
+            )
+            # With both signs in the line's end, a cell with either of them is quoted, and begins no
+            # line of its own.
             text = part.to_csv(index=False, lineterminator="\r\n")
             return bytes(text.encode("utf-8", "backslashreplace"))
         part.columns = unique(part.columns)
@@ -296,7 +378,9 @@ class ResultTable:
         positions = np.flatnonzero(keep)
         if query.sort is not None:
             self._require_column(query.sort[0])
-            positions = positions[_order(self._cells.iloc[positions, query.sort[0]], is_down=query.sort[1])]
+            positions = positions[
+                _order(self._cells.iloc[positions, query.sort[0]], is_down=query.sort[1])
+            ]
         return positions
 
     def _matches(self, column: int, condition: str) -> Any:
@@ -304,7 +388,9 @@ class ResultTable:
         kind, cells = self.kinds[column], self._cells.iloc[:, column]
         sign, operand, end = parse_condition(condition, kind)
         if end:
-            return self._compared(column, ">=", operand) & self._compared(column, "<" if "<" in sign else "<=", end)
+            return self._compared(column, ">=", operand) & self._compared(
+                column, "<" if "<" in sign else "<=", end
+            )
         if sign in ("=", "!=") and not operand:
             return (cells.isna() if sign == "=" else cells.notna()).to_numpy()
         if sign in (">", ">=", "<", "<=") or (sign in ("=", "!=") and kind in ORDERED):
@@ -342,10 +428,18 @@ class ResultTable:
         return values.cut(self._mask(shown_cell(cell, self._shapes[column])), _CELL)
 
     def _plain(self, cell: object) -> str:
-        return "" if is_missing(cell) else " ".join(values.to_text(cell).split("\t")).replace("\n", " ")
+        return (
+            ""
+            if is_missing(cell)
+            else " ".join(values.to_text(cell).split("\t")).replace("\n", " ")
+        )
 
     def _masked(self, cell: object) -> object:
-        return values.map_text(values.to_json(cell), self._mask) if isinstance(cell, (str, Mapping, list)) else cell
+        return (
+            values.map_text(values.to_json(cell), self._mask)
+            if isinstance(cell, (str, Mapping, list))
+            else cell
+        )
 
     def _require_column(self, column: int) -> None:
         if not 0 <= column < self._cells.shape[1]:
@@ -353,7 +447,8 @@ class ResultTable:
 
 
 def column_kind(cells: Sequence[object]) -> str:
-    """The kind of a column from its plain values: integer, number, boolean, date, text or nested."""
+    """The kind of a column from its plain values: integer, number, boolean, date, text or
+    nested."""
     kinds = {_cell_kind(cell) for cell in cells if not is_missing(cell)}
     if len(kinds) == 1:
         return kinds.pop()
@@ -361,7 +456,8 @@ def column_kind(cells: Sequence[object]) -> str:
 
 
 class CellShape(NamedTuple):
-    """What the cells of a column have in common: their decimals, and whether no date has a time of day."""
+    """What the cells of a column have in common: their decimals, and whether no date has a time of
+    day."""
 
     decimals: int | None = None
     is_days: bool = True
@@ -376,11 +472,14 @@ def shape_of(cells: Sequence[object], kind: str) -> CellShape:
     texts = [repr(float(cell)) for cell in cells if isinstance(cell, (int, float))]
     if not texts or any("e" in text or "n" in text for text in texts):
         return CellShape()
-    return CellShape(decimals=min(_MOST_DECIMALS, max(len(text.partition(".")[2]) for text in texts)))
+    return CellShape(
+        decimals=min(_MOST_DECIMALS, max(len(text.partition(".")[2]) for text in texts))
+    )
 
 
 def shown_cell(cell: object, shape: CellShape = CellShape()) -> str:  # noqa: B008 - a value that cannot change
-    """A cell as it is shown: the dates and the decimals of a column alike, everything in one line."""
+    """A cell as it is shown: the dates and the decimals of a column alike, everything in one
+    line."""
     if is_missing(cell):
         return ""
     if isinstance(cell, float) and shape.decimals is not None:
@@ -428,7 +527,8 @@ def _kind_of(cells: pd.Series) -> str:
 
 
 def _order(cells: pd.Series, *, is_down: bool) -> Any:
-    """The order of the cells, equal ones as they were; cells that do not compare are ordered as text."""
+    """The order of the cells, equal ones as they were; cells that do not compare are ordered as
+    text."""
     plain = cells.reset_index(drop=True)
     try:
         return plain.sort_values(ascending=not is_down, kind="stable").index.to_numpy()
@@ -456,12 +556,15 @@ def _number_bars(numbers: pd.Series) -> tuple[list[int], list[str]]:
     if bool((plain % 1 == 0).all()):
         step = math.ceil(step)
     first = math.floor(low / step)
-    edges = [float(f"{(first + at) * step:.12g}") for at in range(math.floor(high / step) - first + 2)]
+    edges = [
+        float(f"{(first + at) * step:.12g}") for at in range(math.floor(high / step) - first + 2)
+    ]
     return _bars(plain, edges, [f"{edge:.12g}" for edge in edges])
 
 
 def _day_bars(texts: pd.Series) -> tuple[list[int], list[str]]:
-    """How many dates are in each span of time, and the spans as conditions; `texts` are dates as they are shown."""
+    """How many dates are in each span of time, and the spans as conditions; `texts` are dates as
+    they are shown."""
     import pandas as pd
 
     days = pd.to_datetime(texts.where(texts != ""), errors="coerce", format="ISO8601").dropna()
@@ -475,7 +578,9 @@ def _day_bars(texts: pd.Series) -> tuple[list[int], list[str]]:
     if step is None:
         return [], []
     edges = [at * step for at in range(low // step, high // step + 2)]
-    texts_of_edges = pd.to_datetime(edges, unit="s").strftime("%Y-%m-%d" if is_days else "%Y-%m-%d %H:%M:%S")
+    texts_of_edges = pd.to_datetime(edges, unit="s").strftime(
+        "%Y-%m-%d" if is_days else "%Y-%m-%d %H:%M:%S"
+    )
     return _bars(seconds, edges, list(texts_of_edges))
 
 
@@ -516,8 +621,13 @@ def _is_plain(cells: pd.Series) -> bool:
 
 
 def _no_formula(cell: object) -> object:
-    """Text that a spreadsheet would run as a formula, with a `'` before it; any other cell as it is."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
+    """Text that a spreadsheet would run as a formula, with a `'` before it; any other cell as it
+    is."""
+    return (
+        f"'{cell}"
+        if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+        else cell
+    )
 
 
 def _parquet(part: pd.DataFrame) -> bytes:
@@ -528,19 +638,25 @@ def _parquet(part: pd.DataFrame) -> bytes:
             part.to_parquet(file, index=False)
         except Exception:  # noqa: BLE001 - pyarrow raises many kinds for values that share no type
             mixed = [name for name in part.columns if part[name].dtype.kind == "O"]
-            part = part.assign(**{name: part[name].map(values.to_text, na_action="ignore") for name in mixed})
+            part = part.assign(
+                **{name: part[name].map(values.to_text, na_action="ignore") for name in mixed}
+            )
         else:
             return file.getvalue()
     raise UsageProblem("This table cannot be saved as Parquet.", hint="Save it as CSV or JSON.")
 
 
 def _sheet(part: pd.DataFrame) -> bytes:
-    """The table as a sheet of Excel, with its head fixed. Text stays text, also if it looks like a formula."""
+    """The table as a sheet of Excel, with its head fixed. Text stays text, also if it looks like a
+    formula."""
     import pandas as pd
     from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE  # type: ignore[import-untyped]  # it has no types
 
     if len(part) > _MOST_SHEET_ROWS:
-        raise UsageProblem(f"A sheet has at most {_MOST_SHEET_ROWS:,} rows.", hint="Filter them, or save them as CSV.")
+        raise UsageProblem(
+            f"A sheet has at most {_MOST_SHEET_ROWS:,} rows.",
+            hint="Filter them, or save them as CSV.",
+        )
 
     def plain(cell: object) -> object:
         # Excel keeps 15 digits of a number; text keeps all.
@@ -548,10 +664,14 @@ def _sheet(part: pd.DataFrame) -> bytes:
         is_local_time = hasattr(cell, "isoformat") and getattr(cell, "tzinfo", None) is None
         if is_missing(cell) or is_number or is_local_time:
             return None if is_missing(cell) else cell
-        text = ILLEGAL_CHARACTERS_RE.sub("", values.to_text(cell)).encode("utf-8", "backslashreplace")
+        text = ILLEGAL_CHARACTERS_RE.sub("", values.to_text(cell)).encode(
+            "utf-8", "backslashreplace"
+        )
         return text.decode()[:_MOST_SHEET_TEXT]
 
-    cells = part.astype(object).map(plain).set_axis([plain(str(name)) for name in part.columns], axis=1)
+    cells = (
+        part.astype(object).map(plain).set_axis([plain(str(name)) for name in part.columns], axis=1)
+    )
     file = io.BytesIO()
     with pd.ExcelWriter(file, engine="openpyxl") as writer:
         cells.to_excel(writer, sheet_name="Result", index=False, freeze_panes=(1, 0))
@@ -563,7 +683,8 @@ def _sheet(part: pd.DataFrame) -> bytes:
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The names of columns, a second of the same name with a number: JSON and Parquet have each once."""
+    """The names of columns, a second of the same name with a number: JSON and Parquet have each
+    once."""
     names_so_far: dict[str, None] = {}
     for name in names:
         free, number = name, 2

@@ -1,7 +1,9 @@
-"""The result viewer's data: lines, table, tree and images of a result. Only the requested window is sent, masked.
+"""The result viewer's data: lines, table, tree and images of a result. Only the requested window is
+sent, masked.
 
-A new result is read from its object; a stored one, known only by its handle, through the result store. The table itself
-is in `table`; `pandas_code` is the shown part of one as code, which gives the same rows as the screen does.
+A new result is read from its object; a stored one, known only by its handle, through the result
+store. The table itself is in `table`; `pandas_code` is the shown part of one as code, which gives
+the same rows as the screen does.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
-from onetool_ipy.base.tables import as_code, is_dataframe, is_foreign, is_frame, is_missing, is_sparse, tabular
+from onetool_ipy.base.tables import (
+    as_code,
+    is_dataframe,
+    is_foreign,
+    is_frame,
+    is_missing,
+    is_sparse,
+    tabular,
+)
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.notebook.display import decoded, store_result
@@ -47,7 +57,9 @@ _PART = 3 * 2**20
 _MOST_DOWNLOADED = 100 * 10**6
 _MOST_PARTS = 50
 _MOST_TEXT = 10_000
-_SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/bmp"})
+_SHOWN = frozenset(
+    {"image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/bmp"}
+)
 
 
 class _Item:
@@ -56,7 +68,9 @@ class _Item:
     `own` is the object that the tool gave, while the result is there.
     """
 
-    def __init__(self, read: Callable[[], Any], *, tool: str, handle: str | None, own: Any = None) -> None:
+    def __init__(
+        self, read: Callable[[], Any], *, tool: str, handle: str | None, own: Any = None
+    ) -> None:
         self.read = read
         self.own = own
         self.tool = tool
@@ -77,7 +91,12 @@ class ResultViewer:
         """Describe a result: the ways to view it, and its first lines."""
         meta = result.meta
         call, tool = str(meta.get("call_id") or f"at-{id(result):x}"), str(meta.get("tool", ""))
-        about: Json = {"ok": result.ok, "tool": tool, "call": call, "ms": meta.get("duration_ms", 0.0)}
+        about: Json = {
+            "ok": result.ok,
+            "tool": tool,
+            "call": call,
+            "ms": meta.get("duration_ms", 0.0),
+        }
         if result.error is not None:
             failure = values.map_text(values.to_json(result.to_dict()["error"]), self._box.mask)
             return {**about, "error": failure}
@@ -89,13 +108,23 @@ class ResultViewer:
             try:
                 item.handle = store_result(self._box, result)
             except OneToolError as exc:
-                return {**about, "ok": False, "error": {"code": "execution_error", "message": exc.message}}
+                return {
+                    **about,
+                    "ok": False,
+                    "error": {"code": "execution_error", "message": exc.message},
+                }
         kinds = []
         if any(_picture(part) is not None for part in _parts(result.data)):
             kinds.append("image")
         table = tabular(data)
-        is_rows = isinstance(table, (list, tuple)) and table and all(isinstance(row, Mapping) for row in table[:50])
-        if is_frame(table) or (is_rows and not is_sparse(row for row in table if isinstance(row, Mapping))):
+        is_rows = (
+            isinstance(table, (list, tuple))
+            and table
+            and all(isinstance(row, Mapping) for row in table[:50])
+        )
+        if is_frame(table) or (
+            is_rows and not is_sparse(row for row in table if isinstance(row, Mapping))
+        ):
             kinds += ["table", "summary"]
         if isinstance(data, (Mapping, list, tuple)) and len(data):
             kinds.append("tree")
@@ -108,7 +137,14 @@ class ResultViewer:
         """Add a table that no call gave, and describe it."""
         call = f"at-{id(table):x}"
         self._remember(call, _Item(lambda: table, tool=tool, handle=None))
-        return {"ok": True, "tool": tool, "call": call, "rows": len(table), "kinds": ["table"], "formats": formats()}
+        return {
+            "ok": True,
+            "tool": tool,
+            "call": call,
+            "rows": len(table),
+            "kinds": ["table"],
+            "formats": formats(),
+        }
 
     def open(self, handle: str) -> Json:
         """Describe a stored result."""
@@ -145,22 +181,43 @@ class ResultViewer:
 
     def find(self, payload: Json) -> Json:
         """The numbers of the first matching lines, and how many match."""
-        item, pattern, is_fuzzy = self._item(payload), text_in(payload, "pattern"), bool(payload.get("isFuzzy"))
+        item, pattern, is_fuzzy = (
+            self._item(payload),
+            text_in(payload, "pattern"),
+            bool(payload.get("isFuzzy")),
+        )
         if item.handle is None and item.lines is not None:
             item.handle = self._box.results.put("\n".join(item.lines), tool=item.tool)
-        matches = self._box.results.query(self._stored(item), search=pattern, fuzzy=is_fuzzy, limit=_MOST_HITS)
+        matches = self._box.results.query(
+            self._stored(item), search=pattern, fuzzy=is_fuzzy, limit=_MOST_HITS
+        )
         searched = matches.get("searched", matches["total_lines"])
         hits = matches["line_numbers"] if is_fuzzy else sorted(matches["line_numbers"])
-        return {"hits": hits, "matched": matches["matched"], "isComplete": searched >= matches["total_lines"]}
+        return {
+            "hits": hits,
+            "matched": matches["matched"],
+            "isComplete": searched >= matches["total_lines"],
+        }
 
     def table(self, payload: Json) -> Json:
         """A page of rows of the sorted and filtered table."""
-        item, query, window, offset = self._item(payload), query_of(payload), _window(payload), int(payload["offset"])
+        item, query, window, offset = (
+            self._item(payload),
+            query_of(payload),
+            _window(payload),
+            int(payload["offset"]),
+        )
         if query == TableQuery() and item.table is None and (plain := _plain_rows(item.read())):
             columns, cells = plain
-            rows = [[at, *(self._cell(cell) for cell in row)] for at, row in enumerate(cells[window], window.start)]
+            rows = [
+                [at, *(self._cell(cell) for cell in row)]
+                for at, row in enumerate(cells[window], window.start)
+            ]
             kinds = [column_kind([row[at] for row in cells]) for at in range(len(columns))]
-            heads = [{"name": self._cell(name), "kind": kind} for name, kind in zip(columns, kinds, strict=True)]
+            heads = [
+                {"name": self._cell(name), "kind": kind}
+                for name, kind in zip(columns, kinds, strict=True)
+            ]
             return {"columns": heads, "rows": rows, "total": len(cells), "offset": offset}
         return {**self._table(item).page(query, window), "offset": offset}
 
@@ -172,7 +229,11 @@ class ResultViewer:
     def found(self, payload: Json) -> Any:
         """The data itself, or the rows of its table that a query finds."""
         query = query_of(payload)
-        return self.value(payload) if query == TableQuery() else self._table(self._item(payload)).found(query)
+        return (
+            self.value(payload)
+            if query == TableQuery()
+            else self._table(self._item(payload)).found(query)
+        )
 
     def summary(self, payload: Json) -> Json:
         """What the values of a column are."""
@@ -181,13 +242,23 @@ class ResultViewer:
     def column_values(self, payload: Json) -> Json:
         """The values of a column to choose from."""
         table = self._table(self._item(payload))
-        return table.values(query_of(payload), int(payload["column"]), str(payload.get("text") or ""))
+        return table.values(
+            query_of(payload), int(payload["column"]), str(payload.get("text") or "")
+        )
 
     def copied(self, payload: Json) -> Json:
         """Some rows as text for the clipboard."""
-        first, last, has_names = int(payload["first"]), int(payload["last"]), bool(payload.get("hasNames"))
+        first, last, has_names = (
+            int(payload["first"]),
+            int(payload["last"]),
+            bool(payload.get("hasNames")),
+        )
         table = self._table(self._item(payload))
-        return {"text": table.copied(query_of(payload), first, last, _columns(payload), has_names=has_names)}
+        return {
+            "text": table.copied(
+                query_of(payload), first, last, _columns(payload), has_names=has_names
+            )
+        }
 
     def code(self, payload: Json, namespace: Mapping[str, Any]) -> Json:
         """The rows and columns on the screen as code of pandas."""
@@ -195,12 +266,19 @@ class ResultViewer:
         data = item.read() if item.own is None else item.own
         named = {name: value for name, value in namespace.items() if not name.startswith("_")}
         variable = next((name for name, value in named.items() if value is data), "")
-        result = next((n for n, value in named.items() if isinstance(value, ToolResult) and value.data is data), "")
+        result = next(
+            (
+                n
+                for n, value in named.items()
+                if isinstance(value, ToolResult) and value.data is data
+            ),
+            "",
+        )
         name = variable if variable and is_dataframe(data) else "df"
         lines = ["# df is this table as a DataFrame; Save as variable gives it a name."]
         if variable:
-            made = as_code(data, variable) if is_foreign(data) else f"pd.DataFrame({variable})"
-            lines = [] if name == variable else ["import pandas as pd", f"df = {made}"]
+            code = as_code(data, variable) if is_foreign(data) else f"pd.DataFrame({variable})"
+            lines = [] if name == variable else ["import pandas as pd", f"df = {code}"]
         elif result:
             lines = [f"df = {result}.df"]
         lines.append(pandas_code(self._table(item), query_of(payload), _columns(payload), name))
@@ -213,7 +291,8 @@ class ResultViewer:
         if len(item.download) > _MOST_DOWNLOADED:
             size, item.download = len(item.download), b""
             raise UsageProblem(
-                f"The file has {size / 1e6:,.0f} MB; a page gets at most {_MOST_DOWNLOADED / 1e6:,.0f} MB.",
+                f"The file has {size / 1e6:,.0f} MB; a page gets at most"
+                f" {_MOST_DOWNLOADED / 1e6:,.0f} MB.",
                 hint="Save it as a variable and write it from there: df.to_csv(...).",
             )
         name = f"{item.tool or 'result'}.{kind}"
@@ -242,7 +321,9 @@ class ResultViewer:
             if picture is None:
                 parts.append({"text": values.cut(self._box.mask(values.to_text(part)), _MOST_TEXT)})
             else:
-                parts.append({"mime": picture[0], "base64": base64.b64encode(picture[1]).decode("ascii")})
+                parts.append(
+                    {"mime": picture[0], "base64": base64.b64encode(picture[1]).decode("ascii")}
+                )
         if not any("mime" in part for part in parts):
             raise UsageProblem("This result has no image.")
         return {"parts": parts}
@@ -286,7 +367,11 @@ class ResultViewer:
 
     def _size(self, item: _Item) -> Json:
         if item.lines is not None:
-            return {"lines": len(item.lines), "preview": item.lines, "bytes": sum(len(x.encode()) for x in item.lines)}
+            return {
+                "lines": len(item.lines),
+                "preview": item.lines,
+                "bytes": sum(len(x.encode()) for x in item.lines),
+            }
         page = self._box.results.query(self._stored(item), limit=200)
         size = self._box.results.describe(self._stored(item))["bytes"]
         return {"lines": page["total_lines"], "preview": page["lines"], "bytes": size}
@@ -302,12 +387,22 @@ class ResultViewer:
     def _child(self, key: object, value: object) -> Json:
         count = len(_keys(value))
         kind = "object" if isinstance(value, Mapping) else "list" if count else type(value).__name__
-        preview = f"{{{count}}}" if kind == "object" else f"[{count}]" if kind == "list" else self._leaf(value)
+        preview = (
+            f"{{{count}}}"
+            if kind == "object"
+            else f"[{count}]"
+            if kind == "list"
+            else self._leaf(value)
+        )
         label = key if isinstance(key, int) else self._box.mask(str(key))
         return {"key": label, "kind": kind, "preview": preview, "count": count}
 
     def _leaf(self, value: object) -> str:
-        text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else values.to_text(value)
+        text = (
+            json.dumps(value, ensure_ascii=False)
+            if isinstance(value, str)
+            else values.to_text(value)
+        )
         return values.cut(self._box.mask(text), _LEAF)
 
 
@@ -333,7 +428,9 @@ def _plain_rows(data: object) -> tuple[list[str], list[list[Any]]] | None:
         return None
     # A DataFrame shows these the same way; not so a fraction, a record or a list.
     flat = (str, int, bool, type(None))
-    if not all(isinstance(row, dict) and all(type(cell) in flat for cell in row.values()) for row in data):
+    if not all(
+        isinstance(row, dict) and all(type(cell) in flat for cell in row.values()) for row in data
+    ):
         return None
     columns = list(dict.fromkeys(str(key) for row in data for key in row))
     return columns, [[row.get(column) for column in columns] for row in data]
@@ -372,7 +469,11 @@ def _picture(data: object) -> tuple[str, bytes] | None:
         kind = type_of(bytes(data[:12]))
         return (kind, bytes(data)) if kind in _SHOWN else None
     mime, raw = getattr(data, "mime", None), getattr(data, "data", None)
-    if isinstance(data, dict) and data.keys() == {"mime", "base64", "size"}:  # the body of an HTTP response
+    if isinstance(data, dict) and data.keys() == {
+        "mime",
+        "base64",
+        "size",
+    }:  # the body of an HTTP response
         mime, raw = data["mime"], decoded(data["base64"])
     if isinstance(mime, str) and mime in _SHOWN and isinstance(raw, bytes) and raw:
         return mime, raw
@@ -387,12 +488,17 @@ def pandas_code(table: ResultTable, query: TableQuery, columns: Sequence[int], n
         return f"{name}[{names[at]!r}]" if names.count(names[at]) == 1 else f"{name}.iloc[:, {at}]"
 
     lines = [f"{name} = {name}.reset_index()"] if table.has_index_columns else []
-    conditions = [_condition_code(column(at), table.kinds[at], text) for at, text in query.conditions]
-    conditions += [_choice_code(column(at), table.chosen(at, numbers)) for at, numbers in query.choices]
+    conditions = [
+        _condition_code(column(at), table.kinds[at], text) for at, text in query.conditions
+    ]
+    conditions += [
+        _choice_code(column(at), table.chosen(at, numbers)) for at, numbers in query.choices
+    ]
     if query.text:
         part = repr(query.text)
         lines.append(
-            f"texts = {name}.astype(str).apply(lambda cells: cells.str.contains({part}, case=False, regex=False))"
+            f"texts = {name}.astype(str).apply(lambda cells: cells.str.contains({part}, case=False,"
+            " regex=False))"
         )
         conditions.append("texts.any(axis=1)")
     rows = f"{name}[{' & '.join(conditions)}]" if conditions else name
@@ -402,13 +508,16 @@ def pandas_code(table: ResultTable, query: TableQuery, columns: Sequence[int], n
         rows += f".sort_values({names[at]!r}{order}, kind='stable')"
     if list(columns) != list(range(len(names))):
         rows += (
-            f".iloc[:, {list(columns)!r}]" if len(set(names)) < len(names) else f"[{[names[at] for at in columns]!r}]"
+            f".iloc[:, {list(columns)!r}]"
+            if len(set(names)) < len(names)
+            else f"[{[names[at] for at in columns]!r}]"
         )
     return "\n".join([*lines, rows])
 
 
 def _condition_code(column: str, kind: str, text: str) -> str:
-    """One condition. Dates compare as text, since a part of a date stands for all that begin with it."""
+    """One condition. Dates compare as text, since a part of a date stands for all that begin with
+    it."""
     sign, operand, end = parse_condition(text, kind)
     if sign in ("=", "!=") and not operand:
         return f"{column}.{'isna' if sign == '=' else 'notna'}()"
@@ -418,8 +527,14 @@ def _condition_code(column: str, kind: str, text: str) -> str:
     if kind == "date":
         column = f"{column}.astype(str).str.replace('T', ' ')"
     if end:
-        low, high, last = operand.replace("T", " "), end.replace("T", " "), "<" if sign == "..<" else "<="
-        return f"({column}.str[:{len(low)}] >= {low!r}) & ({column}.str[:{len(high)}] {last} {high!r})"
+        low, high, last = (
+            operand.replace("T", " "),
+            end.replace("T", " "),
+            "<" if sign == "..<" else "<=",
+        )
+        return (
+            f"({column}.str[:{len(low)}] >= {low!r}) & ({column}.str[:{len(high)}] {last} {high!r})"
+        )
     if sign in ("=", "!=", ">", ">=", "<", "<=") and kind in ORDERED:
         compare = "==" if sign == "=" else sign
         if kind == "date":

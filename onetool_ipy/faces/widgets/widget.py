@@ -1,10 +1,11 @@
 """The screens as ipywidgets: `ot.browser()`, `result.view()`, `ot.usage()`; and their pictures.
 
-The synced state of a `View` is the ES module and nothing else; data goes by messages, which no notebook saves. The ES
-module is built from `labextension/ui` and committed, so that no Node is needed to install or to run. Before the view
-comes its picture, which the view hides by id: a static output of what the screen shows first, for saved notebooks,
-exported pages and terminals. It has at most 100 kB, whatever the data: few rows and columns, cut cells and cut names.
-Everything in it is masked first, then cut, then escaped.
+The synced state of a `View` is the ES module and nothing else; data goes by messages, which no
+notebook saves. The ES module is built from `labextension/src/screens` and committed, so that no
+Node is needed to install or to run. Before the view comes its picture, which the view hides by id:
+a static output of what the screen shows first, for saved notebooks, exported pages and terminals.
+It has at most 100 kB, whatever the data: few rows and columns, cut cells and cut names. Everything
+in it is masked first, then cut, then escaped.
 
 marimo has no IPython: there `ot.browser()` gives the widget as `mo.ui.anywidget` (`MarimoHost`).
 """
@@ -29,7 +30,14 @@ from onetool_ipy.base.values import Json
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.widgets.overviews import usage_data
 from onetool_ipy.faces.widgets.requests import ScreenRequests
-from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, column_kind, shape_of, shown_cell, unique
+from onetool_ipy.faces.widgets.table import (
+    ResultTable,
+    TableQuery,
+    column_kind,
+    shape_of,
+    shown_cell,
+    unique,
+)
 from onetool_ipy.host import Host
 from onetool_ipy.render import html
 from onetool_ipy.render.result import aligned
@@ -42,7 +50,8 @@ _MAX_BYTES = 95_000
 _MAX_TOOLS = 40
 _MAX_ROWS = 20
 _SIZES = ((20, 100), (8, 40))
-"""How many columns a table shows, and of how many characters. A table of the second size fits always."""
+"""How many columns a table shows, and of how many characters. A table of the second size fits
+always."""
 _INDEX = "#"
 _MAX_LINE = 300
 _MAX_TEXT_LINE = 200
@@ -54,18 +63,23 @@ _FAILURES = "Failed calls by message:"
 _USAGE_COLUMNS = ("tool", "calls", "failures", "avg_ms", "p95_ms", "last_called")
 _HINT = "Run this cell to use it."
 _ALONE = (
-    "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx,.otx-missing-widgets))"
-    "{display:none}</style>"
+    "<style>.jp-OutputArea-child:has(.otx-picture) +"
+    " .jp-OutputArea-child:not(:has(.otx,.otx-missing-widgets)){display:none}</style>"
 )
-"""Hides the output after the picture: without a kernel JupyterLab shows an error there instead of the view."""
+"""Hides the output after the picture: without a kernel JupyterLab shows an error there instead of
+the view."""
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
-_LACKING = "<style>body:not(:has(.jp-NotebookPanel)) .otx-missing-widgets{display:none}</style>" + html.marked_note(
-    "otx-missing-widgets",
-    "This JupyterLab cannot show the screen. Install jupyterlab_widgets where it runs "
-    "(pip install jupyterlab_widgets anywidget) and reload the page.",
+_LACKING = (
+    "<style>body:not(:has(.jp-NotebookPanel)) .otx-missing-widgets{display:none}</style>"
+    + html.marked_note(
+        "otx-missing-widgets",
+        "This JupyterLab cannot show the screen. Install jupyterlab_widgets where it runs "
+        "(pip install jupyterlab_widgets anywidget) and reload the page.",
+    )
 )
-"""What a running JupyterLab without widgets shows. The reader of an exported page lacks nothing and does not see it."""
+"""What a running JupyterLab without widgets shows. The reader of an exported page lacks nothing and
+does not see it."""
 
 
 class Picture(NamedTuple):
@@ -76,7 +90,8 @@ class Picture(NamedTuple):
 
 
 class _Corner(NamedTuple):
-    """The first rows and columns of a table as texts; `numbers` are the places of columns that hold numbers.
+    """The first rows and columns of a table as texts; `numbers` are the places of columns that hold
+    numbers.
 
     `labels` are those of the rows, as pandas counts them; none if the index is columns already.
     """
@@ -118,7 +133,9 @@ def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) 
             return _draw_lines(box, title, lines, total)
         return _draw_table(box, title, rows, total)
     data: Any = None if result is None else tabular(result.portable)
-    is_records = isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data)
+    is_records = (
+        isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data)
+    )
     if is_frame(data) or is_records:
         return _draw_table(box, title, data, len(data))
     lines = values.to_text(data).split("\n")
@@ -129,22 +146,40 @@ def usage_picture(box: Toolbox, period: str, tool: str, since: str = "") -> Pict
     """Draw the totals, the tools and the failures of a period, or since a time."""
     usage = usage_data(box, {"period": period, "tool": tool, "since": since})
     span = f"since {usage['start']}" if since else period
-    title = ", ".join([f"Usage, {span}", *(f"{total['value']} {total['label']}" for total in usage["totals"])]) + "."
+    title = (
+        ", ".join(
+            [f"Usage, {span}", *(f"{total['value']} {total['label']}" for total in usage["totals"])]
+        )
+        + "."
+    )
     rows: list[Any] = [
-        {key: round(row[key]) if isinstance(row[key], float) else row[key] for key in _USAGE_COLUMNS}
+        {
+            key: round(row[key]) if isinstance(row[key], float) else row[key]
+            for key in _USAGE_COLUMNS
+        }
         | {"tool": values.cut(box.mask(row["tool"]), _MAX_NAME)}
         for row in usage["tools"][:_MAX_TOOLS]
     ]
     width = max((len(row["tool"]) for row in rows), default=0)
-    lines = [f"{row['tool']:<{width}}  {counted(row['calls'], 'call')}, {row['failures']:,} failed" for row in rows]
+    lines = [
+        f"{row['tool']:<{width}}  {counted(row['calls'], 'call')}, {row['failures']:,} failed"
+        for row in rows
+    ]
     body = html.table(rows, _USAGE_COLUMNS)
     failures = [
-        {**row, "tool": values.cut(box.mask(row["tool"]), _MAX_NAME), "message": values.cut(row["message"], 200)}
+        {
+            **row,
+            "tool": values.cut(box.mask(row["tool"]), _MAX_NAME),
+            "message": values.cut(row["message"], 200),
+        }
         for row in usage["failures"][:_MAX_FAILURES]
     ]
     if failures:
         body += html.note(_FAILURES) + html.table(failures)
-        lines += [_FAILURES, *(f"{row['calls']} x {row['tool']}: {row['message']}" for row in failures)]
+        lines += [
+            _FAILURES,
+            *(f"{row['calls']} x {row['tool']}: {row['message']}" for row in failures),
+        ]
     return _draw(box, title, body, lines, _part(len(rows), len(usage["tools"]), "tools"))
 
 
@@ -164,10 +199,13 @@ def _draw_table(box: Toolbox, title: str, data: Any, total: int) -> Picture:
     corner = _frame_corner(box, data) if is_frame(data) else _rows_corner(box, data)
     title = f"{title}: {counted(total, 'row')} × {counted(corner.total_columns, 'column')}."
     for max_columns, max_chars in _SIZES:
-        index, *names = unique([_INDEX, *(values.cut(name, max_chars) for name in corner.names[:max_columns])])
+        index, *names = unique(
+            [_INDEX, *(values.cut(name, max_chars) for name in corner.names[:max_columns])]
+        )
         numbers = [name for at, name in enumerate(names) if at in corner.numbers]
         rows = [
-            dict(zip(names, [values.cut(cell, max_chars) for cell in cells], strict=False)) for cells in corner.cells
+            dict(zip(names, [values.cut(cell, max_chars) for cell in cells], strict=False))
+            for cells in corner.cells
         ]
         columns = _part(len(names), corner.total_columns, "columns")
         if corner.labels:
@@ -182,12 +220,15 @@ def _draw_table(box: Toolbox, title: str, data: Any, total: int) -> Picture:
 
 
 def _frame_corner(box: Toolbox, data: Any) -> _Corner:
-    """Take the corner of a frame that a picture may show; the rest of a wide frame would take seconds."""
+    """Take the corner of a frame that a picture may show; the rest of a wide frame would take
+    seconds."""
     total_columns = data.shape[1] if data.ndim > 1 else 1
     part = data.iloc[:_MAX_ROWS, : _SIZES[0][0]] if data.ndim > 1 else data.iloc[:_MAX_ROWS]
     page = ResultTable(part, box.mask).page(TableQuery(), slice(0, _MAX_ROWS))
     names = [column["name"] for column in page["columns"]]
-    numbers = {at for at, column in enumerate(page["columns"]) if column["kind"] in ("integer", "number")}
+    numbers = {
+        at for at, column in enumerate(page["columns"]) if column["kind"] in ("integer", "number")
+    }
     # The index may be columns, too, which come in addition to those of the frame.
     extra = len(names) - (part.shape[1] if part.ndim > 1 else 1)
     labels = [] if extra else [str(row[0]) for row in page["rows"]]
@@ -202,7 +243,11 @@ def _rows_corner(box: Toolbox, data: Sequence[Mapping[Any, Any]]) -> _Corner:
     present = ([cell for row in rows if not is_missing(cell := row.get(key))] for key in columns)
     shapes = [shape_of(cells, kind) for cells, kind in zip(present, kinds, strict=True)]
     cells = [
-        [box.mask(shown_cell(row.get(key), shape)) for key, shape in zip(columns, shapes, strict=True)] for row in rows
+        [
+            box.mask(shown_cell(row.get(key), shape))
+            for key, shape in zip(columns, shapes, strict=True)
+        ]
+        for row in rows
     ]
     numbers = {at for at, kind in enumerate(kinds) if kind in ("integer", "number")}
     labels = [str(place) for place in range(len(rows))]
@@ -266,7 +311,12 @@ class View(anywidget.AnyWidget):
         publish = self._shell.display_pub.publish
         page = f'<div id="{self._picture_id}">{self._picture.html}</div>'
         publish({"text/html": page, "text/plain": self._picture.text})
-        publish({_WIDGET: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}, "text/html": _LACKING})
+        publish(
+            {
+                _WIDGET: {"version_major": 2, "version_minor": 0, "model_id": self.model_id},
+                "text/html": _LACKING,
+            }
+        )
 
 
 _PERIODS = ("day", "week", "month", "all")
@@ -290,7 +340,13 @@ class NotebookScreens:
 
     def result(self, shown: Any) -> Any:
         """The viewer of a result, of a stored result by its handle, or of any other value."""
-        result = None if isinstance(shown, str) else shown if isinstance(shown, ToolResult) else ToolResult(True, shown)
+        result = (
+            None
+            if isinstance(shown, str)
+            else shown
+            if isinstance(shown, ToolResult)
+            else ToolResult(True, shown)
+        )
         handle = shown if result is None else result.handle
         picture = result_picture(self._box, result, handle)
         return self._screen("result", {"handle": None if result else handle}, picture, result)
@@ -298,7 +354,9 @@ class NotebookScreens:
     def usage(self, period: str = "week", tool: str = "", since: str = "") -> Any:
         """The usage view of a period, or since a time such as `yesterday` or `3d`."""
         if period not in _PERIODS:
-            raise UsageProblem(f"'{period}' is not a period.", hint=f"One of: {', '.join(_PERIODS)}.")
+            raise UsageProblem(
+                f"'{period}' is not a period.", hint=f"One of: {', '.join(_PERIODS)}."
+            )
         options = {"period": period, "tool": tool, "since": since}
         return self._screen("usage", options, usage_picture(self._box, period, tool, since))
 
@@ -311,18 +369,22 @@ class NotebookScreens:
         while self._open:
             self._open.pop().close()
 
-    def _screen(self, view: str, options: Json, picture: Picture, result: ToolResult | None = None) -> Any:
+    def _screen(
+        self, view: str, options: Json, picture: Picture, result: ToolResult | None = None
+    ) -> Any:
         if getattr(self._shell, "kernel", None) is None:
             return Text(picture.text)
         return self._view(view, options, picture, result)
 
     def _view(self, view: str, options: Json, picture: Picture, result: ToolResult | None) -> Any:
-        screen = View(self._box, self._shell, view=view, options=options, picture=picture, result=result)
+        screen = View(
+            self._box, self._shell, view=view, options=options, picture=picture, result=result
+        )
         self._open.append(screen)
         return screen
 
 
-# --- marimo, a notebook without IPython ------------------------------------------------------------
+# --- marimo, a notebook without IPython ---
 
 
 class MarimoHost(Host):
@@ -341,7 +403,9 @@ class MarimoScreens(NotebookScreens):
     def __init__(self, box: Toolbox) -> None:
         super().__init__(box, _Notebook())
 
-    def _screen(self, view: str, options: Json, picture: Picture, result: ToolResult | None = None) -> Any:
+    def _screen(
+        self, view: str, options: Json, picture: Picture, result: ToolResult | None = None
+    ) -> Any:
         return sys.modules["marimo"].ui.anywidget(self._view(view, options, picture, result))
 
 

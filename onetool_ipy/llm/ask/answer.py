@@ -1,8 +1,9 @@
-"""Answer: the result of an ask as a value: the text, every call with its result, its cost, and why it ended.
+"""Answer: the result of an ask as a value: the text, every call with its result, its cost, and why
+it ended.
 
-`to_dict` has the shape of spec 004 with all its keys, and those of a value, a cost and a program where there is one.
-`to_cells` gives the calls as plain `%tool` lines, so that the work of a model can be repeated without one. `summary`,
-`call_view` and `mime_bundle` display an answer.
+`to_dict` has the shape of spec 004 with all its keys, and those of a value, a cost and a program
+where there is one. `to_cells` gives the calls as plain `%tool` lines, so that the work of a model
+can be repeated without one. `summary`, `call_view` and `mime_bundle` display an answer.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
 
-StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "cut", "refused", "waiting", "error"]
-"""Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a reply that hit the
-model's token limit; one that the provider refused; a program that waits for a yes; a failing model."""
+StopReason = Literal[
+    "done", "max_steps", "repeated", "limit", "interrupted", "cut", "refused", "waiting", "error"
+]
+"""Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a
+reply that hit the model's token limit; one that the provider refused; a program that waits for a
+yes; a failing model."""
 
 UNMADE = "writes_not_made"
 """The reason in the call log where a program ended well without a write that was allowed."""
@@ -60,10 +64,11 @@ class AskFailed(OneToolError):
 @without_secrets
 @dataclass(frozen=True, slots=True)
 class AnswerCall:
-    """One call that the model asked for. `args` is a dict, or the text as it came if that is not a JSON object.
+    """One call that the model asked for. `args` is a dict, or the text as it came if that is not a
+    JSON object.
 
-    `result` holds the tool's own object; `sent` is what the model received of it, about `tokens` long. `is_tool` is
-    False for the search among tools.
+    `result` holds the tool's own object; `sent` is what the model received of it, about `tokens`
+    long. `is_tool` is False for the search among tools.
     """
 
     id: str
@@ -111,7 +116,9 @@ class AnswerCalls(list[AnswerCall]):
         import pandas as pd
 
         columns = ["id", "tool", "args", "ok", "error", "ms", "tokens", "cached"]
-        rows = [(c.id, c.name, c.args, c.ok, _error_text(c), c.ms, c.tokens, c.cached) for c in self]
+        rows = [
+            (c.id, c.name, c.args, c.ok, _error_text(c), c.ms, c.tokens, c.cached) for c in self
+        ]
         return pd.DataFrame(rows, columns=columns)
 
 
@@ -138,11 +145,11 @@ class PlannedCalls(list[dict[str, Any]]):
 class Answer:
     """The result of an ask. `error` is the failure of the model, if that ended it.
 
-    `value` is the answer as the type that was asked for, or the last value of a program; `program` is the program's
-    text, and `plan` its writes; `question` shows them where the program waits for a yes, and
-    `unmade_count` says how many were allowed and not made. `cost` is in dollars, or None if no price
-    is known; `priced_as` is the model whose price it is. `sent` says what went along with the prompt;
-    `call_id` is its id in the call log.
+    `value` is the answer as the type that was asked for, or the last value of a program; `program`
+    is the program's text, and `plan` its writes; `question` shows them where the program waits for
+    a yes, and `unmade_count` says how many were allowed and not made. `cost` is in dollars, or None
+    if no price is known; `priced_as` is the model whose price it is. `sent` says what went along
+    with the prompt; `call_id` is its id in the call log.
     """
 
     prompt: str
@@ -167,8 +174,12 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended well: no failure, cut or refused reply, or Stop; every allowed write made."""
-        return self.stop_reason not in ("error", "cut", "refused", "interrupted") and not self.unmade_count
+        """Whether it ended well: no failure, cut or refused reply, or Stop; every allowed write
+        made."""
+        return (
+            self.stop_reason not in ("error", "cut", "refused", "interrupted")
+            and not self.unmade_count
+        )
 
     def unwrap(self) -> Answer:
         """Return the answer itself, or raise AskFailed if the model failed."""
@@ -189,7 +200,8 @@ class Answer:
 
     @property
     def df(self) -> pd.DataFrame:
-        """The rows of the value, or of the last result that has some, as a pandas DataFrame; otherwise the calls.
+        """The rows of the value, or of the last result that has some, as a pandas DataFrame;
+        otherwise the calls.
 
         `frame.attrs["onetool"]` says which call they come from.
         """
@@ -199,7 +211,11 @@ class Answer:
         for call in reversed(self.calls):
             if call.ok and call.is_tool and _has_rows(call.result.portable):
                 frame = call.result.to_df()
-                frame.attrs["onetool"] = {**frame.attrs.get("onetool", {}), "tool": call.name, "call": call.id}
+                frame.attrs["onetool"] = {
+                    **frame.attrs.get("onetool", {}),
+                    "tool": call.name,
+                    "call": call.id,
+                }
                 return frame
         return self.calls.df
 
@@ -214,10 +230,14 @@ class Answer:
         for c in self.calls:
             shape = {"ok": True, "error": None} if c.result.error is None else c.result.to_dict()
             data = c.sent if c.result.error is None else None
-            results.append({"callId": c.id, **shape, "data": data, "meta": values.to_json(c.result.meta)})
+            results.append(
+                {"callId": c.id, **shape, "data": data, "meta": values.to_json(c.result.meta)}
+            )
         out: dict[str, Any] = {
             "text": self.text,
-            "toolCalls": [{"id": c.id, "name": c.name, "args": values.to_json(c.args)} for c in self.calls],
+            "toolCalls": [
+                {"id": c.id, "name": c.name, "args": values.to_json(c.args)} for c in self.calls
+            ],
             "toolResults": results,
             "toolError": self.tool_error,
             "sessionContextUpdated": self.session_context_updated,
@@ -232,11 +252,16 @@ class Answer:
             out["program"] = self.program
             out["plan"] = values.to_json(self.plan)
         if self.error is not None:
-            out["error"] = {"code": self.error.code, "reason": self.error.reason, "message": self.error.message}
+            out["error"] = {
+                "code": self.error.code,
+                "reason": self.error.reason,
+                "message": self.error.message,
+            }
         return out
 
     def to_cells(self, write: Callable[[str, Mapping[str, Any]], str] | None = None) -> list[str]:
-        """Return each call that ran as a `%tool` line that repeats it, in order, without reused results."""
+        """Return each call that ran as a `%tool` line that repeats it, in order, without reused
+        results."""
         line = format_call if write is None else write
         return [line(c.name, c.args) for c in self.calls if c.ok and c.is_tool and not c.cached]
 
@@ -253,7 +278,8 @@ class Answer:
 
 
 def summary(answer: Answer, *, reason: bool = True) -> str:
-    """Return `local · 2 calls · 1,204 tokens in, 96 out · 3.1 s`, and how it ended and why if it was cut short."""
+    """Return `local · 2 calls · 1,204 tokens in, 96 out · 3.1 s`, and how it ended and why if it
+    was cut short."""
     count = len(answer.calls)
     facts = [answer.model or "no model"]
     if count:
@@ -263,13 +289,17 @@ def summary(answer: Answer, *, reason: bool = True) -> str:
         reasoning = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
         facts.append(f"{usage.input:,} tokens in{cached}, {usage.output:,} out{reasoning}")
     if answer.cost is not None:
-        facts.append(f"${answer.cost:.2g}" + (f" (price of {answer.priced_as})" if answer.priced_as else ""))
+        facts.append(
+            f"${answer.cost:.2g}" + (f" (price of {answer.priced_as})" if answer.priced_as else "")
+        )
     if answer.seconds:
         facts.append(f"{answer.seconds:.1f} s" if answer.seconds >= 0.05 else "<0.1 s")
     if answer.stop_reason == "done" and answer.program is not None and answer.note:
         facts.append(answer.note)
     if answer.stop_reason != "done":
-        facts.append(_ENDINGS[answer.stop_reason] + (f": {answer.note}" if answer.note and reason else ""))
+        facts.append(
+            _ENDINGS[answer.stop_reason] + (f": {answer.note}" if answer.note and reason else "")
+        )
     return " · ".join(facts)
 
 
@@ -281,14 +311,20 @@ def call_view(call: AnswerCall, *, is_open: bool = False) -> Called:
             problem += f"\nIt printed:\n{values.cut(values.to_text(printed), _MAX_VALUE)}"
         if call.result.meta.get("skipped"):
             return Called(call.name, call.args, "skipped", problem=problem, facts=("skipped",))
-        return Called(call.name, call.args, "failed", problem=problem, facts=(error.reason or error.code,))
+        return Called(
+            call.name, call.args, "failed", problem=problem, facts=(error.reason or error.code,)
+        )
     duration = "used again" if call.cached else f"{call.ms:,.0f} ms" if call.ms >= 1 else "<1 ms"
     facts = [duration, *([f"~{call.tokens:,} tokens"] if call.tokens else [])]
-    return Called(call.name, call.args, "ok", call.result.portable, facts=tuple(facts), is_open=is_open)
+    facts += [guard] if (guard := str(call.result.meta.get("guard") or "")) else []
+    return Called(
+        call.name, call.args, "ok", call.result.portable, facts=tuple(facts), is_open=is_open
+    )
 
 
 def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
-    """Return an answer as one output: the text, the calls and the cost; of a program its value instead of the calls."""
+    """Return an answer as one output: the text, the calls and the cost; of a program its value
+    instead of the calls."""
     if answer.program is not None and not answer.model:
         value = "" if answer.value is None else values.cut(values.to_text(answer.value), _MAX_VALUE)
         if answer.question is not None:
@@ -296,7 +332,9 @@ def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
         parts = [part for part in (answer.text.rstrip(), value, summary(answer)) if part]
         return {"text/plain": mask(printable("\n".join(parts)))}
     calls = [call_view(call) for call in answer.calls]
-    text = "\n".join([*(to_text(call) for call in calls), printable(answer.text), printable(summary(answer))])
+    text = "\n".join(
+        [*(to_text(call) for call in calls), printable(answer.text), printable(summary(answer))]
+    )
     # A back quote would end the line of code that the arguments are in.
     heads = [(MARKS[call.state], printable(head(call)).replace("`", "'")) for call in calls]
     call_list = "\n".join(f"- {mark} `{line}`" for mark, line in heads)
@@ -310,9 +348,14 @@ def failed_text(answer: Answer, mask: Callable[[str], str]) -> str:
     return mask(printable(answer.text)) if is_failed else ""
 
 
-def plan_bundle(question: Question, note: str, mask: Callable[[str], str], *, printed: str = "") -> dict[str, str]:
-    """Return a program that waits and its writes, as the question has them, its prints and a note."""
-    text = "\n".join([*program_lines(question), *([printable(printed)] if printed else []), printable(note)])
+def plan_bundle(
+    question: Question, note: str, mask: Callable[[str], str], *, printed: str = ""
+) -> dict[str, str]:
+    """Return a program that waits and its writes, as the question has them, its prints and a
+    note."""
+    text = "\n".join(
+        [*program_lines(question), *([printable(printed)] if printed else []), printable(note)]
+    )
     page = program_html(question) + (html.pre(printed) if printed else "") + html.note(note)
     return {"text/plain": mask(text), "text/html": mask(page)}
 
@@ -325,4 +368,8 @@ def _has_rows(data: object) -> bool:
 def _holds_records(value: object, depth: int) -> bool:
     if isinstance(value, list):
         return bool(value) and all(isinstance(row, dict) for row in value)
-    return isinstance(value, dict) and depth > 0 and any(_holds_records(item, depth - 1) for item in value.values())
+    return (
+        isinstance(value, dict)
+        and depth > 0
+        and any(_holds_records(item, depth - 1) for item in value.values())
+    )

@@ -1,11 +1,12 @@
 """Which calls need a person's approval, how the question is asked, and what was approved before.
 
-A tool that is not read-only needs approval; a server's own hint that it is counts only if the server is trusted. An
-approval holds for a tool as it was: it carries the tool's fingerprint, and a changed tool asks again. "Always" lasts as
-long as the toolbox. For `ask.approve` in the user's own settings the fingerprints are kept in the user's state folder,
-as first seen, with what the tool was, so that the question says what changed; naming a tool in `approve=` adds its
-current one. A file of a later format approves nothing and is not changed; neither is one that cannot be read, which
-counts as empty.
+A tool that is not read-only needs approval; a server's own hint that it is counts only if the
+server is trusted. An approval holds for a tool as it was: it carries the tool's fingerprint, and a
+changed tool asks again. "Always" lasts as long as the toolbox. For `ask.approve` in the user's own
+settings the fingerprints are kept in the user's state folder, as first seen, with what the tool
+was, so that the question says what changed; naming a tool in `approve=` adds its current one. A
+file of a later format approves nothing and is not changed; neither is one that cannot be read,
+which counts as empty.
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ from onetool_ipy.core import names
 from onetool_ipy.core.drift import changes, facts
 from onetool_ipy.core.question import ProposedCall, Question
 from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.llm.ask.guard import Flow
 
 _FORMAT = 2
 
 
 class PendingCall(NamedTuple):
-    """A call that waits for approval; `changed` says that the tool has changed since it was approved.
+    """A call that waits for approval; `changed` says that the tool has changed since it was
+    approved.
 
-    `fingerprint` is the tool's fingerprint at the time of the question: a yes is for that one. `changes` says how the
-    tool changed, as far as that is known.
+    `fingerprint` is the tool's fingerprint at the time of the question: a yes is for that one.
+    `changes` says how the tool changed, as far as that is known. `flow` is what the call would
+    carry to another place; `is_write` says that the call would be asked about without it, too.
     """
 
     spec: ToolSpec
@@ -38,13 +42,16 @@ class PendingCall(NamedTuple):
     changed: bool = False
     fingerprint: str = ""
     changes: tuple[str, ...] = ()
+    flow: Flow | None = None
+    is_write: bool = True
 
 
 class Approvals:
     """What one ask may run without a question.
 
-    `always` is shared by all asks of a toolbox. `by_settings` returns what the user's settings approve; `place` is the
-    file with the fingerprints of those tools. `named` are the tools that the person named in `approve=`.
+    `always` is shared by all asks of a toolbox. `by_settings` returns what the user's settings
+    approve; `place` is the file with the fingerprints of those tools. `named` are the tools that
+    the person named in `approve=`.
     """
 
     def __init__(
@@ -60,7 +67,9 @@ class Approvals:
         self._named = {spec.name: spec for spec in named}
         approved = (_read(place) or {}) if self._named else {}
         new = [
-            spec for name, spec in self._named.items() if name in approved and spec.fingerprint not in approved[name]
+            spec
+            for name, spec in self._named.items()
+            if name in approved and spec.fingerprint not in approved[name]
         ]
         if new:
             _add(place, new)
@@ -69,14 +78,23 @@ class Approvals:
         """Approve a tool with this fingerprint for the life of the toolbox."""
         self._always[spec.name] = fingerprint, facts(spec)
 
+    def names(self, spec: ToolSpec) -> bool:
+        """Whether this very ask names the tool, as it is."""
+        named = self._named.get(spec.name)
+        return named is not None and named.fingerprint == spec.fingerprint
+
     def changes(self, spec: ToolSpec) -> tuple[str, ...]:
-        """Say how a tool differs from the one that the person approved, as far as that one is known."""
+        """Say how a tool differs from the one that the person approved, as far as that one is
+        known."""
         named, always = self._named.get(spec.name), self._always.get(spec.name)
-        before = facts(named) if named else always[1] if always else _facts(self._place).get(spec.name)
+        before = (
+            facts(named) if named else always[1] if always else _facts(self._place).get(spec.name)
+        )
         return tuple(changes(before, facts(spec))) if isinstance(before, dict) else ()
 
     def state(self, spec: ToolSpec, fingerprint: str) -> Literal["allowed", "unknown", "changed"]:
-        """Whether a tool is approved: by this ask, by an earlier "always", or by the settings and unchanged since."""
+        """Whether a tool is approved: by this ask, by an earlier "always", or by the settings and
+        unchanged since."""
         name, before = spec.name, set[str]()
         if name in self._named:
             before.add(self._named[name].fingerprint)
@@ -84,7 +102,10 @@ class Approvals:
             before.add(self._always[name][0])
         if fingerprint in before:
             return "allowed"
-        if names.allowed(name, self._by_settings()) and (approved := _read(self._place)) is not None:
+        if (
+            names.allowed(name, self._by_settings())
+            and (approved := _read(self._place)) is not None
+        ):
             if name not in approved:
                 _add(self._place, [spec])
             if fingerprint in approved.get(name, [fingerprint]) and not before:
@@ -99,7 +120,10 @@ def question(pending: Sequence[PendingCall]) -> Question:
     for call in pending:
         note = "this tool has changed since it was approved" if call.changed else ""
         note += ": " + "; ".join(line.strip() for line in call.changes) if call.changes else ""
-        calls.append(ProposedCall.of(call.spec, call.args, note))
+        if call.flow is not None:
+            note = ". ".join(filter(None, (note, call.flow.text)))
+        sends = call.flow.place if call.flow is not None and not call.is_write else ""
+        calls.append(ProposedCall.of(call.spec, call.args, note, sends))
     return Question("the model", "", calls=tuple(calls))
 
 
@@ -138,7 +162,8 @@ def _fingerprints(entry: object) -> list[str]:
 
 
 def _add(place: Path, specs: Sequence[ToolSpec]) -> None:
-    """Add the fingerprint of each tool, and what it is. A failed write only means that they are seen as new again."""
+    """Add the fingerprint of each tool, and what it is. A failed write only means that they are
+    seen as new again."""
     try:
         files.make_folder(place.parent)
         with files.locked(place):

@@ -1,14 +1,14 @@
 """Asker: what `box.ask` is.
 
-It keeps the named sessions and "always" approvals for the life of the toolbox. The prompt `tool:NAME {json}` runs one
-tool without a model if a face says that a person typed it (`typed`); the allow-list holds. From anywhere else it
-is text.
+It keeps the named sessions and "always" approvals for the life of the toolbox. The prompt
+`tool:NAME {json}` runs one tool without a model if a face says that a person typed it (`typed`);
+the allow-list holds. From anywhere else it is text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
 from onetool_ipy.base.values import Json
-from onetool_ipy.config.load import needs_approval, own_settings
+from onetool_ipy.config.load import labels_of, needs_approval, own_settings
 from onetool_ipy.core import current, names
+from onetool_ipy.core.labels import Labels
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource
@@ -28,11 +29,26 @@ from onetool_ipy.llm.ask.approval import Approvals
 from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named_values
 from onetool_ipy.llm.ask.call_runner import BadJson, CallRunner
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskParts, AskToolbox, ModelPrice
+from onetool_ipy.llm.ask.guard import PrivateSource
 from onetool_ipy.llm.ask.run import AskRun, instructions
-from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, SessionFile, json_text, saved_names, size
+from onetool_ipy.llm.ask.session import (
+    IMAGE_CHARS,
+    Session,
+    SessionFile,
+    json_text,
+    saved_names,
+    size,
+)
 from onetool_ipy.llm.ask.setup import ModelSetup
 from onetool_ipy.llm.ask.tools import ToolSelection
-from onetool_ipy.llm.messages import ImageLimits, ModelClient, System, TakesImages, TokenUsage, image_limits
+from onetool_ipy.llm.messages import (
+    ImageLimits,
+    ModelClient,
+    System,
+    TakesImages,
+    TokenUsage,
+    image_limits,
+)
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import encode_inputs, short_text
@@ -85,10 +101,10 @@ class Asker:
     ) -> Answer:
         """Ask a model. None means the value in the settings under `ask`.
 
-        `attach` goes with the prompt, as data: values by name, or a list of them. Results of calls go as results do,
-        pictures as pictures, any other value as a short description. `as_` is the type of `answer.value`, else
-        AnswerMismatch is raised. With `code` the model writes one program, whose writes are approved together; `plan`
-        makes none now.
+        `attach` goes with the prompt, as data: values by name, or a list of them. Results of calls
+        go as results do, pictures as pictures, any other value as a short description. `as_` is the
+        type of `answer.value`, else AnswerMismatch is raised. With `code` the model writes one
+        program, whose writes are approved together; `plan` makes none now.
         """
         _require_prompt(prompt)
         answer_type = None if as_ is None else AnswerType(as_)
@@ -104,8 +120,12 @@ class Asker:
         programs: ProgramCalls | None = None
         if code or plan:
             put = partial(_ask_in_time, listener, budget, box.put_question)
-            options = self._program_options(approve, plan=plan, source="model", allow=selection.allow, ask=put)
-            selection, programs = self._with_programs(prompt, conversation, attach, options, answer_type)
+            options = self._program_options(
+                approve, plan=plan, source="model", allow=selection.allow, ask=put
+            )
+            selection, programs = self._with_programs(
+                prompt, conversation, attach, options, answer_type
+            )
             # The value of the program is what is checked, and not the text of the model.
             answer_type = None
         ask = AskParts(
@@ -118,6 +138,7 @@ class Asker:
         )
         run = AskRun(ask, client, CallRunner(ask, self._approvals(approve), programs), answer_type)
         message = self._attached(prompt, attach, conversation, selection, takes_images)
+        self._tell_guard(conversation, message, attach)
         self.last = run.run(message, is_kept=session is not None)
         mismatch = run.mismatch if programs is None else programs.mismatch
         self._record(self.last, source, attach, mismatch)
@@ -138,7 +159,8 @@ class Asker:
         as_: Any = None,
         code: bool = False,
     ) -> list[RequestPart]:
-        """Return what the first request of an ask would hold, part by part. Nothing is sent; no model is needed."""
+        """Return what the first request of an ask would hold, part by part. Nothing is sent; no
+        model is needed."""
         _require_prompt(prompt)
         answer_type = None if as_ is None else AnswerType(as_)
         box, conversation = self._box, self.session(session)
@@ -158,14 +180,39 @@ class Asker:
         texts = [
             ("instructions", system.text, size(system)),
             ("how to write a program, and its modules", selection.guide, len(selection.guide)),
-            (counted(len(offered), "tool"), ", ".join(tool.tool for tool in offered), len(tool_text) if offered else 0),
+            (
+                counted(len(offered), "tool"),
+                ", ".join(tool.tool for tool in offered),
+                len(tool_text) if offered else 0,
+            ),
             (f"{counted(len(earlier), 'message')} of the session", "", sum(map(size, earlier))),
             ("prompt", prompt, len(prompt)),
-            *([] if answer_type is None else [("type", answer_type.instruction, len(answer_type.instruction))]),
-            *((part.line, part.text, len(part.text) + IMAGE_CHARS * len(part.images)) for part in attached.parts),
+            *(
+                []
+                if answer_type is None
+                else [("type", answer_type.instruction, len(answer_type.instruction))]
+            ),
+            *(
+                (part.line, part.text, len(part.text) + IMAGE_CHARS * len(part.images))
+                for part in attached.parts
+            ),
         ]
-        tokens = AskBudget(box.config.settings.ask, box.config.settings.stats.chars_per_token).tokens
-        return [RequestPart(name, box.mask(text), tokens(chars)) for name, text, chars in texts if chars]
+        reach = self._reach([tool.tool for tool in offered])
+        tokens = AskBudget(
+            box.config.settings.ask, box.config.settings.stats.chars_per_token
+        ).tokens
+        return [
+            RequestPart(name, box.mask(text), tokens(chars)) for name, text, chars in texts if chars
+        ] + ([RequestPart("not sent: where these tools can send to", reach, 0)] if reach else [])
+
+    def _reach(self, offered: Iterable[str]) -> str:
+        """Return the places that tools can send to, each on a line with its tools."""
+        own = own_settings(self._box.config.home).guard
+        places: dict[str, list[str]] = {}
+        for spec in filter(None, map(self._box.registry.get, offered)):
+            if place := labels_of(spec, self._box.config, own).sends:
+                places.setdefault(place, []).append(spec.name)
+        return "\n".join(f"{place}: {', '.join(tools)}" for place, tools in sorted(places.items()))
 
     def typed(
         self,
@@ -176,23 +223,36 @@ class Asker:
         listener: AskListener | None = None,
         approve: Sequence[str] | str | None = None,
     ) -> Answer | None:
-        """Run the tool that a person typed as `tool:NAME {json}`. Returns None for any other prompt.
+        """Run the tool that a person typed as `tool:NAME {json}`. Returns None for any other
+        prompt.
 
-        Without `approve` it is the person's own call. With it, even empty, a tool that may change something must be
-        approved by it or by the user's own settings.
+        Without `approve` it is the person's own call. With it, even empty, a tool that may change
+        something must be approved by it or by the user's own settings.
         """
         match = _DIRECT.fullmatch(prompt)
         if match is None:
             return None
         approvals = None if approve is None else self._approvals(approve)
-        self.last = self._direct(match, self._allow_list(tool_allow), approvals, listener or AskListener(), source)
+        self.last = self._direct(
+            match, self._allow_list(tool_allow), approvals, listener or AskListener(), source
+        )
         return self.last
 
     def _with_programs(
-        self, prompt: str, session: Session, attach: Attach, options: ProgramOptions, kind: AnswerType | None
+        self,
+        prompt: str,
+        session: Session,
+        attach: Attach,
+        options: ProgramOptions,
+        kind: AnswerType | None,
     ) -> tuple[ToolSelection, ProgramCalls]:
-        """Return what is offered to a model that writes programs, and what runs them. Raises Unavailable."""
-        from onetool_ipy.llm.programs.handover import ProgramCalls, ProgramSelection, program_variables
+        """Return what is offered to a model that writes programs, and what runs them. Raises
+        Unavailable."""
+        from onetool_ipy.llm.programs.handover import (
+            ProgramCalls,
+            ProgramSelection,
+            program_variables,
+        )
         from onetool_ipy.llm.programs.sandbox import require_sandbox
 
         require_sandbox()
@@ -216,13 +276,17 @@ class Asker:
         tool_allow: Sequence[str] | str | None = None,
         source: CallSource = "python",
     ) -> Answer:
-        """Run a program over the tools, without a model. It sees the tools as modules, and the `variables`.
+        """Run a program over the tools, without a model. It sees the tools as modules, and the
+        `variables`.
 
-        Its writes are shown before they are made; `approve` names tools that need no question. `plan` makes no write.
+        Its writes are shown before they are made; `approve` names tools that need no question.
+        `plan` makes no write.
         """
         if not isinstance(code, str) or not code.strip():
             raise UsageProblem("There is no program.", hint="Write it below: %%tool program")
-        options = self._program_options(approve, plan=plan, source=source, allow=self._allow_list(tool_allow))
+        options = self._program_options(
+            approve, plan=plan, source=source, allow=self._allow_list(tool_allow)
+        )
         self.last = self._programs.run(code, variables or {}, options)
         return self.last
 
@@ -236,10 +300,14 @@ class Asker:
     ) -> Answer:
         """Go on with a program that waits for a yes. The plan is shown and asked about again.
 
-        After a kernel that ended during a write, `decision` says whether to `skip` that write or to make it `again`.
+        After a kernel that ended during a write, `decision` says whether to `skip` that write or to
+        make it `again`.
         """
         if decision not in ("", "skip", "again"):
-            raise UsageProblem(f"A write that is in doubt is 'skip' or 'again', not '{values.cut(str(decision), 40)}'.")
+            raise UsageProblem(
+                "A write that is in doubt is 'skip' or 'again', not"
+                f" '{values.cut(str(decision), 40)}'."
+            )
         options = self._program_options(approve, plan=plan)
         self.last = self._programs.resume(program, decision, options)
         return self.last
@@ -279,7 +347,9 @@ class Asker:
         if which is None:
             return Session()
         if not isinstance(which, str) or not which.strip():
-            raise UsageProblem(f"A session is a name or a Session, not {values.safe_repr(which, 40)}.")
+            raise UsageProblem(
+                f"A session is a name or a Session, not {values.safe_repr(which, 40)}."
+            )
         if which not in self.sessions:
             file = SessionFile(self._session_folder, which, self._box.mask)
             self.sessions[which] = Session(which, file)
@@ -294,21 +364,43 @@ class Asker:
     def _session_folder(self) -> Path:
         return self._box.config.paths.state / "sessions"
 
+    def _tell_guard(self, session: Session, message: Attached, attach: Attach) -> None:
+        """Tell the guard what the person typed, and what of their variables the model gets."""
+        session.guard.begin(message.prompt)
+        own = own_settings(self._box.config.home).guard
+        for part, (_, value) in zip(message.parts, named_values(attach), strict=False):
+            tool = value.meta.get("tool") if isinstance(value, ToolResult) else None
+            spec = self._box.registry.get(tool) if isinstance(tool, str) else None
+            labels = Labels() if spec is None else labels_of(spec, self._box.config, own)
+            source = PrivateSource(part.name, "" if spec is None else spec.name, labels.of)
+            session.guard.see(source, labels, _json_in(part.text))
+            if part.handle:
+                session.guard.handles[part.handle] = labels, source
+
     def _record(
-        self, answer: Answer, source: CallSource, attach: Attach, mismatch: AnswerMismatch | None = None
+        self,
+        answer: Answer,
+        source: CallSource,
+        attach: Attach,
+        mismatch: AnswerMismatch | None = None,
     ) -> None:
         """Write the ask into the call log, as a row beside those of its calls."""
         args = {"prompt": answer.prompt, "model": answer.model}
         end: dict[str, Any] = {}
         if answer.ok and mismatch is not None:
-            reasons = short_text("; ".join([mismatch.message, *mismatch.reasons]), self._box.mask, _MAX_NOTE)
+            reasons = short_text(
+                "; ".join([mismatch.message, *mismatch.reasons]), self._box.mask, _MAX_NOTE
+            )
             end = {"code": InvalidOutput.code, "reason": "answer_mismatch", "message": reasons}
         elif not answer.ok:
             end["reason"] = UNMADE if answer.stop_reason == "done" else answer.stop_reason
             end["code"] = end["reason"] if answer.error is None else answer.error.code
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
         # An answer came from the results that the model saw.
-        sources = [(name or "attached", self._box.lineage.call_of(value)) for name, value in named_values(attach)]
+        sources = [
+            (name or "attached", self._box.lineage.call_of(value))
+            for name, value in named_values(attach)
+        ]
         sources += [("", str(call.result.meta.get("call_id", ""))) for call in answer.calls]
         answer.call_id = self._box.new_id()
         self._box.log.record(
@@ -349,19 +441,27 @@ class Asker:
         limits = settings.ask._replace(max_steps=steps)
         if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
             self._box.host.note(
-                f"ask.max_cost is ignored: the price of the model '{client.name}' is not known. "
-                "Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0} (dollars per million tokens)"
+                f"ask.max_cost is ignored: the price of the model '{client.name}' is not known."
+                " Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0}"
+                " (dollars per million tokens)"
             )
         return AskBudget(limits, settings.stats.chars_per_token, price)
 
     def _attached(
-        self, prompt: str, attach: Attach, session: Session, selection: ToolSelection, limits: TakesImages
+        self,
+        prompt: str,
+        attach: Attach,
+        session: Session,
+        selection: ToolSelection,
+        limits: TakesImages,
     ) -> Attached:
         """Return the prompt with its attachments."""
         if named_values(attach):
             # A pack that is imported with its tools may register a describer.
             selection.offer()
-        return self.attachments.attach(prompt, attach, session, limits=limits, can_page=selection.is_on)
+        return self.attachments.attach(
+            prompt, attach, session, limits=limits, can_page=selection.is_on
+        )
 
     def _note_unlisted(self, allow: Sequence[str] | None) -> None:
         """Say which servers have tools that are not offered, since an offer starts none."""
@@ -369,8 +469,8 @@ class Asker:
         for server in self._box.servers.unlisted():
             if packs is None or server in packs or "*" in packs:
                 self._box.host.note(
-                    f"The tools of the server '{server}' are not offered: it has not been started yet. "
-                    f"Start it with: %tool server start {server}"
+                    f"The tools of the server '{server}' are not offered: it has not been started"
+                    f" yet. Start it with: %tool server start {server}"
                 )
 
     def _narrow(self, prompt: str, allow: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -393,7 +493,10 @@ class Asker:
         approved = tools.allow_list(_own_yes(approve), box.shortcuts)
         specs = [*box.registry.list(), *box.registry.unlisted()] if approved else []
         return Approvals(
-            self._always, by_settings, place, [spec for spec in specs if names.allowed(spec.name, approved)]
+            self._always,
+            by_settings,
+            place,
+            [spec for spec in specs if names.allowed(spec.name, approved)],
         )
 
     def _direct(
@@ -416,7 +519,9 @@ class Asker:
             meta = {"tool": name, "call_id": call_id, "source": source, "duration_ms": 0.0}
             result = ToolResult(False, error=Failure.of(failure, name), meta=meta)
         else:
-            result = box.executor.call(box.resolve(name, args, source=source, allow=allow, call_id=call_id))
+            result = box.executor.call(
+                box.resolve(name, args, source=source, allow=allow, call_id=call_id)
+            )
         name = str(result.meta.get("tool", name))
         sent = values.map_text(box.outgoing(result), box.mask) if result.ok else None
         call = AnswerCall(call_id, name, args, result, sent)
@@ -427,7 +532,8 @@ class Asker:
         return answer
 
     def _unapproved(self, name: str, args: Any, approvals: Approvals) -> CallFailure | None:
-        """Return why a tool must not run without approval. The executor reports one that does not exist."""
+        """Return why a tool must not run without approval. The executor reports one that does not
+        exist."""
         try:
             spec = self._box.registry.require(name)
         except CallFailure:
@@ -435,7 +541,10 @@ class Asker:
         is_free = not needs_approval(spec, args, self._box.config)
         if is_free or approvals.state(spec, spec.fingerprint) == "allowed":
             return None
-        return NotApproved(f"'{spec.name}' may change something. It was not run. Allow it with --approve {spec.name}")
+        return NotApproved(
+            f"'{spec.name}' may change something. It was not run. Allow it with --approve"
+            f" {spec.name}"
+        )
 
 
 def _ask_in_time(
@@ -446,8 +555,17 @@ def _ask_in_time(
         return listener.question(question, put)
 
 
+def _json_in(text: str) -> Any:
+    """Return the value that a text is the JSON of, else the text."""
+    try:
+        return values.from_json(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def as_call(prompt: str) -> tuple[str, dict[str, Any]] | None:
-    """Return name and arguments of a prompt of the form `tool:NAME {json}`; None for any other prompt."""
+    """Return name and arguments of a prompt of the form `tool:NAME {json}`; None for any other
+    prompt."""
     match = _DIRECT.fullmatch(prompt)
     if match is None:
         return None
@@ -456,7 +574,8 @@ def as_call(prompt: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def _approved_by_user(home: Path) -> Sequence[str]:
-    """Return what the user's own settings approve. Aliases come from the same file, never from a project."""
+    """Return what the user's own settings approve. Aliases come from the same file, never from a
+    project."""
     own = own_settings(home)
     return tools.allow_list(own.ask.approve, read_shortcuts(own.aliases, {})) or ()
 
@@ -465,17 +584,25 @@ def _arguments(text: str, name: str) -> tuple[Any, CallFailure | None]:
     try:
         args = values.from_json(text)
     except (ValueError, RecursionError) as exc:
-        return text, BadJson(f"'{name}': the arguments are not JSON ({exc}).", hint='Write tool:NAME {"key": "value"}')
+        return text, BadJson(
+            f"'{name}': the arguments are not JSON ({exc}).",
+            hint='Write tool:NAME {"key": "value"}',
+        )
     if not isinstance(args, dict):
-        return text, BadJson(f"'{name}': the arguments must be a JSON object, got {values.safe_repr(args, 60)}.")
+        return text, BadJson(
+            f"'{name}': the arguments must be a JSON object, got {values.safe_repr(args, 60)}."
+        )
     return args, None
 
 
 def _own_yes(approve: Sequence[str] | str | None) -> Sequence[str] | str | None:
-    """Return the tools that a caller approves; none where it is a tool that others may only read by."""
+    """Return the tools that a caller approves; none where it is a tool that others may only read
+    by."""
     return approve if current.may_write() else None
 
 
 def _require_prompt(prompt: object) -> None:
     if not isinstance(prompt, str) or not prompt.strip():
-        raise UsageProblem("There is nothing to ask.", hint='For example: box.ask("What time is it?")')
+        raise UsageProblem(
+            "There is nothing to ask.", hint='For example: box.ask("What time is it?")'
+        )

@@ -1,23 +1,36 @@
-"""CallRunner: run the calls of one turn: resolved one by one, approved in one question, run in the model's order.
+"""CallRunner: run the calls of one turn: resolved one by one, approved in one question, run in the
+model's order.
 
-A call that is not allowed, switched off, unknown, malformed or not approved does not run, and its outcome says why.
-Every call has an outcome, also when Stop ends the turn.
+A call that is not allowed, switched off, unknown, malformed or not approved does not run, and its
+outcome says why. Every call has an outcome, also when Stop ends the turn.
 
-A tool's output is sent inside a JSON object of ours. Text in JSON cannot end that object, so no output can pass for
-something else; the instructions say what the object means.
+A tool's output is sent inside a JSON object of ours. Text in JSON cannot end that object, so no
+output can pass for something else; the instructions say what the object means.
 """
 
 from __future__ import annotations
 
+import datetime
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallCancelled, CallFailure, InvalidArgs, NotAllowed, NotApproved, OneToolError
+from onetool_ipy.base.errors import (
+    CallCancelled,
+    CallFailure,
+    ExecutionFailed,
+    InvalidArgs,
+    NotAllowed,
+    NotApproved,
+    OneToolError,
+)
 from onetool_ipy.base.printable import visible
-from onetool_ipy.config.load import needs_approval
+from onetool_ipy.config.load import labels_of, needs_approval, own_settings
 from onetool_ipy.core import names
+from onetool_ipy.core.labels import Labels
 from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
@@ -26,7 +39,9 @@ from onetool_ipy.llm.ask import approval
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall
 from onetool_ipy.llm.ask.context import AskParts, OverLimit, Repeated
+from onetool_ipy.llm.ask.guard import Flow, Outgoing, allow_line, source_of
 from onetool_ipy.llm.ask.session import cache_key, json_text, size
+from onetool_ipy.llm.ask.tools import PAGER
 from onetool_ipy.llm.description import without_pictures
 from onetool_ipy.llm.messages import Call, Outcome, Outcomes, encoded
 
@@ -43,7 +58,8 @@ class BadJson(InvalidArgs):
 
 
 class _Plan(NamedTuple):
-    """A call as it will run, or with the refusal that is its result; neither for a search among the tools."""
+    """A call as it will run, or with the refusal that is its result; neither for a search among the
+    tools."""
 
     call: Call
     name: str
@@ -53,7 +69,8 @@ class _Plan(NamedTuple):
 
 
 class TurnResult(NamedTuple):
-    """The outcomes of a turn's calls. `stopped` is why the ask should end; `interrupted` says that Stop came."""
+    """The outcomes of a turn's calls. `stopped` is why the ask should end; `interrupted` says that
+    Stop came."""
 
     outcomes: Outcomes
     stopped: str = ""
@@ -69,8 +86,15 @@ class CallRunner:
         self._outcomes: list[Outcome] = []
         self._ids: set[str] = set()
         self._box, self._session, self._selection = ask.box, ask.session, ask.selection
-        self._budget, self._listener, self._takes_images = ask.budget, ask.listener, ask.takes_images
+        self._budget, self._listener, self._takes_images = (
+            ask.budget,
+            ask.listener,
+            ask.takes_images,
+        )
         self._approvals = approvals
+        self._own = own_settings(ask.box.config.home)
+        self._counts: Counter[str] | None = None
+        self._known_labels: dict[str, tuple[ToolSpec, Labels]] = {}
 
     @property
     def program(self) -> Answer | None:
@@ -83,13 +107,15 @@ class CallRunner:
         return self.calls if self._programs is None else [*self.calls, *self._programs.calls]
 
     def run(self, calls: Sequence[Call], *, limit: str | None = None) -> TurnResult:
-        """Run a turn's calls. If a `limit` is reached, run none of them and give it as the reason."""
+        """Run a turn's calls. If a `limit` is reached, run none of them and give it as the
+        reason."""
         first = len(self.calls)
         stopped = ""
         try:
             plans, stopped = self._plans(calls, limit)
             was_asked = self._approve(plans)
-            # A question takes time, and a call may change the tool of the next one: then the tool is looked at again.
+            # A question takes time, and a call may change the tool of the next one: then the tool
+            # is looked at again.
             for number, plan in enumerate(plans, start=first + 1):
                 self._listener.calling(number, plan.name, plan.call.arguments)
                 result = plan.refusal
@@ -104,9 +130,16 @@ class CallRunner:
     def _plans(self, calls: Sequence[Call], limit: str | None) -> tuple[list[_Plan], str]:
         names_of = [(call, self._name_of(call)) for call in calls]
         if limit is not None:
-            return [self._refused(call, name, OverLimit(f"Not run: {limit}.")) for call, name in names_of], "limit"
-        if self._budget.is_repeated(f"{name} {json_text(call.arguments)}" for call, name in names_of):
-            repeated = Repeated("Not run: the same call was run several times already, and its result is above.")
+            return [
+                self._refused(call, name, OverLimit(f"Not run: {limit}."))
+                for call, name in names_of
+            ], "limit"
+        if self._budget.is_repeated(
+            f"{name} {json_text(call.arguments)}" for call, name in names_of
+        ):
+            repeated = Repeated(
+                "Not run: the same call was run several times already, and its result is above."
+            )
             return [self._refused(call, name, repeated) for call, name in names_of], "repeated"
         plans: list[_Plan] = []
         stopped = ""
@@ -116,17 +149,25 @@ class CallRunner:
             else:
                 stopped = "limit"
                 limits = self._budget.limits
-                message = f"Not run: {limits.max_calls} calls (ask.max_calls) is all that one ask may make."
+                message = (
+                    f"Not run: {limits.max_calls} calls (ask.max_calls) is all that one ask may"
+                    " make."
+                )
                 plans.append(self._refused(call, name, OverLimit(message)))
         return plans, stopped
 
     def _name_of(self, call: Call) -> str:
-        """Return the tool's canonical name: the model may use its wire name, its own name or an alias."""
+        """Return the tool's canonical name: the model may use its wire name, its own name or an
+        alias."""
         offered = self._session.canonical(call.wire_name)
         if offered is not None:
             return offered
         try:
-            target = self._box.shortcuts.find(call.wire_name) if isinstance(call.wire_name, str) else None
+            target = (
+                self._box.shortcuts.find(call.wire_name)
+                if isinstance(call.wire_name, str)
+                else None
+            )
         except OneToolError:  # a circular alias
             target = None
         name = target if isinstance(target, str) else str(call.wire_name)
@@ -136,13 +177,18 @@ class CallRunner:
     def _check(self, call: Call, name: str) -> _Plan:
         if not isinstance(call.arguments, dict):
             text = visible(values.cut(str(call.arguments), _MAX_TEXT), _MAX_TEXT)
-            message = f"'{name}': the arguments must be a JSON object, got '{text}'. Nothing was run."
+            message = (
+                f"'{name}': the arguments must be a JSON object, got '{text}'. Nothing was run."
+            )
             return self._refused(call, name, BadJson(message))
         is_program = self._programs is not None and name == names.PROGRAM
         if is_program or self._selection.is_search(name):
             return _Plan(call, name)
         if not self._selection.is_direct(name):
-            message = f"'{name}' cannot be called directly here. Call it in a program, with the tool 'program'."
+            message = (
+                f"'{name}' cannot be called directly here. Call it in a program, with the tool"
+                " 'program'."
+            )
             return self._refused(call, name, NotAllowed(message))
         resolved = self._resolve(name, call.arguments)
         # The executor refuses a call that may not run, and logs it as failed.
@@ -151,12 +197,15 @@ class CallRunner:
 
     def _resolve(self, name: str, args: dict[str, Any]) -> ResolvedCall:
         def is_allowed(spec: ToolSpec) -> bool:
-            return names.allowed(spec.name, self._selection.allow) or self._selection.may_page(spec.name, args)
+            return names.allowed(spec.name, self._selection.allow) or self._selection.may_page(
+                spec.name, args
+            )
 
         return self._box.resolve(name, args, source="model", allow=is_allowed)
 
     def _approve(self, plans: list[_Plan]) -> bool:
-        """Ask one question for all calls of the turn that need approval, and refuse those that do not get it.
+        """Ask one question for all calls of the turn that need approval, and refuse those that do
+        not get it.
 
         Returns whether there was a question.
         """
@@ -164,13 +213,18 @@ class CallRunner:
         for number, plan in enumerate(plans):
             if plan.resolved is None or plan.resolved.failure is not None:
                 continue
+            flow = self._guarded(plan.resolved)
             spec, args = plan.resolved.require(), plan.resolved.call.args
             state = self._approvals.state(spec, plan.fingerprint)
             # A tool that only reads needs no yes. With one it may write through other tools.
             plan.resolved.has_yes = state == "allowed"
-            if state != "allowed" and needs_approval(spec, args, self._box.config):
-                words = self._approvals.changes(spec) if state == "changed" else ()
-                waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint, words)
+            is_write = state != "allowed" and needs_approval(spec, args, self._box.config)
+            if is_write or flow is not None:
+                is_changed = is_write and state == "changed"
+                words = self._approvals.changes(spec) if is_changed else ()
+                waiting[number] = PendingCall(
+                    spec, args, is_changed, plan.fingerprint, words, flow, is_write
+                )
         if not waiting:
             return False
         pending = list(waiting.values())
@@ -187,22 +241,91 @@ class CallRunner:
                 plans[index] = _Plan(plan.call, plan.name, refusal=refusal)
                 continue
             if (approved := plans[index].resolved) is not None:
-                approved.has_yes = True
-            if reply.content.get("always"):
+                approved.has_yes = approved.has_yes or call.is_write
+                if call.flow is not None:
+                    self._let_out(approved, call.flow.place)
+            if reply.content.get("always") and call.is_write:
                 self._approvals.always(call.spec, call.fingerprint)
+            elif reply.content.get("always") and call.flow is not None:
+                self._session.guard.allowed.add(call.flow.place)
         return True
 
+    def _guarded(self, resolved: ResolvedCall) -> Flow | None:
+        """Return what a call would carry elsewhere, if the person must be asked about it."""
+        spec, guard = resolved.require(), self._session.guard
+        place = self._labels(spec).sends
+        resolved.guard = partial(self._check_nested, resolved)
+        if not place:
+            return None
+        count = self._tool_counts()[place] if guard.foreign(place) else 1
+        call = Outgoing(spec, resolved.call.args, place, count)
+        if self._approvals.names(spec):
+            guard.sent(call)
+            resolved.meta["guard"] = "free: this ask names the tool"
+            return None
+        verdict = guard.check(call, self._today, self._own.guard.allow)
+        if verdict.why:
+            resolved.meta["guard"] = verdict.why
+        return verdict.flow
+
+    def _let_out(self, resolved: ResolvedCall, place: str) -> None:
+        """Remember a call that the person said yes to."""
+        resolved.meta["guard"] = f"asked: you let it go to {place}"
+        self._session.guard.sent(Outgoing(resolved.require(), resolved.call.args, place))
+
+    def _check_nested(self, outer: ResolvedCall, inner: ToolSpec) -> None:
+        """Let a tool call another one that sends elsewhere only if what the model gave it is
+        explained for that place. Raises NotApproved."""
+        place, spec = self._labels(inner).sends, outer.require()
+        if not place or place == self._labels(spec).sends or self._approvals.names(spec):
+            return
+        call = Outgoing(spec, outer.call.args, place)
+        if (
+            flow := self._session.guard.check(call, self._today, self._own.guard.allow).flow
+        ) is None:
+            return
+        raise NotApproved(
+            f"'{inner.name}' was not run: '{spec.name}' called it, and {flow.text}.",
+            hint=f"If it may go there: @tool(sends={place!r}) on '{spec.name}', and it is asked.",
+            details={"reason": "guard", "place": place},
+        )
+
+    def _labels(self, spec: ToolSpec) -> Labels:
+        cached = self._known_labels.get(spec.name)
+        if cached is None or cached[0] is not spec:
+            labels = labels_of(spec, self._box.config, self._own.guard)
+            cached = self._known_labels[spec.name] = spec, labels
+        return cached[1]
+
+    def _tool_counts(self) -> Counter[str]:
+        """Return how many of the offered tools send to each place."""
+        if self._counts is None:
+            specs = map(self._box.registry.get, self._session.offered)
+            self._counts = Counter(self._labels(spec).sends for spec in specs if spec is not None)
+        return self._counts
+
+    def _today(self) -> datetime.date:
+        return self._box.now().date()
+
     def _result(self, plan: _Plan, *, is_stale: bool) -> ToolResult:
-        resolved, args = plan.resolved, plan.call.arguments if isinstance(plan.call.arguments, dict) else {}
+        resolved, args = (
+            plan.resolved,
+            plan.call.arguments if isinstance(plan.call.arguments, dict) else {},
+        )
         if resolved is None and self._programs is not None and plan.name == names.PROGRAM:
             return self._programs.run(args, self._meta(plan.name))
         if resolved is None:
             return self._search(plan.name, args)
         if is_stale and resolved.failure is None:
-            has_yes, resolved = resolved.has_yes, self._resolve(plan.name, args)
-            resolved.has_yes = has_yes
+            before, resolved = resolved, self._resolve(plan.name, args)
+            resolved.has_yes = before.has_yes
+            resolved.guard = partial(self._check_nested, resolved)
+            resolved.meta.update(before.meta)
             if resolved.failure is None and resolved.require().fingerprint != plan.fingerprint:
-                message = f"'{plan.name}' changed since it was checked. Nothing was run; it can be called again."
+                message = (
+                    f"'{plan.name}' changed since it was checked. Nothing was run; it can be called"
+                    " again."
+                )
                 return self._failed(plan.name, NotApproved(message))
         if resolved.failure is not None:
             return self._box.executor.call(resolved)
@@ -211,7 +334,11 @@ class CallRunner:
             return reused
         key = cache_key(spec, args)
         # The tool has no more time than the ask has left.
-        limit_s = spec.timeout_s if spec.timeout_s is not None else self._box.config.settings.timeouts.local_s
+        limit_s = (
+            spec.timeout_s
+            if spec.timeout_s is not None
+            else self._box.config.settings.timeouts.local_s
+        )
         if self._budget.left_s < limit_s:
             resolved.limit_s = max(self._budget.left_s, 0.05)
         result = self._box.executor.call(resolved)
@@ -221,16 +348,25 @@ class CallRunner:
     def _search(self, name: str, args: dict[str, Any]) -> ToolResult:
         query = args.get("query")
         if not isinstance(query, str) or set(args) != {"query"}:
-            return self._failed(name, InvalidArgs(f"'{name}' takes one argument, query, which is text."))
+            return self._failed(
+                name, InvalidArgs(f"'{name}' takes one argument, query, which is text.")
+            )
         return ToolResult(True, self._selection.search(query), None, self._meta(name))
 
     def _record(self, number: int, call: Call, name: str, result: ToolResult) -> None:
-        data, images = without_pictures(result.data, self._takes_images) if result.ok else (None, ())
+        data, images = (
+            without_pictures(result.data, self._takes_images) if result.ok else (None, ())
+        )
         # The result keeps its pictures for Python; the model gets them beside its data.
-        plain = result if not result.ok or data is result.data else ToolResult(True, data, None, result.meta)
+        plain = (
+            result
+            if not result.ok or data is result.data
+            else ToolResult(True, data, None, result.meta)
+        )
         sent = values.map_text(self._box.outgoing(plain), self._box.mask) if result.ok else None
         if result.ok and plain.handle is not None:
             self._session.handles[plain.handle] = None
+        self._see(name, call.arguments, plain, sent)
         if result.ok:
             self._session.used[name] = None
         content: dict[str, Any] = {"data_from": name, "data": sent}
@@ -243,16 +379,55 @@ class CallRunner:
         outcome = Outcome(call, content, is_error=not result.ok, images=encoded(images))
         tokens = self._budget.tokens(size(Outcomes((outcome,))))
         is_tool = name != names.PROGRAM and not self._selection.is_search(name)
-        answer_call = AnswerCall(self._unique_id(call.id), name, call.arguments, result, sent, tokens, is_tool)
+        answer_call = AnswerCall(
+            self._unique_id(call.id), name, call.arguments, result, sent, tokens, is_tool
+        )
         self._outcomes.append(outcome)
         self.calls.append(answer_call)
         self._listener.called(number, answer_call)
+
+    def _see(self, name: str, args: object, result: ToolResult, sent: object) -> None:
+        """Remember what the model was shown: whose data it is, and whose handle."""
+        guard, error = self._session.guard, result.error
+        if error is not None and error.code != ExecutionFailed.code:
+            return
+        output = sent if error is None else error.message
+        spec = self._box.registry.get(name)
+        if name == names.PROGRAM and self._programs is not None:
+            self._see_program(output)
+            return
+        if spec is None:
+            return
+        labels, source = self._labels(spec), source_of(spec, args, self._labels(spec))
+        if (
+            isinstance(args, dict)
+            and name == PAGER
+            and (own := guard.handles.get(str(args.get("handle"))))
+        ):
+            labels, source = own
+        guard.see(source, labels, output)
+        if result.handle is not None:
+            guard.handles[result.handle] = labels, source
+
+    def _see_program(self, shown: object) -> None:
+        """Remember what a program gave, if it read anything that is private."""
+        for call in self._programs.calls if self._programs is not None else ():
+            spec = self._box.registry.get(call.name)
+            if spec is None or not call.ok:
+                continue
+            labels = self._labels(spec)
+            self._session.guard.see(source_of(spec, call.args, labels), labels, shown)
 
     def _cancel(self, calls: Sequence[Call]) -> None:
         """After Stop: give the running call and those behind it an outcome, as cancelled."""
         for call in calls:
             name = self._name_of(call)
-            self._record(len(self.calls) + 1, call, name, self._failed(name, CallCancelled("Stopped by the person.")))
+            self._record(
+                len(self.calls) + 1,
+                call,
+                name,
+                self._failed(name, CallCancelled("Stopped by the person.")),
+            )
 
     def _unique_id(self, call_id: str) -> str:
         unique, count = call_id, 2
@@ -271,12 +446,29 @@ class CallRunner:
         return {"tool": name, "call_id": self._box.new_id(), "source": "model", "duration_ms": 0.0}
 
 
-def _not_approved(call: PendingCall, pending: Sequence[PendingCall], reply: Reply | None) -> NotApproved:
+def _not_approved(
+    call: PendingCall, pending: Sequence[PendingCall], reply: Reply | None
+) -> NotApproved:
     name = call.spec.name
+    if call.flow is not None and not call.is_write:
+        return _not_sent(name, call.flow, reply)
     if reply is not None:
         return NotApproved(f"'{name}' was not run: {reply.note or 'the person did not allow it'}.")
     tools_named = list(dict.fromkeys(each.spec.name for each in pending))
     reason = "has changed since it was approved" if call.changed else "may change something"
     return NotApproved(
-        f"'{name}' {reason}, and nobody could be asked. It was not run. Allow it with approve={tools_named!r}"
+        f"'{name}' {reason}, and nobody could be asked. It was not run. Allow it with"
+        f" approve={tools_named!r}"
+    )
+
+
+def _not_sent(name: str, flow: Flow, reply: Reply | None) -> NotApproved:
+    details = {"reason": "guard", "place": flow.place}
+    if reply is not None:
+        why = reply.note or f"the person did not let it go to {flow.place}"
+        return NotApproved(f"'{name}' was not run: {why}.", details=details)
+    return NotApproved(
+        f"'{name}' {flow.text}. Nobody could be asked, so it was not run. Allow it with"
+        f" approve=[{name!r}], or for good with {allow_line(flow)}",
+        details=details,
     )

@@ -1,9 +1,11 @@
-"""What one ask works with: its toolbox, the listener of its progress, and the budget of its limits with the price.
+"""What one ask works with: its toolbox, the listener of its progress, and the budget of its limits
+with the price.
 
-`AskBudget` counts calls, tokens, seconds and dollars. It leaves out the time a person takes to approve calls, and
-estimates tokens from characters if the provider does not count them. `ModelPrice` is the price in the model's settings,
-otherwise that of the table of `genai-prices`, if it is installed. The table is asked only for models at their
-provider's own address: a server of one's own may give its model any name. Without a price there is no cost.
+`AskBudget` counts calls, tokens, seconds and dollars. It leaves out the time a person takes to
+approve calls, and estimates tokens from characters if the provider does not count them.
+`ModelPrice` is the price in the model's settings, otherwise that of the table of `genai-prices`, if
+it is installed. The table is asked only for models at their provider's own address: a server of
+one's own may give its model any name. Without a price there is no cost.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ from onetool_ipy.stores.replays import Replays
 from onetool_ipy.stores.results import Results
 
 _MAX_REPEATS = 3
-"""How often the same call may run in one ask. A turn that asks only for such calls again is not run."""
+"""How often the same call may run in one ask. A turn that asks only for such calls again is not
+run."""
 _TABLE = "genai_prices"
 _PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google"}
 """The names of our providers in the table."""
@@ -60,7 +63,8 @@ class AskHost(Protocol):
 
 
 class AskToolbox(Protocol):
-    """What an ask needs of its toolbox. A reload replaces most of it, so each is read when it is needed."""
+    """What an ask needs of its toolbox. A reload replaces most of it, so each is read when it is
+    needed."""
 
     @property
     def config(self) -> Config: ...
@@ -132,13 +136,15 @@ class AskListener:
         """What goes along with the prompt, in words."""
 
     def text(self, piece: str) -> None:
-        """The model wrote more text. It is without secrets; a piece may come late, with the next one."""
+        """The model wrote more text. It is without secrets; a piece may come late, with the next
+        one."""
 
     def replied(self, usage: TokenUsage) -> None:
         """A reply is complete; `usage` is the total so far."""
 
     def shortened(self, text: str) -> None:
-        """The conversation was too long; the text says what became of its beginning, with the summary of it."""
+        """The conversation was too long; the text says what became of its beginning, with the
+        summary of it."""
 
     def calling(self, number: int, name: str, args: object) -> None:
         """A call is about to run; `number` counts the calls of this ask from 1."""
@@ -183,7 +189,9 @@ class Repeated(ExecutionFailed):
 class AskBudget:
     """What one ask has spent of its limits."""
 
-    def __init__(self, limits: AskSettings, chars_per_token: float, price: ModelPrice | None = None) -> None:
+    def __init__(
+        self, limits: AskSettings, chars_per_token: float, price: ModelPrice | None = None
+    ) -> None:
         self.limits = limits
         self.calls = 0
         self.usage = TokenUsage()
@@ -220,7 +228,9 @@ class AskBudget:
         """Count a reply, by the provider's own numbers if it gives some."""
         usage = turn.usage
         if not usage.total:
-            written_chars = len(turn.text) + sum(len(json_text(call.arguments)) for call in turn.calls)
+            written_chars = len(turn.text) + sum(
+                len(json_text(call.arguments)) for call in turn.calls
+            )
             usage = TokenUsage(self.tokens(sent_chars), self.tokens(written_chars))
         self.usage += usage
         if (cost := self.price.cost(usage)) is not None:
@@ -229,8 +239,15 @@ class AskBudget:
     def reached(self) -> str | None:
         """Return in words which limit ends the ask now, or None."""
         if self.usage.total >= self.limits.max_tokens:
-            return f"{self.usage.total:,} of {self.limits.max_tokens:,} tokens (ask.max_tokens) are spent"
-        if self.limits.max_cost is not None and self.cost is not None and self.cost >= self.limits.max_cost:
+            return (
+                f"{self.usage.total:,} of {self.limits.max_tokens:,} tokens (ask.max_tokens) are"
+                " spent"
+            )
+        if (
+            self.limits.max_cost is not None
+            and self.cost is not None
+            and self.cost >= self.limits.max_cost
+        ):
             return f"${self.cost:.2g} of ${self.limits.max_cost:g} (ask.max_cost) are spent"
         if self.left_s <= 0:
             return f"the {self.limits.max_seconds:g} s of ask.max_seconds are over"
@@ -251,7 +268,8 @@ class AskBudget:
 
 
 class ModelPrice:
-    """The price of one model. `matched` is the id of the table's model, after the first cost was found there."""
+    """The price of one model. `matched` is the id of the table's model, after the first cost was
+    found there."""
 
     def __init__(self, client: object) -> None:
         model = getattr(client, "model", None)
@@ -263,9 +281,12 @@ class ModelPrice:
         if self._model is None:
             return None
         if (price := self._model.price) is not None:
-            # The tokens from the cache are a part of the input, and a price is for a million tokens.
+            # The tokens from the cache are a part of the input, and a price is for a million
+            # tokens.
             cached = min(usage.cached, usage.input)
-            dollars = (usage.input - cached) * price["input"] + cached * price.get("cached", price["input"])
+            dollars = (usage.input - cached) * price["input"] + cached * price.get(
+                "cached", price["input"]
+            )
             return (dollars + usage.output * price["output"]) / 1_000_000
         provider = _PROVIDERS.get(self._model.provider)
         if provider is None or self._model.base_url is not None or find_spec(_TABLE) is None:

@@ -1,8 +1,9 @@
-"""Nothing configured: find a model on this machine, or the name of a key, and write it into the user's own settings.
+"""Nothing configured: find a model on this machine, or the name of a key, and write it into the
+user's own settings.
 
-Looks at four ports of the loopback address and at the names of known key variables; nothing else is dialled, and no
-key is used, before a yes. Then the provider of a key is asked for its models. Where nobody can be asked, the error has
-the line to write.
+Looks at four ports of the loopback address and at the names of known key variables; nothing else is
+dialled, and no key is used, before a yes. Then the provider of a key is asked for its models. Where
+nobody can be asked, the error has the line to write.
 """
 
 from __future__ import annotations
@@ -37,13 +38,16 @@ _KEYS = {
 """Known key variables, and their providers."""
 _FAMILIES = {"anthropic": "claude", "openai": "gpt-", "gemini": "gemini-"}
 """How the names of the models begin that a provider has for conversations."""
-_OTHER_USES = re.compile(r"audio|codex|dall|embed|image|instruct|live|realtime|search|transcribe|tts", re.IGNORECASE)
+_OTHER_USES = re.compile(
+    r"audio|codex|dall|embed|image|instruct|live|realtime|search|transcribe|tts", re.IGNORECASE
+)
 _MODEL = "NAME"
 """Stands for a model in a line that a person completes."""
 
 
 class LocalServer(NamedTuple):
-    """A port of the loopback address where a model server may listen, and where it lists its models."""
+    """A port of the loopback address where a model server may listen, and where it lists its
+    models."""
 
     port: int
     title: str
@@ -78,11 +82,14 @@ class ModelSetup:
 
     def __init__(self, box: AskToolbox) -> None:
         self.servers: Sequence[LocalServer] = LOCAL_SERVERS
-        self.base_urls: Mapping[str, str] = {provider: default_url(provider) for provider in _FAMILIES}
+        self.base_urls: Mapping[str, str] = {
+            provider: default_url(provider) for provider in _FAMILIES
+        }
         self._box = box
 
     def offer(self) -> None:
-        """Look for models and write the first into the user's own settings after a yes. Raises UsageProblem."""
+        """Look for models and write the first into the user's own settings after a yes. Raises
+        UsageProblem."""
         config = self._box.config
         if config.settings.models.named or config.withheld.get("model") or self.own_models().named:
             return
@@ -90,16 +97,25 @@ class ModelSetup:
         if not proposals:
             ports = ", ".join(f"{server.port} ({server.title})" for server in self.servers)
             raise UsageProblem(
-                f"No model is configured. None answers on the ports {ports} of this machine, and no API key is set.",
+                f"No model is configured. None answers on the ports {ports} of this machine, and no"
+                " API key is set.",
                 hint=f"Write in {_OWN_FILE}, for example:\n{_EXAMPLE}",
             )
         places = "; ".join(proposal.place for proposal in proposals)
         first = proposals[0]
         key, entry = first.entry.get("key"), dict(first.entry)
-        line = f"Write in {_OWN_FILE}" + (f", with a model of your account for {_MODEL}" if key else "")
-        by_hand = UsageProblem(f"No model is configured. Found: {places}.", hint=f"{line}:\n{first.line}")
+        line = f"Write in {_OWN_FILE}" + (
+            f", with a model of your account for {_MODEL}" if key else ""
+        )
+        by_hand = UsageProblem(
+            f"No model is configured. Found: {places}.", hint=f"{line}:\n{first.line}"
+        )
         host = urlsplit(self.base_urls.get(entry["provider"], "")).hostname
-        ask = f"Ask {host} for the models of this key, and use one" if key else f"Use '{entry['model']}'"
+        ask = (
+            f"Ask {host} for the models of this key, and use one"
+            if key
+            else f"Use '{entry['model']}'"
+        )
         text = f"No model is configured. Found: {places}. {ask} from now on?"
         details = (f"written into {_OWN_FILE}:", first.line)
         try:
@@ -112,11 +128,14 @@ class ModelSetup:
             models = self._of_key(entry["provider"], key)
             if not models:
                 raise UsageProblem(
-                    f"{host} lists no model for the key '{key}'. Nothing was written.", hint=by_hand.hint
+                    f"{host} lists no model for the key '{key}'. Nothing was written.",
+                    hint=by_hand.hint,
                 )
             entry["model"] = models[0]
             others = f" Others of this key: {', '.join(models[1:6])}." if len(models) > 1 else ""
-            self._box.host.note(f"The model is '{models[0]}' from now on; change it in {_OWN_FILE}.{others}")
+            self._box.host.note(
+                f"The model is '{models[0]}' from now on; change it in {_OWN_FILE}.{others}"
+            )
         add_model(config.home / FOLDER / CONFIG_NAME, first.name, entry)
 
     def own_models(self) -> Models:
@@ -152,7 +171,8 @@ class ModelSetup:
         return model_names(response)
 
     def _by_key(self) -> Iterator[ModelProposal]:
-        """Yield an entry for each known key variable that is set. Which models the key has is not known yet."""
+        """Yield an entry for each known key variable that is set. Which models the key has is not
+        known yet."""
         for name, provider in _KEYS.items():
             if self._box.config.secrets.get(name):
                 entry = {"provider": provider, "model": _MODEL, "key": name}
@@ -165,4 +185,8 @@ class ModelSetup:
             names = listed_models(provider, secret.strip(), self._box.http_client, base_url)
         except CallFailure:
             return []
-        return [name for name in names if name.startswith(_FAMILIES[provider]) and not _OTHER_USES.search(name)]
+        return [
+            name
+            for name in names
+            if name.startswith(_FAMILIES[provider]) and not _OTHER_USES.search(name)
+        ]

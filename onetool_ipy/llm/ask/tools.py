@@ -1,8 +1,10 @@
-"""Which tools are offered to a model: those that are allowed and switched on, fewer if the prompt names some.
+"""Which tools are offered to a model: those that are allowed and switched on, fewer if the prompt
+names some.
 
-Above 96 tools, the best matches for the prompt are offered with a tool that searches all of them; what it finds is
-offered from then on. A request repeats the tools of the one before, in the same order, and appends new ones: providers
-cache what requests have in common from their beginning. Offering starts no server.
+Above 96 tools, the best matches for the prompt are offered with a tool that searches all of them;
+what it finds is offered from then on. A request repeats the tools of the one before, in the same
+order, and appends new ones: providers cache what requests have in common from their beginning.
+Offering starts no server.
 
 Nothing here runs a tool or protects one: the executor has its own allow-list.
 """
@@ -36,14 +38,17 @@ _MAX_WORDS = 24
 _MENTION = re.compile(r"(?<![^\s(\[{,;:\"'])\+(?P<name>[^\W\d][\w./@-]*+)(?!:[A-Za-z][\w.+-]*:\S)")
 _SEARCH = {
     "type": "object",
-    "properties": {"query": {"type": "string", "description": "What the tool should do, in a few words."}},
+    "properties": {
+        "query": {"type": "string", "description": "What the tool should do, in a few words."}
+    },
     "required": ["query"],
     "additionalProperties": False,
 }
 
 
 def allow_list(allow: Sequence[str] | str | None, shortcuts: Shortcuts) -> tuple[str, ...] | None:
-    """Return an allow-list (a list, or names separated by commas) with aliases replaced by their targets."""
+    """Return an allow-list (a list, or names separated by commas) with aliases replaced by their
+    targets."""
     if allow is None:
         return None
     listed = allow.split(",") if isinstance(allow, str) else list(allow)
@@ -53,12 +58,17 @@ def allow_list(allow: Sequence[str] | str | None, shortcuts: Shortcuts) -> tuple
 
 
 def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str] | None:
-    """Return the tools that `+pack.tool`, `+pack` or `+alias` in a prompt name; None if nothing is named.
+    """Return the tools that `+pack.tool`, `+pack` or `+alias` in a prompt name; None if nothing is
+    named.
 
-    A name that is not there is an error: as text it would offer every tool instead of one. A line of several may begin
-    with a plus of its own, as those of a diff do: it is an error only if it comes close to one of ours.
+    A name that is not there is an error: as text it would offer every tool instead of one. A line
+    of several may begin with a plus of its own, as those of a diff do: it is an error only if it
+    comes close to one of ours.
     """
-    mentions = [(hit["name"].rstrip("./-"), _begins_a_line(prompt, hit.start())) for hit in _MENTION.finditer(prompt)]
+    mentions = [
+        (hit["name"].rstrip("./-"), _begins_a_line(prompt, hit.start()))
+        for hit in _MENTION.finditer(prompt)
+    ]
     listing = registry.known() if mentions else []
     tools: dict[str, None] = {}
     for name, may_be_text in mentions:
@@ -69,7 +79,11 @@ def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str
         matches = matches or [spec.name for spec in listing if spec.pack in spellings]
         matches = matches or [spec.name for spec in listing if spec.short_name in spellings]
         if not matches:
-            candidates = [*(spec.name for spec in listing), *(spec.pack for spec in listing), *shortcuts.aliases]
+            candidates = [
+                *(spec.name for spec in listing),
+                *(spec.pack for spec in listing),
+                *shortcuts.aliases,
+            ]
             near = did_you_mean(name, dict.fromkeys(candidates))
             if may_be_text and not near and "." not in name:
                 continue
@@ -103,10 +117,18 @@ class ToolSelection:
     """The tools of one ask: those offered in each request, and the search among the others.
 
     What is offered has the schema of its code: the packs of a trusted project are imported for it.
+    An offer is kept for as long as the registry, the hits and the session's tools stay what they
+    were; a file that changes during an ask is seen by the next ask, or by a call.
     """
 
     def __init__(
-        self, registry: Registry, session: Session, *, allow: Sequence[str] | None, prompt: str, is_on: bool
+        self,
+        registry: Registry,
+        session: Session,
+        *,
+        allow: Sequence[str] | None,
+        prompt: str,
+        is_on: bool,
     ) -> None:
         self.is_on = is_on
         self.allow: Sequence[str] | None = allow if is_on else ()
@@ -117,9 +139,30 @@ class ToolSelection:
         self._hits: dict[str, None] = {}
         self._matches: list[str] | None = None
         self._search_name = ""
+        self._kept: tuple[tuple[object, ...], list[OfferedTool]] | None = None
 
     def offer(self) -> list[OfferedTool]:
-        """Return the tools to offer now, under their wire names: those of the request before, then new ones."""
+        """Return the tools to offer now, under their wire names: those of the request before, then
+        new ones."""
+        generation = self._registry.latest()
+        if self._kept is None or self._kept[0] != self._key(generation):
+            offered = self._new_offer()
+            # Importing a pack for its schemas may change the registry. The generation is that of
+            # before, so the next request then has an offer of its own.
+            self._kept = self._key(generation), offered
+        return self._kept[1].copy()
+
+    def _key(self, generation: int) -> tuple[object, ...]:
+        """All that an offer depends on, and that can change during an ask."""
+        session = self._session
+        return (
+            generation,
+            tuple(self._hits),
+            bool(session.handles),
+            tuple(session.offered),
+        )
+
+    def _new_offer(self) -> list[OfferedTool]:
         listing = self._registry.known()
         specs = {spec.name: spec for spec in self._visible(listing)}
         self.packs = tuple(dict.fromkeys(spec.pack for spec in specs.values()))
@@ -169,21 +212,30 @@ class ToolSelection:
             self._hits.pop(spec.name, None)
             self._hits[spec.name] = None
         offered = self._session.offers(specs, (spec.name for spec in listing))
-        return [{"name": o.name, "description": o.description, "parameters": o.parameters} for o in offered]
+        return [
+            {"name": o.name, "description": o.description, "parameters": o.parameters}
+            for o in offered
+        ]
 
     def may_page(self, name: str, args: Any) -> bool:
-        """Whether a call reads more of a large result of this session, which gives nothing new away."""
+        """Whether a call reads more of a large result of this session, which gives nothing new
+        away."""
         handle = args.get("handle") if name == PAGER and isinstance(args, dict) else None
         return isinstance(handle, str) and handle in self._session.handles
 
     def _visible(self, listing: Sequence[ToolSpec]) -> list[ToolSpec]:
-        return [spec for spec in listing if spec.is_offered and names.allowed(spec.name, self.allow)]
+        return [
+            spec for spec in listing if spec.is_offered and names.allowed(spec.name, self.allow)
+        ]
 
     def _best(self, specs: Sequence[ToolSpec]) -> set[str]:
-        """Return the names of those that were searched for, used, or match the prompt, and of the search."""
+        """Return the names of those that were searched for, used, or match the prompt, and of the
+        search."""
         if self._matches is None:
             limit = _MAX_LATER_MATCHES if self._session.offered else MAX_FIRST
-            self._matches = [*self._session.used, *_best_matches(self._prompt, specs, limit)][: MAX_FIRST - 1]
+            self._matches = [*self._session.used, *_best_matches(self._prompt, specs, limit)][
+                : MAX_FIRST - 1
+            ]
         self._search_name = "ask.search_tools"
         while self._registry.get(self._search_name) is not None:
             self._search_name += "_"
@@ -200,9 +252,12 @@ class ToolSelection:
 
 
 def _best_matches(prompt: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:
-    """Return the names of the tools that match a prompt best: by all of it, and by each of its words."""
+    """Return the names of the tools that match a prompt best: by all of it, and by each of its
+    words."""
     index = Index(map(entry_of, specs))
-    words = list(dict.fromkeys(word for word in re.findall(r"[^\W_]{3,}", prompt.lower())))[:_MAX_WORDS]
+    words = list(dict.fromkeys(word for word in re.findall(r"[^\W_]{3,}", prompt.lower())))[
+        :_MAX_WORDS
+    ]
     scores: dict[str, float] = {}
     for weight, query in [(2.0, prompt), *((1.0, word) for word in words)]:
         # With a limit, a word that all tools have would count for some of them only.

@@ -1,1 +1,2 @@
-"""Programs over tools: a model or a person writes one program, a sandbox runs it, a person approves its writes."""
+"""Programs over tools: a model or a person writes one program, a sandbox runs it, a person approves
+its writes."""

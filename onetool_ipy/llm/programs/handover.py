@@ -1,9 +1,10 @@
 """`ask --code`: how a model hands a program over, and what it sees of it.
 
-The model is offered one tool, `program`, whose argument `code` is the program; a reply with one fenced block counts as
-a call of it. The instructions have the stubs of the tools, the same in every request. What the program prints and its
-last value go back to the model, 4 kB each, the rest as a handle. A program that is wrong comes back as a failed call:
-the model may correct it, which is a step of the ask.
+The model is offered one tool, `program`, whose argument `code` is the program; a reply with one
+fenced block counts as a call of it. The instructions have the stubs of the tools, the same in every
+request. What the program prints and its last value go back to the model, 4 kB each, the rest as a
+handle. A program that is wrong comes back as a failed call: the model may correct it, which is a
+step of the ask.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from onetool_ipy.llm.programs.stubs import tool_modules
 MAX_SEEN = 4_096
 _MAX_HITS = 12
 _CORRECTIONS = 2
-_FENCE = re.compile(r"^```[ \t]*(?:(?P<kind>python|py)[ \t]*)?\n(?P<code>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(
+    r"^```[ \t]*(?:(?P<kind>python|py)[ \t]*)?\n(?P<code>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE
+)
 _SCHEMA = {
     "type": "object",
     "properties": {"code": {"type": "string", "description": "The whole program, in Python."}},
@@ -42,19 +45,27 @@ _SCHEMA = {
     "additionalProperties": False,
 }
 _GUIDE = """\
-Solve this with one Python program over the tools: call `program` with it, or write it as one ```python block.
-1. Import the packs as modules and call their functions with keywords: `import crm; rows = crm.customers(region="eu")`.
+Solve this with one Python program over the tools: call `program` with it, or write it as one \
+```python block.
+1. Import the packs as modules and call their functions with keywords: `import crm; rows = \
+crm.customers(region="eu")`.
 2. Tool results are plain data: dicts, lists, text, numbers, None. There is no pandas and no numpy.
-3. The last expression is the value of the program; print only what you need to read. You see 4 kB of each.
-4. Not in this Python: class inheritance, `yield`, `del`, `@property`, files, network, environment, `statistics`, `io`.
-5. There are: json, re, math, datetime, random, collections, itertools, functools, dataclasses, comprehensions, try.
+3. The last expression is the value of the program; print only what you need to read. You see 4 kB \
+of each.
+4. Not in this Python: class inheritance, `yield`, `del`, `@property`, files, network, \
+environment, `statistics`, `io`.
+5. There are: json, re, math, datetime, random, collections, itertools, functools, dataclasses, \
+comprehensions, try.
 6. A failed call raises TypeError, TimeoutError, PermissionError, MemoryError or RuntimeError.
-7. Functions that ask the person are collected and shown in one question. Do not look at their results unless you must.
-8. The program is type-checked before it runs. If it is refused, correct it and send the whole program again."""
+7. Functions that ask the person are collected and shown in one question. Do not look at their \
+results unless you must.
+8. The program is type-checked before it runs. If it is refused, correct it and send the whole \
+program again."""
 
 
 class ProgramSelection(ToolSelection):
-    """The offer of an ask with `--code`: the tool `program`, and a search where there are many tools."""
+    """The offer of an ask with `--code`: the tool `program`, and a search where there are many
+    tools."""
 
     def __init__(
         self,
@@ -75,15 +86,23 @@ class ProgramSelection(ToolSelection):
 
     @property
     def guide(self) -> str:
-        """How a program is written, and the stubs of its modules. It is the same in every request of an ask."""
+        """How a program is written, and the stubs of its modules. It is the same in every request
+        of an ask."""
         return self._stubs or ""
 
-    def offer(self) -> list[OfferedTool]:
+    def _new_offer(self) -> list[OfferedTool]:
         listing = self._registry.known()
         visible = self._visible(listing)
         self.packs = tuple(dict.fromkeys(spec.pack for spec in visible))
-        about = "Run one Python program over the tools. Gives what it prints and the value of its last expression."
-        specs = [ToolSpec(name=names.PROGRAM, description=about, parameters=_SCHEMA, run=lambda args: args)]
+        about = (
+            "Run one Python program over the tools. Gives what it prints and the value of its last"
+            " expression."
+        )
+        specs = [
+            ToolSpec(
+                name=names.PROGRAM, description=about, parameters=_SCHEMA, run=lambda args: args
+            )
+        ]
         if len(visible) > MAX_FIRST:
             best = self._best(visible)
             specs.append(self._search_tool())
@@ -91,13 +110,24 @@ class ProgramSelection(ToolSelection):
         if self._stubs is None:
             parts = [_GUIDE, "The modules:", self._text(visible)]
             if len(specs) > 1:
-                parts.insert(1, f"These are some of the modules. Find more functions with {self._search_name} first.")
+                parts.insert(
+                    1,
+                    f"These are some of the modules. Find more functions with {self._search_name}"
+                    " first.",
+                )
             if self._variables:
-                parts.append(f"These variables are there, as plain data: {', '.join(self._variables)}.")
+                parts.append(
+                    f"These variables are there, as plain data: {', '.join(self._variables)}."
+                )
             if self._answer_type is not None:
                 schema = json.dumps(self._answer_type.schema["properties"], ensure_ascii=False)
-                definitions = json.dumps(self._answer_type.schema.get("$defs", {}), ensure_ascii=False)
-                parts.append(f"The last value must fit this JSON Schema of it: {schema}, with $defs: {definitions}")
+                definitions = json.dumps(
+                    self._answer_type.schema.get("$defs", {}), ensure_ascii=False
+                )
+                parts.append(
+                    f"The last value must fit this JSON Schema of it: {schema}, with $defs:"
+                    f" {definitions}"
+                )
             self._stubs = "\n\n".join(parts)
         pager = self._registry.get(PAGER) if self._session.handles else None
         if pager is not None:
@@ -106,7 +136,9 @@ class ProgramSelection(ToolSelection):
 
     def search(self, query: str) -> list[dict[str, Any]]:
         """Return the stubs of the matching tools."""
-        hits = Index(map(entry_of, self._visible(self._registry.known()))).search(query, limit=_MAX_HITS)
+        hits = Index(map(entry_of, self._visible(self._registry.known()))).search(
+            query, limit=_MAX_HITS
+        )
         return [{"modules": self._text([hit.item.value for hit in hits])}]
 
     def read(self, turn: Turn) -> Turn:
@@ -121,12 +153,15 @@ class ProgramSelection(ToolSelection):
         return replace(turn, calls=(call,), parts=())
 
     def is_direct(self, name: str) -> bool:
-        """Whether a tool may be called outside of a program: the search, and the pages of large results."""
+        """Whether a tool may be called outside of a program: the search, and the pages of large
+        results."""
         return self.is_search(name) or name == PAGER
 
     def _text(self, specs: Sequence[ToolSpec]) -> str:
         config = self._box.config
-        modules = tool_modules(self._registry.loaded(specs), lambda spec: needs_approval(spec, {}, config))
+        modules = tool_modules(
+            self._registry.loaded(specs), lambda spec: needs_approval(spec, {}, config)
+        )
         return self._box.mask(modules.text())
 
 
@@ -154,13 +189,16 @@ class ProgramCalls:
         self._variables = variables
 
     def run(self, args: object, meta: dict[str, Any]) -> ToolResult:
-        """Run the program in a call's arguments. Raises KeyboardInterrupt after Stop; `outcome` has what was done."""
+        """Run the program in a call's arguments. Raises KeyboardInterrupt after Stop; `outcome` has
+        what was done."""
         code = args.get("code") if isinstance(args, Mapping) else None
         if not isinstance(code, str) or not code.strip():
             failure = InvalidArgs("'program' takes one argument, code: the whole program as text.")
             return ToolResult(False, error=Failure.of(failure, names.PROGRAM), meta=meta)
         if self._mismatch_count > _CORRECTIONS:
-            failure = InvalidArgs(f"Not run: {_CORRECTIONS} corrections of the value are all that one ask may make.")
+            failure = InvalidArgs(
+                f"Not run: {_CORRECTIONS} corrections of the value are all that one ask may make."
+            )
             return ToolResult(False, error=Failure.of(failure, names.PROGRAM), meta=meta)
         outcome = self.outcome = Programs(self._box).run(code, self._variables, self._options)
         self.calls += outcome.calls
@@ -170,7 +208,9 @@ class ProgramCalls:
             except AnswerMismatch as exc:
                 self._mismatch_count, self.mismatch = self._mismatch_count + 1, exc
                 reasons = "; ".join(exc.reasons)
-                failure = InvalidArgs(f"The program ran, and its value has the wrong type: {self._box.mask(reasons)}")
+                failure = InvalidArgs(
+                    f"The program ran, and its value has the wrong type: {self._box.mask(reasons)}"
+                )
                 return ToolResult(False, error=Failure.of(failure, names.PROGRAM), meta=meta)
             self.mismatch = None
         self._selection.has_ended = outcome.stop_reason in ("done", "waiting")
@@ -179,12 +219,16 @@ class ProgramCalls:
         if outcome.error is not None:
             error = Failure.of(outcome.error, names.PROGRAM)
             if facts := self._facts(outcome):
-                details = error.details if isinstance(error.details, dict) else {"errors": error.details}
+                details = (
+                    error.details if isinstance(error.details, dict) else {"errors": error.details}
+                )
                 error = replace(error, details={**details, **facts})
             return ToolResult(False, error=error, meta=meta)
         if outcome.stop_reason == "waiting":
             return ToolResult(True, {"waiting": outcome.note}, None, meta)
-        return ToolResult(True, {"value": self._seen(outcome.value), **self._facts(outcome)}, None, meta)
+        return ToolResult(
+            True, {"value": self._seen(outcome.value), **self._facts(outcome)}, None, meta
+        )
 
     def _facts(self, outcome: Answer) -> dict[str, Any]:
         """Return what a program printed, and its writes where not all of them were made."""

@@ -1,11 +1,12 @@
 """The writes of a program, collected in a run where none is made, and what became of each.
 
-A write is a call that needs a person's approval. Its result is not known before it has run, so the program gets a
-stand-in for it, and every use of that raises in the program. `may_be_more` is true where the results of writes can
-decide what the program does next: then the plan is what is known of it so far, and what comes beyond is a new question.
+A write is a call that needs a person's approval. Its result is not known before it has run, so the
+program gets a stand-in for it, and every use of that raises in the program. `may_be_more` is true
+where the results of writes can decide what the program does next: then the plan is what is known of
+it so far, and what comes beyond is a new question.
 
-A write keeps its arguments as the text that was shown. It is made with what is parsed from that text,
-and with nothing else: no object that a tool or the notebook could change takes its place.
+A write keeps its arguments as the text that was shown. It is made with what is parsed from that
+text, and with nothing else: no object that a tool or the notebook could change takes its place.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ WriteState = Literal["made", "failed", "skipped", "in doubt", "not reached"]
 
 
 class CallKey(NamedTuple):
-    """A call as it is compared: the tool's name, and its arguments as JSON text in a fixed order."""
+    """A call as it is compared: the tool's name, and its arguments as JSON text in a fixed
+    order."""
 
     tool: str
     args: str
@@ -80,7 +82,10 @@ class Plan:
         count = len(self.writes)
         lines = []
         if handle:
-            lines.append(f"{count} writes, of which the first {SHOWN_WRITES} are shown. All: ot.result('{handle}')")
+            lines.append(
+                f"{count} writes, of which the first {SHOWN_WRITES} are shown. All:"
+                f" ot.result('{handle}')"
+            )
         if self.may_be_more:
             lines.append("May be more: depends on results.")
         counts = ", ".join(f"{tool} {number}×" for tool, number in reads.items())
@@ -89,14 +94,18 @@ class Plan:
         return Question(
             "the program",
             f"The program wants to make {noun}.",
-            calls=tuple(ProposedCall.of(self.tools[write.key.call.tool], write.args) for write in self.writes),
+            calls=tuple(
+                ProposedCall.of(self.tools[write.key.call.tool], write.args)
+                for write in self.writes
+            ),
             details=tuple(lines),
             program=code,
         )
 
 
 class SourceMap:
-    """Where in a program the result of a call is thrown away, and whether exceptions are caught anywhere."""
+    """Where in a program the result of a call is thrown away, and whether exceptions are caught
+    anywhere."""
 
     def __init__(self, code: str) -> None:
         self._statements: set[tuple[int, int]] = set()
@@ -155,7 +164,9 @@ class ProgramWrites:
         again = Counter(write.key.call for write in plan.writes)
         kept = []
         for write in self._writes:
-            is_over = write.state == "not reached" and (again[write.key.call] > 0 or not write.is_chosen)
+            is_over = write.state == "not reached" and (
+                again[write.key.call] > 0 or not write.is_chosen
+            )
             again[write.key.call] -= is_over
             kept += [] if is_over else [write]
         self._writes = [*kept, *plan.writes]
@@ -184,7 +195,9 @@ class ProgramWrites:
     @property
     def unmade_count(self) -> int:
         """How many writes were chosen and not made."""
-        return sum(write.is_chosen and write.state != "made" for write in (*self._writes, *self.left_out))
+        return sum(
+            write.is_chosen and write.state != "made" for write in (*self._writes, *self.left_out)
+        )
 
     @property
     def is_begun(self) -> bool:
@@ -194,6 +207,6 @@ class ProgramWrites:
     def summary(self) -> str:
         """Return `5 of 6 writes made, 1 skipped.`; nothing where all were made."""
         counts = Counter(str(row["state"]) for row in self.rows())
-        total, made = counts.total(), counts.pop("made", 0)
+        total, writes = counts.total(), counts.pop("made", 0)
         rest = "".join(f", {count} {state}" for state, count in sorted(counts.items()))
-        return f"{made} of {total} writes made{rest}." if rest else ""
+        return f"{writes} of {total} writes made{rest}." if rest else ""

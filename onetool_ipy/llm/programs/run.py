@@ -1,14 +1,15 @@
 """Run a program: reads run, writes are planned, shown and then made, each at most once.
 
-A program runs in rounds. A round starts it from the beginning and answers the calls that were made before from memory,
-so that the program, whose clock and seed are fixed, comes to the same place again. From its first write that nobody
-approved a round is a fork: reads still run, writes get stand-ins and are collected. Then the person sees them. After a
-yes the next round makes them. What a fork read is used by later rounds, so each read is made once.
+A program runs in rounds. A round starts it from the beginning and answers the calls that were made
+before from memory, so that the program, whose clock and seed are fixed, comes to the same place
+again. From its first write that nobody approved a round is a fork: reads still run, writes get
+stand-ins and are collected. Then the person sees them. After a yes the next round makes them. What
+a fork read is used by later rounds, so each read is made once.
 
-No write runs without a yes to this very call: the tool, its fingerprint and the arguments, which are
-parsed from the text that was shown. It is noted as begun, on disk, before it runs, and as done after.
-A write that was not chosen is skipped: the program keeps the stand-in and goes on. Nothing of a yes is
-kept: who resumes a program is asked again.
+No write runs without a yes to this very call: the tool, its fingerprint and the arguments, which
+are parsed from the text that was shown. It is noted as begun, on disk, before it runs, and as done
+after. A write that was not chosen is skipped: the program keeps the stand-in and goes on. Nothing
+of a yes is kept: who resumes a program is asked again.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class _Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOptions:
-    """How a program is run. `approve` are the tools that this very call names; `is_plan` makes no write now."""
+    """How a program is run. `approve` are the tools that this very call names; `is_plan` makes no
+    write now."""
 
     source: CallSource = "magic"
     allow: Sequence[str] | None = None
@@ -137,17 +139,22 @@ class Programs:
         self._box = box
 
     def run(self, code: str, variables: Mapping[str, Any], options: ProgramOptions) -> Answer:
-        """Run a program to its end, or to where it waits for a yes. Never raises for the program's own faults."""
-        world = World(variables=_inputs(variables), clock=self._box.now(), seed=secrets.randbits(32))
+        """Run a program to its end, or to where it waits for a yes. Never raises for the program's
+        own faults."""
+        world = World(
+            variables=_inputs(variables), clock=self._box.now(), seed=secrets.randbits(32)
+        )
         return ProgramRun(self._box, new_id(), code, world, options, self._store()).run(variables)
 
     def resume(self, program_id: str, decision: Decision, options: ProgramOptions) -> Answer:
-        """Go on with a kept program. `decision` says what to do about a write that the kernel ended in."""
+        """Go on with a kept program. `decision` says what to do about a write that the kernel ended
+        in."""
         with self._store().open(program_id) as kept:
             record = kept.record
             if record.is_masked:
                 raise ProgramChanged(
-                    f"The program '{program_id}' held a secret, which was not kept. It can be read, not resumed."
+                    f"The program '{program_id}' held a secret, which was not kept. It can be read,"
+                    " not resumed."
                 )
             world = World(variables=record.variables, clock=record.clock, seed=record.seed)
             options = replace(options, source=record.source, allow=record.allow)
@@ -156,7 +163,8 @@ class Programs:
             return run.run()
 
     def waiting(self) -> list[Json]:
-        """Return the programs of this project that wait, as rows: id, created, expires, writes, program."""
+        """Return the programs of this project that wait, as rows: id, created, expires, writes,
+        program."""
         store = self._store()
         return [
             {
@@ -230,7 +238,8 @@ class ProgramRun:
             if line.get("fingerprint") and self._fingerprint(key.tool) != line["fingerprint"]:
                 raise _changed_tool(key.tool)
             is_read = kind in ("read", "forked", "pooled")
-            # A write is not made a second time for the sake of an answer that was masked: it is given as kept.
+            # A write is not made a second time for the sake of an answer that was masked: it is
+            # given as kept.
             answer = _AGAIN if is_read and line.get("masked") else _answer_in(line)
             if kind == "forked":
                 self._pool.setdefault(key, []).append(answer)
@@ -247,18 +256,26 @@ class ProgramRun:
             if kind in ("read", "forked"):
                 self._reads[key.tool] += 1
                 spec = self._box.registry.get(key.tool)
-                self._open_count += spec is not None and bool(line["args"]) and _is_open_world(spec, self._box.config)
+                self._open_count += (
+                    spec is not None
+                    and bool(line["args"])
+                    and _is_open_world(spec, self._box.config)
+                )
         if begun is not None:
             self._settle(begun, decision)
         elif decision:
-            raise UsageProblem(f"The program '{self.id}' has no write that is in doubt. Leave out '{decision}'.")
+            raise UsageProblem(
+                f"The program '{self.id}' has no write that is in doubt. Leave out '{decision}'."
+            )
 
     def run(self, variables: Mapping[str, Any] | None = None) -> Answer:
         """Run to the end. Stop, limits and failures are endings; only misuse raises.
 
         `variables` are those of the program as the notebook has them, for where they came from.
         """
-        sources = [(name, self._box.lineage.call_of(value)) for name, value in (variables or {}).items()]
+        sources = [
+            (name, self._box.lineage.call_of(value)) for name, value in (variables or {}).items()
+        ]
         for value, (_, call_id) in zip((variables or {}).values(), sources, strict=True):
             self._know(value.data if isinstance(value, ToolResult) else value, call_id)
         began = time.monotonic()
@@ -269,7 +286,10 @@ class ProgramRun:
                 answer.stop_reason = "done"
                 self._forget()
             except KeyboardInterrupt:
-                answer.stop_reason, answer.note = "interrupted", self._resume_line("It was stopped.")
+                answer.stop_reason, answer.note = (
+                    "interrupted",
+                    self._resume_line("It was stopped."),
+                )
             except _Waiting as exc:
                 answer.stop_reason, answer.note = "waiting", self._resume_line(str(exc))
             except StoreError as exc:
@@ -285,7 +305,11 @@ class ProgramRun:
                 answer.error = exc
                 if not isinstance(exc, ProgramChanged):
                     self._forget()
-        answer.text, answer.calls, answer.question = self._printed, AnswerCalls(self._calls), self._question
+        answer.text, answer.calls, answer.question = (
+            self._printed,
+            AnswerCalls(self._calls),
+            self._question,
+        )
         answer.seconds = time.monotonic() - began
         self._tell_writes(answer)
         if isinstance(answer.error, ProgramError):
@@ -322,9 +346,12 @@ class ProgramRun:
                     while isinstance(event, HostCall):
                         event = sandbox.resume(self._answer(event, this, sandbox))
                 except ProgramError as exc:
-                    # A failure behind a write whose result nobody looks at is a failure of the program itself: no
-                    # write is asked for. Otherwise the stand-in may be its reason, and the real result will not fail.
-                    is_real = isinstance(exc, (ProgramLimit, ProgramChanged)) or not this.plan.may_be_more
+                    # A failure behind a write whose result nobody looks at is a failure of the
+                    # program itself: no write is asked for. Otherwise the stand-in may be its
+                    # reason, and the real result will not fail.
+                    is_real = (
+                        isinstance(exc, (ProgramLimit, ProgramChanged)) or not this.plan.may_be_more
+                    )
                     if not this.is_fork or is_real:
                         raise
                 else:
@@ -343,7 +370,9 @@ class ProgramRun:
         try:
             if unknown := [*stand_ins((call.args, call.kwargs))]:
                 return self._leave_out(spec, call, unknown, this)
-            text = json.dumps(values.to_json(spec.named(call.args, call.kwargs)), ensure_ascii=False)
+            text = json.dumps(
+                values.to_json(spec.named(call.args, call.kwargs)), ensure_ascii=False
+            )
             args = json.loads(text)
             key = call_key(spec.name, args)
         except UsageProblem as exc:
@@ -353,7 +382,9 @@ class ProgramRun:
         this.args_size += len(text)
         if this.args_size > MAX_ALL_ARGS:
             limit = MAX_ALL_ARGS // 10**6
-            raise ProgramLimit(f"The program gave its calls more than {limit} MB of arguments. It was ended.")
+            raise ProgramLimit(
+                f"The program gave its calls more than {limit} MB of arguments. It was ended."
+            )
         if not this.is_fork and this.position < len(self._entries):
             return self._repeated(key, args, this)
         if (answer := self._pooled(key, this)) is not _AGAIN:
@@ -365,7 +396,9 @@ class ProgramRun:
         write = PlannedWrite(key=WriteKey(key, resolved.require().fingerprint), text=text)
         return self._write(call, write, resolved.require(), this, sandbox)
 
-    def _leave_out(self, spec: ToolSpec, call: HostCall, unknown: Sequence[StandIn], this: _Round) -> StandIn:
+    def _leave_out(
+        self, spec: ToolSpec, call: HostCall, unknown: Sequence[StandIn], this: _Round
+    ) -> StandIn:
         """Answer a call that needs the result of a write that has not run: it is not made."""
         is_final = all(each.is_final for each in unknown)
         args = values.to_json(spec.named(call.args, call.kwargs))
@@ -383,8 +416,8 @@ class ProgramRun:
         this.position += 1
         if (entry.key.tool, self._box.mask(entry.key.args)) != (key.tool, self._box.mask(key.args)):
             raise ProgramChanged(
-                f"The program did not come to the same place again: it called '{key.tool}' instead of "
-                f"'{entry.key.tool}'. Nothing more was run.",
+                f"The program did not come to the same place again: it called '{key.tool}' instead"
+                f" of '{entry.key.tool}'. Nothing more was run.",
                 hint="Run it again from its beginning.",
             )
         if entry.answer is _AGAIN:
@@ -395,7 +428,8 @@ class ProgramRun:
         return entry.answer
 
     def _pooled(self, key: CallKey, this: _Round) -> object:
-        """Return what a fork read for the same call, if this round has not used it yet; otherwise `_AGAIN`."""
+        """Return what a fork read for the same call, if this round has not used it yet; otherwise
+        `_AGAIN`."""
         answers = self._pool.get(key, [])
         if this.is_fork:
             place = this.used[key]
@@ -425,7 +459,9 @@ class ProgramRun:
         self._entries.append(_Entry(key, answer))
         this.position += 1
 
-    def _write(self, call: HostCall, write: PlannedWrite, spec: ToolSpec, this: _Round, sandbox: Sandbox) -> object:
+    def _write(
+        self, call: HostCall, write: PlannedWrite, spec: ToolSpec, this: _Round, sandbox: Sandbox
+    ) -> object:
         """Make a write that has a yes, skip one that was not chosen, and collect every other."""
         if not this.is_fork:
             decided = self._writes.take(write.key.call)
@@ -440,14 +476,19 @@ class ProgramRun:
                 return answer
             this.is_fork, this.printed = True, sandbox.printed
         if len(this.plan.writes) >= MAX_WRITES:
-            raise ProgramLimit(f"The program wants to make more than {MAX_WRITES} writes. None of them was made.")
+            raise ProgramLimit(
+                f"The program wants to make more than {MAX_WRITES} writes. None of them was made."
+            )
         this.plan.writes.append(write)
         this.plan.tools[spec.name] = spec
-        this.plan.may_be_more = this.plan.may_be_more or self._map.is_used(call) or self._map.catches
+        this.plan.may_be_more = (
+            this.plan.may_be_more or self._map.is_used(call) or self._map.catches
+        )
         return StandIn()
 
     def _make(self, write: PlannedWrite) -> object:
-        """Make a write. It is noted before and after, so that it is never made twice, whatever ends this process.
+        """Make a write. It is noted before and after, so that it is never made twice, whatever ends
+        this process.
 
         Its arguments are parsed from the text that was shown.
         """
@@ -477,12 +518,15 @@ class ProgramRun:
         """Take a write that is in the journal of a kept program."""
         key = WriteKey(_key_in(line), str(line.get("fingerprint")))
         text = json.dumps(line.get("args") or {}, ensure_ascii=False)
-        self._writes.add(PlannedWrite(key=key, text=text, is_chosen=state != "skipped", state=state))
+        self._writes.add(
+            PlannedWrite(key=key, text=text, is_chosen=state != "skipped", state=state)
+        )
 
     # --- the question -----------------------------------------------------------------------------
 
     def _decide(self, plan: Plan) -> None:
-        """Ask the person about the writes of a plan. Raises _Waiting if nobody answers, NotApproved after a no."""
+        """Ask the person about the writes of a plan. Raises _Waiting if nobody answers, NotApproved
+        after a no."""
         self._keep()
         assert self._kept is not None
         self._writes.show(plan)
@@ -502,28 +546,37 @@ class ProgramRun:
             raise _Waiting(f"The program has {count} to make, and nobody could be asked.") from None
         numbers = {number for number in reply.content.get("run", ()) if type(number) is int}
         if reply.action != "accept" or not numbers:
-            raise NotApproved(f"The writes of the program were not made: {reply.note or 'you did not allow them'}.")
+            raise NotApproved(
+                "The writes of the program were not made:"
+                f" {reply.note or 'you did not allow them'}."
+            )
         self._writes.decide(numbers)
 
     def _require_reach(self, spec: ToolSpec, args: Json) -> None:
-        """Count a read that can carry data out, and ask the person before there are too many. Raises ProgramLimit."""
+        """Count a read that can carry data out, and ask the person before there are too many.
+        Raises ProgramLimit."""
         if not args or not _is_open_world(spec, self._box.config) or self._is_named(spec):
             return
         self._open_count += 1
         if self._open_count <= MAX_OPEN_WORLD or self._may_reach_out:
             return
         message = (
-            f"The program has called tools that reach out {MAX_OPEN_WORLD} times, which is the limit without a yes."
+            f"The program has called tools that reach out {MAX_OPEN_WORLD} times, which is the"
+            " limit without a yes."
         )
         text = f"{message} Now it calls '{spec.name}'. Each call can carry data out. Let it go on?"
         arguments = values.cut(json.dumps(args, ensure_ascii=False), 2_000)
-        question = Question("the program", text, details=(f"{spec.name} {arguments}",), yes="Let it go on")
+        question = Question(
+            "the program", text, details=(f"{spec.name} {arguments}",), yes="Let it go on"
+        )
         try:
             reply = self._put(question.masked(self._box.mask))
         except NobodyToAsk:
             reply = Reply("decline")
         if reply.action != "accept":
-            raise ProgramLimit(f"{message} It was ended.", hint=f"Allow it with approve=['{spec.name}']")
+            raise ProgramLimit(
+                f"{message} It was ended.", hint=f"Allow it with approve=['{spec.name}']"
+            )
         self._may_reach_out = True
 
     # --- one call ---------------------------------------------------------------------------------
@@ -540,7 +593,8 @@ class ProgramRun:
         return resolved
 
     def _know(self, data: object, call_id: str) -> None:
-        """Remember the lists and dicts of a value by their content, with the call that they came from.
+        """Remember the lists and dicts of a value by their content, with the call that they came
+        from.
 
         The program gets copies: what it hands on has the same content, and is another object.
         """
@@ -569,7 +623,8 @@ class ProgramRun:
                     waiting.extend(part.values() if isinstance(part, dict) else part)
 
     def _execute(self, resolved: ResolvedCall, *, is_approved: bool = False) -> object:
-        """Run a call like any other, under the id of the program, and return what the program gets of it."""
+        """Run a call like any other, under the id of the program, and return what the program gets
+        of it."""
         self._require_room()
         args = resolved.call.args
         if resolved.failure is None and not self._is_write(resolved.require(), args):
@@ -580,7 +635,12 @@ class ProgramRun:
         resolved.has_yes = is_approved or (spec is not None and self._is_named(spec))
         scope = current.Scope(self._box, call, asked_by=call.source, may_write=False)
         if (outer := current.scope()) is not None:
-            scope.depth, scope.asked_by, scope.ask, scope.client = outer.depth, outer.asked_by, outer.ask, outer.client
+            scope.depth, scope.asked_by, scope.ask, scope.client = (
+                outer.depth,
+                outer.asked_by,
+                outer.ask,
+                outer.client,
+            )
         token = current.enter(scope)
         try:
             result = self._box.executor.call(resolved)
@@ -595,27 +655,39 @@ class ProgramRun:
         """Return a result as plain data for the program, or its failure as an exception."""
         mask = self._box.mask
         if (error := result.error) is not None:
-            kind = _KINDS.get(error.reason or "", "TypeError" if error.code == "invalid_args" else "RuntimeError")
+            kind = _KINDS.get(
+                error.reason or "", "TypeError" if error.code == "invalid_args" else "RuntimeError"
+            )
             return Raised(kind, values.cut(mask(error.message), _MAX_MESSAGE))
         data, limit = result.portable, f"{MAX_RESULT // 10**6} MB or {MAX_ROWS:,} rows"
         is_large = measure(data) > 4 * MAX_RESULT or (is_dataframe(data) and len(data) > MAX_ROWS)
         plain = None if is_large else values.to_json(data)
-        if is_large or (isinstance(plain, list) and len(plain) > MAX_ROWS) or len(json.dumps(plain)) > MAX_RESULT:
+        if (
+            is_large
+            or (isinstance(plain, list) and len(plain) > MAX_ROWS)
+            or len(json.dumps(plain)) > MAX_RESULT
+        ):
             tool, call_id = str(result.meta.get("tool", "")), str(result.meta.get("call_id", ""))
             try:
                 handle = result.handle or self._box.results.keep(data, tool=tool, call_id=call_id)
                 where = f"It is stored: page it with ot.result(handle='{handle}')."
             except OneToolError as exc:
                 where = f"It could not be stored: {mask(exc.message)}"
-            words = f"The result of '{tool}' is larger than {limit}, the most that a program gets. {where}"
+            words = (
+                f"The result of '{tool}' is larger than {limit}, the most that a program gets."
+                f" {where}"
+            )
             return Raised("MemoryError", words)
         self._know(plain, str(result.meta.get("call_id", "")))
-        # A model never sees a secret in a result, so its program does not get one either: it could send it elsewhere.
+        # A model never sees a secret in a result, so its program does not get one either: it could
+        # send it elsewhere.
         return values.map_text(plain, mask) if self._options.source == "model" else plain
 
     def _require_room(self) -> None:
         if self._call_count >= MAX_CALLS:
-            raise ProgramLimit(f"The program made {MAX_CALLS} calls, which is the limit. It was ended.")
+            raise ProgramLimit(
+                f"The program made {MAX_CALLS} calls, which is the limit. It was ended."
+            )
 
     def _is_write(self, spec: ToolSpec, args: object) -> bool:
         return needs_approval(spec, args, self._box.config)
@@ -663,9 +735,14 @@ class ProgramRun:
             self._kept.delete()
 
     def _settle(self, begun: Json, decision: Decision) -> None:
-        """Decide about the write that the kernel ended in. Raises ProgramUnsure if the person has not."""
+        """Decide about the write that the kernel ended in. Raises ProgramUnsure if the person has
+        not."""
         key = _key_in(begun)
-        number = 1 + sum(line["kind"] in ("done", "skipped") for line in self._kept.lines) if self._kept else 1
+        number = (
+            1 + sum(line["kind"] in ("done", "skipped") for line in self._kept.lines)
+            if self._kept
+            else 1
+        )
         if decision == "skip":
             self._note("skipped", key, fingerprint=begun.get("fingerprint"))
             self._entries.append(_Entry(key, StandIn(is_final=True)))
@@ -675,22 +752,32 @@ class ProgramRun:
         else:
             args = values.cut(json.dumps(begun.get("args"), ensure_ascii=False), 500)
             raise ProgramUnsure(
-                f"The kernel ended during write {number}: {key.tool} {args}. Nobody knows whether it was made.",
-                hint=f"If it was made: %ask --resume {self.id} skip\nTo make it now: %ask --resume {self.id} again",
+                f"The kernel ended during write {number}: {key.tool} {args}. Nobody knows whether"
+                " it was made.",
+                hint=(
+                    f"If it was made: %ask --resume {self.id} skip\nTo make it now: %ask --resume"
+                    f" {self.id} again"
+                ),
             )
 
     def _resume_line(self, message: str) -> str:
         if self._kept is None:
             return message
         if self._kept.record.is_masked:
-            return f"{message} The program holds a secret, so it is kept for reading and cannot be resumed.".strip()
+            return (
+                f"{message} The program holds a secret, so it is kept for reading and cannot be"
+                " resumed.".strip()
+            )
         return f"{message} Go on with: %ask --resume {self.id}".strip()
 
     def _record(self, answer: Answer, sources: Sequence[tuple[str, str]]) -> None:
         """Write the program into the call log, as the row that its calls have as their parent."""
         end: dict[str, Any] = {"parent": self.id} if self._is_resumed else {}
         if answer.stop_reason != "done" or answer.unmade_count:
-            error, reason = answer.error, UNMADE if answer.stop_reason == "done" else answer.stop_reason
+            error, reason = (
+                answer.error,
+                UNMADE if answer.stop_reason == "done" else answer.stop_reason,
+            )
             end["code"] = reason if error is None else error.code
             end["reason"] = reason if error is None else error.reason or ""
             end["message"] = values.cut(self._box.mask(answer.note), 300)
@@ -708,7 +795,8 @@ class ProgramRun:
 
 
 def modules_for(box: AskToolbox, allow: Sequence[str] | None, code: str) -> ToolModules:
-    """Return the tools that a program may call, as modules: those whose names are in its text. Imports their packs."""
+    """Return the tools that a program may call, as modules: those whose names are in its text.
+    Imports their packs."""
     config = box.config
     packs = {spec.pack for spec in box.registry.known() if identifier(spec.pack) in code}
     specs = [
@@ -720,7 +808,8 @@ def modules_for(box: AskToolbox, allow: Sequence[str] | None, code: str) -> Tool
 
 
 def _inputs(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return variables as plain data, of a result its data. Raises UsageProblem for one that is too large."""
+    """Return variables as plain data, of a result its data. Raises UsageProblem for one that is too
+    large."""
     inputs = {}
     for name, variable in variables.items():
         value = variable.unwrap() if isinstance(variable, ToolResult) else variable
@@ -728,13 +817,16 @@ def _inputs(variables: Mapping[str, Any]) -> dict[str, Any]:
         is_long = isinstance(plain, list) and len(plain) > MAX_ROWS
         if (plain is None and value is not None) or is_long or len(json.dumps(plain)) > MAX_RESULT:
             limit = f"{MAX_RESULT // 10**6} MB or {MAX_ROWS:,} rows"
-            raise UsageProblem(f"The variable '{name}' is larger than {limit}, the most that a program gets.")
+            raise UsageProblem(
+                f"The variable '{name}' is larger than {limit}, the most that a program gets."
+            )
         inputs[name] = plain
     return inputs
 
 
 def _is_open_world(spec: ToolSpec, config: Config) -> bool:
-    """Whether a call leaves this machine: an HTTP tool, or one of a server that is not trusted to say otherwise."""
+    """Whether a call leaves this machine: an HTTP tool, or one of a server that is not trusted to
+    say otherwise."""
     if not spec.server:
         return spec.http is not None
     server = config.settings.servers.get(spec.server)
@@ -744,7 +836,8 @@ def _is_open_world(spec: ToolSpec, config: Config) -> bool:
 
 def _changed_tool(name: str) -> ProgramChanged:
     return ProgramChanged(
-        f"The tool '{name}' has changed since the program called it or you allowed it. Nothing more was run.",
+        f"The tool '{name}' has changed since the program called it or you allowed it. Nothing more"
+        " was run.",
         hint="Run the program again from its beginning.",
     )
 

@@ -1,18 +1,18 @@
-"""Sandbox: one run of one program in a process of its own. The only module that knows pydantic-monty.
+"""Sandbox: one run of one program in a process of its own. The only module that knows
+pydantic-monty.
 
-A program sees modules of host functions and some variables, and nothing else: no file, environment, socket or process.
-Its clock and its random seed are fixed, so that the same answers to its calls always lead to the same next call. The
-run is a conversation: `start` and `resume` go on to the next host call, or to the end.
+A program sees modules of host functions and some variables, and nothing else: no file, environment,
+socket or process. Its clock and its random seed are fixed, so that the same answers to its calls
+always lead to the same next call. The run is a conversation: `start` and `resume` go on to the next
+host call, or to the end.
 
-The library does not hear Stop. Steps run in a thread, and Stop kills the worker process, which ends that thread.
-A KeyboardInterrupt is never handed in: a program could catch it.
+The library does not hear Stop. Steps run in a thread, and Stop kills the worker process, which ends
+that thread. A KeyboardInterrupt is never handed in: a program could catch it.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -21,7 +21,15 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import StepThread
-from onetool_ipy.base.errors import ProgramError, ProgramFailed, ProgramLimit, ProgramSyntax, ProgramTypes, Unavailable
+from onetool_ipy.base.errors import (
+    ProgramError,
+    ProgramFailed,
+    ProgramLimit,
+    ProgramSyntax,
+    ProgramTypes,
+    Unavailable,
+)
+from onetool_ipy.base.processes import kill
 
 MISSING = "Programs need: pip install 'onetool-ipy[programs]'"
 MAX_CODE = 20_000
@@ -38,7 +46,9 @@ _MAX_WORDS = 500
 _MAX_ERRORS = 10
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _UNKNOWN = "The result of a write that has not run is not known."
-_TYPING = re.compile(r"main\.py:(?P<line>\d+):\d+: (?:error|warning)\[(?P<kind>[\w-]+)\] (?P<words>.*)")
+_TYPING = re.compile(
+    r"main\.py:(?P<line>\d+):\d+: (?:error|warning)\[(?P<kind>[\w-]+)\] (?P<words>.*)"
+)
 _UNSUPPORTED = re.compile(r"The monty syntax parser does not yet support (?P<what>.*)", re.DOTALL)
 # What the sandbox has, and its type checker has not heard of.
 _BUILTINS = """\
@@ -56,18 +66,32 @@ def getattr(value: Any, name: str, default: Any = ...) -> Any: ...
 def hasattr(value: Any, name: str) -> bool: ...
 """
 _LIMITS = (
-    ("feed time limit exceeded", f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls."),
-    ("turn time limit exceeded", f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls."),
-    ("the worker exceeded its memory limit", f"It needed more than {_MAX_MEMORY // 2**20} MB of memory."),
+    (
+        "feed time limit exceeded",
+        f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls.",
+    ),
+    (
+        "turn time limit exceeded",
+        f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls.",
+    ),
+    (
+        "the worker exceeded its memory limit",
+        f"It needed more than {_MAX_MEMORY // 2**20} MB of memory.",
+    ),
     ("memory limit exceeded", f"It needed more than {_MAX_MEMORY // 2**20} MB of memory."),
-    ("maximum recursion depth exceeded", f"Its functions called each other more than {_MAX_DEPTH} deep."),
+    (
+        "maximum recursion depth exceeded",
+        f"Its functions called each other more than {_MAX_DEPTH} deep.",
+    ),
 )
 
 
 class StandIn:
-    """What a program gets for the result of a write that has not run. Any use of it raises in the program.
+    """What a program gets for the result of a write that has not run. Any use of it raises in the
+    program.
 
-    `is_final` says that the write will not run: it was skipped, or it needs the result of one that was.
+    `is_final` says that the write will not run: it was skipped, or it needs the result of one that
+    was.
     """
 
     def __init__(self, *, is_final: bool = False) -> None:
@@ -91,7 +115,8 @@ class HostModule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCall:
-    """A call of a host function, as the program made it. `start` and `end` are its place in the source, in bytes.
+    """A call of a host function, as the program made it. `start` and `end` are its place in the
+    source, in bytes.
 
     The place is (-1, -1) for a call in a text that the program evaluated.
     """
@@ -126,15 +151,19 @@ class World:
 
 
 class Sandbox:
-    """One program in a process of its own, run as often as needed. Use it as a context manager, which ends the process.
+    """One program in a process of its own, run as often as needed. Use it as a context manager,
+    which ends the process.
 
-    The types of a program are checked before its first run: the check takes longer than most programs.
+    The types of a program are checked before its first run: the check takes longer than most
+    programs.
     """
 
     def __init__(self, code: str, modules: Mapping[str, HostModule], world: World) -> None:
         self._code = code
         self._modules = modules
-        self._functions = {f"{name}.{each}" for name, module in modules.items() for each in module.functions}
+        self._functions = {
+            f"{name}.{each}" for name, module in modules.items() for each in module.functions
+        }
         self._world = world
         self._stack = ExitStack()
         self._run = ExitStack()
@@ -151,7 +180,8 @@ class Sandbox:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        # A worker that was killed, or is in the middle of a step, makes the library complain. There is nothing to save.
+        # A worker that was killed, or is in the middle of a step, makes the library complain. There
+        # is nothing to save.
         for stack in (self._run, self._stack):
             with suppress(Exception):
                 stack.close()
@@ -168,7 +198,9 @@ class Sandbox:
 
         size = len(self._code.encode("utf-8", "replace"))
         if size > MAX_CODE:
-            raise ProgramLimit(f"The program has {size:,} bytes; {MAX_CODE:,} are the limit. Nothing of it ran.")
+            raise ProgramLimit(
+                f"The program has {size:,} bytes; {MAX_CODE:,} are the limit. Nothing of it ran."
+            )
         names = "".join(f"{name}: Any\n" for name in self._world.variables)
         modules = {
             name: monty.ExternalModule(dict.fromkeys(module.functions, _never), stubs=module.stub)
@@ -205,13 +237,16 @@ class Sandbox:
         )
         variables = dict(self._world.variables)
         event = self._advance(
-            lambda: self._session.feed_start(self._code, inputs=variables, print_callback=self._print)
+            lambda: self._session.feed_start(
+                self._code, inputs=variables, print_callback=self._print
+            )
         )
         self._is_checked = True
         return event
 
     def resume(self, answer: object) -> HostCall | Finished:
-        """Give the program the answer of its call (a value, a `StandIn`, or a `Raised`), and run to the next one."""
+        """Give the program the answer of its call (a value, a `StandIn`, or a `Raised`), and run to
+        the next one."""
         import pydantic_monty as monty
 
         snapshot, result = self._snapshot, {"return_value": answer}
@@ -222,14 +257,17 @@ class Sandbox:
         return self._advance(lambda: snapshot.resume(result))
 
     def _advance(self, step: Callable[[], Any]) -> HostCall | Finished:
-        """Take a step, and those that need no host: imports, refused system calls, unknown names."""
+        """Take a step, and those that need no host: imports, refused system calls, unknown
+        names."""
         import pydantic_monty as monty
 
         while True:
             snapshot = self._step(step)
             if isinstance(snapshot, monty.MontyComplete):
                 if _is_larger(snapshot.output, MAX_VALUE):
-                    raise ProgramLimit(f"The value of the program is larger than {MAX_VALUE // 10**6} MB.")
+                    raise ProgramLimit(
+                        f"The value of the program is larger than {MAX_VALUE // 10**6} MB."
+                    )
                 try:
                     return Finished(_plain(snapshot.output))
                 except RecursionError:
@@ -241,15 +279,26 @@ class Sandbox:
             elif snapshot.is_os_function:
                 is_import = snapshot.function_name in ("import", "import_stubs")
                 step = snapshot.resume_auto if is_import else snapshot.resume_not_handled
-            elif (name := str(snapshot.function_name)) not in self._functions and snapshot.object_id is None:
-                step = _raising(snapshot, "NameError", f"name '{values.cut(name, 80)}' is not defined")
+            elif (
+                name := str(snapshot.function_name)
+            ) not in self._functions and snapshot.object_id is None:
+                step = _raising(
+                    snapshot, "NameError", f"name '{values.cut(name, 80)}' is not defined"
+                )
             elif snapshot.object_id is not None:
                 step = _raising(snapshot, "TypeError", _UNKNOWN)
             elif _is_larger((snapshot.args, snapshot.kwargs), MAX_ARGS):
-                words = f"The arguments of '{name}' are larger than {MAX_ARGS // 10**6} MB, the most that a call takes."
+                words = (
+                    f"The arguments of '{name}' are larger than {MAX_ARGS // 10**6} MB, the most"
+                    " that a call takes."
+                )
                 step = _raising(snapshot, "MemoryError", words)
             elif _has_object((snapshot.args, snapshot.kwargs)):
-                step = _raising(snapshot, "TypeError", f"'{name}' takes plain data, and not a function or an object.")
+                step = _raising(
+                    snapshot,
+                    "TypeError",
+                    f"'{name}' takes plain data, and not a function or an object.",
+                )
             else:
                 self._snapshot = snapshot
                 position = snapshot.position
@@ -272,10 +321,16 @@ class Sandbox:
             return self._thread.run(step)
         except monty.MontyCrashedError as exc:
             if self._print_size > MAX_PRINTED:
-                raise ProgramLimit(f"It printed more than {MAX_PRINTED // 1000} kB. It was ended.") from exc
+                raise ProgramLimit(
+                    f"It printed more than {MAX_PRINTED // 1000} kB. It was ended."
+                ) from exc
             if exc.timed_out:
-                raise ProgramLimit(f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls.") from exc
-            raise ProgramLimit("The process of the program ended: it needed too much memory or depth.") from exc
+                raise ProgramLimit(
+                    f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls."
+                ) from exc
+            raise ProgramLimit(
+                "The process of the program ended: it needed too much memory or depth."
+            ) from exc
         except monty.MontyError as exc:
             raise self._error(exc) from None
         except BaseException:
@@ -283,7 +338,8 @@ class Sandbox:
             raise
 
     def _print(self, _stream: str, text: str) -> None:
-        """Take what the program prints. One that prints too much is ended: it could catch an exception."""
+        """Take what the program prints. One that prints too much is ended: it could catch an
+        exception."""
         self._print_size += len(text)
         if self._print_size <= MAX_PRINTED:
             self._prints.append(text)
@@ -293,7 +349,7 @@ class Sandbox:
     def _kill(self) -> None:
         if self._pid is not None:
             with suppress(OSError):
-                os.kill(self._pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+                kill(self._pid)
 
     def _error(self, exc: Any) -> ProgramError:
         """Return our error for one of the library."""
@@ -302,7 +358,9 @@ class Sandbox:
         if isinstance(exc, monty.MontyTypingError):
             return self._typing_error(exc.display())
         if isinstance(exc, monty.MontyConversionError):
-            return ProgramFailed(f"A variable of the program is not plain data: {values.cut(str(exc), _MAX_WORDS)}")
+            return ProgramFailed(
+                f"A variable of the program is not plain data: {values.cut(str(exc), _MAX_WORDS)}"
+            )
         words = values.cut(exc.display("msg").removeprefix("Internal error in monty: "), _MAX_WORDS)
         frames = exc.traceback()
         line = frames[-1].line if frames else 0
@@ -322,12 +380,17 @@ class Sandbox:
         return ProgramFailed(self._at(line, words), details=details)
 
     def _typing_error(self, text: str) -> ProgramError:
-        matches = [match for line in text.splitlines() if (match := _TYPING.match(line)) is not None]
+        matches = [
+            match for line in text.splitlines() if (match := _TYPING.match(line)) is not None
+        ]
         if any(match["kind"] == "invalid-syntax" for match in matches):
             first = next(match for match in matches if match["kind"] == "invalid-syntax")
-            return ProgramSyntax(self._at(int(first["line"]), values.cut(first["words"], _MAX_WORDS)))
+            return ProgramSyntax(
+                self._at(int(first["line"]), values.cut(first["words"], _MAX_WORDS))
+            )
         listed = [
-            self._at(int(match["line"]), values.cut(match["words"], _MAX_WORDS)) for match in matches[:_MAX_ERRORS]
+            self._at(int(match["line"]), values.cut(match["words"], _MAX_WORDS))
+            for match in matches[:_MAX_ERRORS]
         ]
         if len(matches) > _MAX_ERRORS:
             listed.append(f"... and {len(matches) - _MAX_ERRORS} more.")
@@ -361,8 +424,9 @@ def _raising(snapshot: Any, kind: str, message: str) -> Callable[[], Any]:
 def _is_larger(value: Any, limit: int) -> bool:
     """Whether a value has more characters than `limit` as JSON, roughly.
 
-    A list that holds the same list twice, and so on for forty levels, is small in the sandbox and endless
-    when somebody goes through it. So each list is looked at once, and counts wherever it is.
+    A list that holds the same list twice, and so on for forty levels, is small in the sandbox and
+    endless when somebody goes through it. So each list is looked at once, and counts wherever it
+    is.
     """
     if not isinstance(value, _CONTAINERS):
         return isinstance(value, (str, bytes)) and len(value) > limit
@@ -374,12 +438,15 @@ def _is_larger(value: Any, limit: int) -> bool:
         inside = [*part.keys(), *part.values()] if isinstance(part, dict) else part
         if id(part) not in begun:
             begun.add(id(part))
-            waiting += [each for each in inside if isinstance(each, _CONTAINERS) and id(each) not in begun]
+            waiting += [
+                each for each in inside if isinstance(each, _CONTAINERS) and id(each) not in begun
+            ]
             continue
         waiting.pop()
         # What is inside has been counted by now, but for a list that holds itself.
         sizes[id(part)] = 2 + sum(
-            len(each) if isinstance(each, (str, bytes)) else sizes.get(id(each), 2) for each in inside
+            len(each) if isinstance(each, (str, bytes)) else sizes.get(id(each), 2)
+            for each in inside
         )
     return sizes[id(value)] > limit
 
@@ -394,12 +461,17 @@ def _has_object(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Copy a value out of the sandbox: data stays as it is, and of functions and objects their text is left."""
+    """Copy a value out of the sandbox: data stays as it is, and of functions and objects their text
+    is left."""
     if isinstance(value, dict):
         return {_plain(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         copy = [_plain(item) for item in value]
         return type(value)(copy) if type(value) in (list, tuple, set, frozenset) else copy
-    if type(value).__module__.startswith("pydantic_monty") or isinstance(value, (StandIn, type)) or callable(value):
+    if (
+        type(value).__module__.startswith("pydantic_monty")
+        or isinstance(value, (StandIn, type))
+        or callable(value)
+    ):
         return repr(value)
     return value

@@ -1,9 +1,10 @@
-"""Tools as the modules of a program: `crm.remind` is the function `remind` of the module `crm`. Pure.
+"""Tools as the modules of a program: `crm.remind` is the function `remind` of the module `crm`.
+Pure.
 
-The stub of a module has the types of arguments, and of results where a schema says them: an output schema, or the
-return annotation of a Python function. Objects become TypedDicts, so that a wrong column is found before the program
-runs. A pack with the name of a module of Python's library is called `time_tools`: the library's own name wins in the
-sandbox. A model reads the same stubs.
+The stub of a module has the types of arguments, and of results where a schema says them: an output
+schema, or the return annotation of a Python function. Objects become TypedDicts, so that a wrong
+column is found before the program runs. A pack with the name of a module of Python's library is
+called `time_tools`: the library's own name wins in the sandbox. A model reads the same stubs.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class ToolModules:
 
     def text(self) -> str:
         """The stubs as a model reads them."""
-        return "\n".join(f"# import {name}\n{module.stub.removeprefix(_HEAD)}" for name, module in self.modules.items())
+        return "\n".join(
+            f"# import {name}\n{module.stub.removeprefix(_HEAD)}"
+            for name, module in self.modules.items()
+        )
 
 
 def tool_modules(specs: Iterable[ToolSpec], is_write: Callable[[ToolSpec], bool]) -> ToolModules:
@@ -49,11 +53,15 @@ def tool_modules(specs: Iterable[ToolSpec], is_write: Callable[[ToolSpec], bool]
     tools: dict[str, ToolSpec] = {}
     for pack, members in packs.items():
         label = identifier(pack)
-        label = identifier(f"{label}_tools" if label in sys.stdlib_module_names else label, set(modules))
+        label = identifier(
+            f"{label}_tools" if label in sys.stdlib_module_names else label, set(modules)
+        )
         stub = _Stub()
         for spec in members:
             # The sandbox does not export names that begin with an underscore.
-            name = identifier(spec.short_name).lstrip("_") or "tool"
+            name = identifier(spec.short_name).lstrip("_")
+            if not name.isidentifier():  # `_2nd`, or nothing but underscores
+                name = f"tool_{name}".rstrip("_")
             stub.add(identifier(name, set(stub.functions)), spec, needs_yes=is_write(spec))
         modules[label] = HostModule(functions=tuple(stub.functions), stub=stub.text())
         tools.update({f"{label}.{name}": spec for name, spec in stub.functions.items()})
@@ -71,11 +79,15 @@ class _Stub:
     def add(self, name: str, spec: ToolSpec, *, needs_yes: bool) -> None:
         """Write a function and the classes of its result."""
         self.functions[name] = spec
-        returned = spec.output_schema or (None if spec.function.returned is None else spec.function.returned())
-        # MCP servers wrap plain values as {"result": value}. Whether one is wrapped is decided when it arrives, so
-        # nothing is claimed about it here.
+        returned = spec.output_schema or (
+            None if spec.function.returned is None else spec.function.returned()
+        )
+        # MCP servers wrap plain values as {"result": value}. Whether one is wrapped is decided when
+        # it arrives, so nothing is claimed about it here.
         is_wrapped = (
-            spec.server and isinstance(returned, Mapping) and list(returned.get("properties") or ()) == ["result"]
+            spec.server
+            and isinstance(returned, Mapping)
+            and list(returned.get("properties") or ()) == ["result"]
         )
         schema = None if is_wrapped else returned
         kind = "Any"
@@ -84,7 +96,9 @@ class _Stub:
             kind = self._type(schema, schema, f"{title}Row", 0)
         summary = re.sub(r"[\"\\]|[^\x20-\x7e]", " ", spec.summary)[:_MAX_SUMMARY].strip()
         note = " (asks the person)" if needs_yes else ""
-        self._lines.append(f'def {name}({_parameters(spec)}) -> {kind}:\n    """{summary}{note}"""\n')
+        self._lines.append(
+            f'def {name}({_parameters(spec)}) -> {kind}:\n    """{summary}{note}"""\n'
+        )
 
     def text(self) -> str:
         """The whole stub."""
@@ -100,11 +114,19 @@ class _Stub:
             return f"list[{self._type(node['items'], root, name, depth + 1)}]"
         choices = node.get("anyOf") or node.get("oneOf")
         if isinstance(choices, list) and not fields:
-            kinds = list(dict.fromkeys(self._type(choice, root, name, depth + 1) for choice in choices))
-            # A value that may be missing is used as if it were there: the check is about names, not about None.
+            kinds = list(
+                dict.fromkeys(self._type(choice, root, name, depth + 1) for choice in choices)
+            )
+            # A value that may be missing is used as if it were there: the check is about names, not
+            # about None.
             kinds = [kind for kind in kinds if kind != "None"]
             return kinds[0] if len(kinds) == 1 else "Any"
-        if isinstance(fields, Mapping) and fields and len(fields) <= _MAX_FIELDS and len(self._classes) < _MAX_CLASSES:
+        if (
+            isinstance(fields, Mapping)
+            and fields
+            and len(fields) <= _MAX_FIELDS
+            and len(self._classes) < _MAX_CLASSES
+        ):
             label = identifier(name, set(self._classes))
             self._classes[label] = ""
             kinds_of = {
@@ -113,15 +135,23 @@ class _Stub:
             }
             if all(key.isidentifier() and not keyword.iskeyword(key) for key in kinds_of):
                 lines = [f"    {key}: {kind}" for key, kind in kinds_of.items()]
-                self._classes[label] = "\n".join([f"class {label}(TypedDict, total=False):", *lines, ""])
+                self._classes[label] = "\n".join(
+                    [f"class {label}(TypedDict, total=False):", *lines, ""]
+                )
             else:
                 listed = ", ".join(f"{key!r}: {kind}" for key, kind in kinds_of.items())
-                self._classes[label] = f'{label} = TypedDict("{label}", {{{listed}}}, total=False)\n'
+                self._classes[label] = (
+                    f'{label} = TypedDict("{label}", {{{listed}}}, total=False)\n'
+                )
             return f'"{label}"'
         # A text of a few known values is text: a program may compare it with others.
-        return {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}.get(
-            str(node.get("type")), "Any"
-        )
+        return {
+            "string": "str",
+            "integer": "int",
+            "number": "float",
+            "boolean": "bool",
+            "null": "None",
+        }.get(str(node.get("type")), "Any")
 
 
 def _parameters(spec: ToolSpec) -> str:

@@ -1,7 +1,8 @@
-"""`ot.tools`, `ot.packs`, `ot.aliases`, `ot.snippets`, `ot.config`, `ot.version`, `ot.help`: what there is (spec 001).
+"""`ot.tools`, `ot.packs`, `ot.aliases`, `ot.snippets`, `ot.config`, `ot.version`, `ot.help`: what
+there is (spec 001).
 
-`ot.help` returns the page of an exact name, in the order tool, pack, `$snippet`, alias. Anything else is a search; the
-hits are grouped by kind, best first.
+`ot.help` returns the page of an exact name, in the order tool, pack, `$snippet`, alias. Anything
+else is a search; the hits are grouped by kind, best first.
 """
 
 from __future__ import annotations
@@ -14,11 +15,24 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.search import Entry, Hit, Index, contains
 from onetool_ipy.base.values import cut, map_text
+from onetool_ipy.config.load import all_labels
 from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.labels import Labels
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.packs.ot.errors import choice, worded
-from onetool_ipy.render.pages import Code, Heading, Link, Note, PageText, Part, Prose, Row, Rows, tool_rows
+from onetool_ipy.render.pages import (
+    Code,
+    Heading,
+    Link,
+    Note,
+    PageText,
+    Part,
+    Prose,
+    Row,
+    Rows,
+    tool_rows,
+)
 from onetool_ipy.render.views import Listing, Record, Text, counted
 from onetool_ipy.render.yaml_flow import flow, inline
 from onetool_ipy.schema.read import params, signature_text, type_text
@@ -68,24 +82,38 @@ INFO: tuple[Info, ...] = get_args(Info)
 
 
 def snippet_page(snippet: Snippet) -> str:
-    """Return one snippet exactly as spec 001 prints it: definition, example call and its expansion."""
+    """Return one snippet exactly as spec 001 prints it: definition, example call and its
+    expansion."""
     from onetool_ipy.snippets.definition import example_of  # late: not every project has snippets
 
     lines = [f"name: {flow(snippet.name)}", f"description: {flow(snippet.description)}"]
-    lines += ["params:", *(f"  {p.name}: {_param(p)}" for p in snippet.params)] if snippet.params else ["params: {}"]
+    lines += (
+        ["params:", *(f"  {p.name}: {_param(p)}" for p in snippet.params)]
+        if snippet.params
+        else ["params: {}"]
+    )
     lines += ["body: |", *(f"  {line}".rstrip() for line in snippet.body.rstrip("\n").split("\n"))]
     try:
         line, expansion = example_of(snippet)
-        example = ["# Example with defaults:", f"# {line}", "# Expands to:", *expansion.rstrip("\n").split("\n")]
+        example = [
+            "# Example with defaults:",
+            f"# {line}",
+            "# Expands to:",
+            *expansion.rstrip("\n").split("\n"),
+        ]
     except OneToolError as exc:
         example = [f"# No example: {exc.message}"]
     return "\n".join([*lines, "", *example])
 
 
 def _prompt_page(spec: ToolSpec) -> str:
-    """Return one prompt of a server in the same form: its text comes from the server when it is used."""
+    """Return one prompt of a server in the same form: its text comes from the server when it is
+    used."""
     lines = [f"name: {flow(spec.name)}", f"description: {flow(spec.description)}"]
-    lines += ["params:", *(f"  {p.name}: {{description: {flow(p.description)}}}" for p in spec.params)]
+    lines += [
+        "params:",
+        *(f"  {p.name}: {{description: {flow(p.description)}}}" for p in spec.params),
+    ]
     return "\n".join([*lines, f"server: {flow(spec.server)}"])
 
 
@@ -99,7 +127,11 @@ def _param(param: SnippetParam) -> str:
     for key, value in facts.items():
         if value is None and key != "default":
             continue
-        text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) and key != "type" else inline(value)
+        text = (
+            json.dumps(value, ensure_ascii=False)
+            if isinstance(value, str) and key != "type"
+            else inline(value)
+        )
         parts.append(f"{key}: {text}")
     return "{" + ", ".join(parts) + "}"
 
@@ -117,7 +149,8 @@ class CatalogTools:
 
         Args:
             pattern: Only tools with this text in their name, whatever the case.
-            info: list (names), min (name and description) or full (signature, args, returns, example, source).
+            info: list (names), min (name and description) or full (signature, args, returns,
+                example, source).
 
         Returns:
             Names or rows, sorted by name.
@@ -126,11 +159,15 @@ class CatalogTools:
             ot.tools(pattern="search")
         """
         choice("info", info, INFO, "ot.tools(info='min')")
-        specs = sorted((s for s in self._box.registry.list() if contains(pattern, s.name)), key=lambda s: s.name)
+        specs = sorted(
+            (s for s in self._box.registry.list() if contains(pattern, s.name)),
+            key=lambda s: s.name,
+        )
         if info == "list":
             return Listing(spec.name for spec in specs)
         rows = (
-            {"name": spec.name, "description": spec.summary} if info == "min" else _tool_row(spec) for spec in specs
+            {"name": spec.name, "description": spec.summary} if info == "min" else _tool_row(spec)
+            for spec in specs
         )
         return Listing(map_text(list(rows), self._box.mask))
 
@@ -141,7 +178,8 @@ class CatalogTools:
 
         Args:
             pattern: Only packs with this text in their name, whatever the case.
-            info: list (names), min (name, source, tool_count) or full (instructions and tools, as text).
+            info: list (names), min (name, source, tool_count) or full (instructions and tools, as
+                text).
 
         Returns:
             Names, rows, or text at full.
@@ -150,11 +188,15 @@ class CatalogTools:
             ot.packs(pattern="brave", info="full")
         """
         choice("info", info, INFO, "ot.packs(info='min')")
-        packs = {n: s for n, s in sorted(self._box.registry.packs().items()) if contains(pattern, n)}
+        packs = {
+            n: s for n, s in sorted(self._box.registry.packs().items()) if contains(pattern, n)
+        }
         if info == "list":
             return Listing(packs)
         if info == "min":
-            return Listing({"name": n, "source": _kind(s), "tool_count": len(s)} for n, s in packs.items())
+            return Listing(
+                {"name": n, "source": _kind(s), "tool_count": len(s)} for n, s in packs.items()
+            )
         pages = (pack_text(self._box, name, specs) for name, specs in packs.items())
         return Text(self._box.mask("\n\n".join(pages)))
 
@@ -175,7 +217,11 @@ class CatalogTools:
         """
         choice("info", info, INFO, "ot.aliases(info='min')")
         aliases = sorted(self._box.shortcuts.aliases.items())
-        matches = [(name, target) for name, target in aliases if contains(pattern, name) or contains(pattern, target)]
+        matches = [
+            (name, target)
+            for name, target in aliases
+            if contains(pattern, name) or contains(pattern, target)
+        ]
         if info == "list":
             return Listing(name for name, _ in matches)
         if info == "min":
@@ -189,7 +235,8 @@ class CatalogTools:
 
         Args:
             pattern: Only snippets with this text in their name or description.
-            info: list (names), min (`name: description`) or full (definition, example and expansion, as text).
+            info: list (names), min (`name: description`) or full (definition, example and
+                expansion, as text).
 
         Returns:
             Names, lines, or text at full.
@@ -209,12 +256,16 @@ class CatalogTools:
             if contains(pattern, spec.name) or contains(pattern, spec.summary)
         ]
         if info == "list":
-            return Listing([*(snippet.name for snippet in matches), *(spec.name for spec in prompts)])
+            return Listing(
+                [*(snippet.name for snippet in matches), *(spec.name for spec in prompts)]
+            )
         if info == "min":
             lines = [(snippet.name, snippet.description) for snippet in matches]
             lines += [(spec.name, spec.summary) for spec in prompts]
             return Listing(self._box.mask(f"{name}: {text}".rstrip()) for name, text in lines)
-        return Text(self._box.mask("\n\n".join([*map(snippet_page, matches), *map(_prompt_page, prompts)])))
+        return Text(
+            self._box.mask("\n\n".join([*map(snippet_page, matches), *map(_prompt_page, prompts)]))
+        )
 
     @mark(read_only=True)
     @worded
@@ -228,9 +279,14 @@ class CatalogTools:
             ot.config()
         """
         shortcuts = self._box.shortcuts
-        described = {name: {"description": snippet.description} for name, snippet in shortcuts.snippets.items()}
+        described = {
+            name: {"description": snippet.description}
+            for name, snippet in shortcuts.snippets.items()
+        }
         return Record(
-            aliases=dict(shortcuts.aliases), snippets=described, servers=list(self._box.config.settings.servers)
+            aliases=dict(shortcuts.aliases),
+            snippets=described,
+            servers=list(self._box.config.settings.servers),
         )
 
     @mark(read_only=True)
@@ -251,7 +307,9 @@ def _tool_row(spec: ToolSpec) -> Mapping[str, Any]:
     # Spec 001 wants `'...'` instead of `...` for an optional argument of a server's tool.
     row: dict[str, Any] = {
         "name": spec.name,
-        "signature": signature_text(spec.name, spec.parameters, unknown="'...'") if spec.server else spec.signature,
+        "signature": signature_text(spec.name, spec.parameters, unknown="'...'")
+        if spec.server
+        else spec.signature,
         "description": spec.description,
         "source": spec.source,
     }
@@ -278,15 +336,21 @@ def _kind(specs: list[ToolSpec]) -> str:
 
 
 def page_of(box: Toolbox, query: str, info: str = "min") -> Text | None:
-    """Return the page of a tool, a pack, a `$snippet` or an alias of exactly this name; None if none is known.
+    """Return the page of a tool, a pack, a `$snippet` or an alias of exactly this name; None if
+    none is known.
 
     Starts nothing. The page has no secrets.
     """
     registry, shortcuts = box.registry, box.shortcuts
-    spec, specs, name = registry.find(query), registry.known_packs().get(query), query.removeprefix("$")
+    spec, specs, name = (
+        registry.find(query),
+        registry.known_packs().get(query),
+        query.removeprefix("$"),
+    )
     page: Text | None = None
     if spec is not None:
-        page = Text(spec.name) if info == "list" else _tool_page(spec, info)
+        (labels,) = all_labels([spec], box.config)
+        page = Text(spec.name) if info == "list" else _tool_page(spec, info, labels)
     elif specs is not None and info == "list":
         page = Text("\n".join(s.name for s in specs))
     elif specs is not None:
@@ -300,7 +364,11 @@ def page_of(box: Toolbox, query: str, info: str = "min") -> Text | None:
         use = f"Use: ${name} key=value, or ot.help(query='{target}') for its arguments."
         rows = Rows((Row(target, link="tool"),))
         text = f"# {name}\n\nAlias of {target}\n\n{use}"
-        page = Text(name) if info == "list" else PageText(text, [Heading(name, "alias of"), rows, Note(use)])
+        page = (
+            Text(name)
+            if info == "list"
+            else PageText(text, [Heading(name, "alias of"), rows, Note(use)])
+        )
     return None if page is None else page.masked(box.mask)
 
 
@@ -314,11 +382,13 @@ class HelpTools:
     @mark(read_only=True)
     @worded
     def help(self, query: str = "", info: Info | str = "min") -> Any:
-        """Find out how to use something: a tool, a pack, a $snippet, an alias, or anything you can describe.
+        """Find out how to use something: a tool, a pack, a $snippet, an alias, or anything you can
+        describe.
 
         Args:
             query: A name, or words; typos are forgiven. Empty gives an overview.
-            info: list (names), min (names and descriptions, or an exact hit's page) or full (every field).
+            info: list (names), min (names and descriptions, or an exact hit's page) or full (every
+                field).
 
         Returns:
             A page of text.
@@ -338,9 +408,13 @@ class HelpTools:
 
     def _search(self, query: str, info: str) -> Text:
         """Return the best hits of each group; no group displaces another."""
-        groups = {title: index.search(query, limit=_LIMIT) for title, index in self._indexes().items()}
+        groups = {
+            title: index.search(query, limit=_LIMIT) for title, index in self._indexes().items()
+        }
         if not any(groups.values()):
-            message = f"No matches found for '{cut(query, 80)}'. Browse with ot.tools() or ot.packs()."
+            message = (
+                f"No matches found for '{cut(query, 80)}'. Browse with ot.tools() or ot.packs()."
+            )
             return PageText(message, [Note(message)])
         if info == "list":
             return Text("\n".join(hit.item.name for group in groups.values() for hit in group))
@@ -361,7 +435,12 @@ class HelpTools:
         """Return a search index for each group, rebuilt when anything has changed."""
         stamp = (self._box.registry.list(), self._box.shortcuts, self._box.config.prompts)
         if self._cached is None or self._cached[0] != stamp:
-            groups = {"Tools": self._tools, "Packs": self._packs, "Snippets": self._snippets, "Aliases": self._aliases}
+            groups = {
+                "Tools": self._tools,
+                "Packs": self._packs,
+                "Snippets": self._snippets,
+                "Aliases": self._aliases,
+            }
             self._cached = (stamp, {title: Index(entries()) for title, entries in groups.items()})
         return self._cached[1]
 
@@ -371,12 +450,17 @@ class HelpTools:
     def _packs(self) -> Iterable[Entry]:
         prompts = self._box.config.prompts
         for name, specs in self._box.registry.packs().items():
-            text = prompts.get(name) or f"{counted(len(specs), 'tool')}: {', '.join(s.short_name for s in specs[:8])}"
+            text = (
+                prompts.get(name)
+                or f"{counted(len(specs), 'tool')}: {', '.join(s.short_name for s in specs[:8])}"
+            )
             yield Entry(name, text)
 
     def _snippets(self) -> Iterable[Entry]:
         for name, snippet in self._box.shortcuts.snippets.items():
-            yield Entry(f"${name}", snippet.description, tuple(param.name for param in snippet.params))
+            yield Entry(
+                f"${name}", snippet.description, tuple(param.name for param in snippet.params)
+            )
 
     def _aliases(self) -> Iterable[Entry]:
         for name, target in self._box.shortcuts.aliases.items():
@@ -388,8 +472,9 @@ def documentation_url(pack: str) -> str:
     return _URL.format(slug=_SLUGS.get(pack, pack))
 
 
-def tool_parts(spec: ToolSpec) -> list[Part]:
-    """Return what a tool does and takes, as parts of a page."""
+def tool_parts(spec: ToolSpec, labels: Labels | None = None) -> list[Part]:
+    """Return what a tool does and takes, as parts of a page; with `labels` also what it reads and
+    where it sends."""
     parts: list[Part] = [Heading(spec.name, spec.signature.removeprefix(spec.name), link="tool")]
     parts.append(Prose(spec.description))
     rows = []
@@ -401,12 +486,16 @@ def tool_parts(spec: ToolSpec) -> list[Part]:
     parts += [Heading("Returns", level=2), Prose(spec.returns)] if spec.returns else []
     parts += [Heading("Example", level=2), Code(spec.example)] if spec.example else []
     needs = [
-        Row(dep.name, "", "ok", "good") if is_installed(dep) else Row(dep.name, dep.install, "missing", "bad")
+        Row(dep.name, "", "ok", "good")
+        if is_installed(dep)
+        else Row(dep.name, dep.install, "missing", "bad")
         for dep in spec.deps
     ]
     parts += [Heading("Needs", level=2), Rows(tuple(needs))] if needs else []
     if spec.origin == "builtin" and spec.pack != "ot":  # packs that are not names in a notebook
         parts.append(Note(f"In Python: from onetool_ipy.live import {spec.pack}"))
+    if labels is not None:
+        parts.append(Note(f"Reads: {labels.reads_text}. Sends to: {labels.sends_text}"))
     origin = f"MCP server {spec.server}" if spec.server else spec.origin
     facts = ", ".join([origin, *spec.badges, *spec.tags])
     parts.append(Note(f"Source: {facts}" + (f" ({spec.where})" if spec.where else "")))
@@ -449,7 +538,7 @@ def _overview_parts() -> Iterable[Part]:
         yield Rows(tuple(Row(code, text, link=link) for code, _, text in split))
 
 
-def _tool_page(spec: ToolSpec, info: str) -> PageText:
+def _tool_page(spec: ToolSpec, info: str, labels: Labels | None = None) -> PageText:
     lines = [f"# {spec.name}", "", spec.description, "", f"Signature: {spec.signature}"]
     if spec.args:
         lines += ["", "Args:"]
@@ -467,11 +556,16 @@ def _tool_page(spec: ToolSpec, info: str) -> PageText:
             "Tags": ", ".join(spec.tags),
             "Title": spec.server_facts.title,
             "Read-only": "yes" if spec.read_only else "no",
-            "Hints": ", ".join(f"{'' if is_so else 'not '}{hint}" for hint, is_so in spec.server_facts.hints.items()),
+            "Hints": ", ".join(
+                f"{'' if is_so else 'not '}{hint}"
+                for hint, is_so in spec.server_facts.hints.items()
+            ),
             "Meta": spec.meta_text,
+            "Reads": "" if labels is None else labels.reads_text,
+            "Sends to": "" if labels is None else labels.sends_text,
             "Time limit": f"{spec.timeout_s:g} s" if spec.timeout_s is not None else "",
             "Defined in": spec.where,
         }
         lines += ["", *(f"{key}: {value}" for key, value in facts.items() if value)]
     docs = f"Docs: {documentation_url(spec.pack)}"
-    return PageText("\n".join([*lines, "", docs]), [*tool_parts(spec), Note(docs)])
+    return PageText("\n".join([*lines, "", docs]), [*tool_parts(spec, labels), Note(docs)])

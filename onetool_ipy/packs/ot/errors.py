@@ -1,7 +1,8 @@
 """Errors of the `ot` pack that spec 001 wants as text.
 
-Inside, functions raise. Here a OneToolError becomes `Returned`, whose message is the exact text: the executor makes it
-`ok: false` with that message, `%tool` raises it, and the `ot` object that Python code holds returns it (ErrorText).
+Inside, functions raise. Here a OneToolError becomes `Returned`, whose message is the exact text:
+the executor makes it `ok: false` with that message, `%tool` raises it, and the `ot` object that
+Python code holds returns it (ErrorText).
 """
 
 from __future__ import annotations

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.config.load import all_labels
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import Problem
@@ -21,11 +23,14 @@ from onetool_ipy.sdk.requirements import check_deps, is_installed
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
+_MOST_PLACES = 20
 PATIENCE_S = 8.0
 """How long servers that do not answer are waited for."""
 _STATUS: Mapping[str, Status] = {
     "connected": "good",
-    **dict.fromkeys(("not started", "starting", "stopped", "disabled", "untrusted", "signed out"), "warning"),
+    **dict.fromkeys(
+        ("not started", "starting", "stopped", "disabled", "untrusted", "signed out"), "warning"
+    ),
 }
 """How a state of a server is marked; any other is bad."""
 
@@ -37,10 +42,20 @@ class Health(Record):
     about = ""
     """The project in words."""
 
+    reach = ""
+    """In words, the places that tools can send to."""
+
     def parts(self) -> list[Part]:
         """The page for people: tools, each server, then the problems and what to do about them."""
         problems = list(self["problems"])
-        rows = [Row("tools", counted(self["registry"]["tool_count"], "tool"), self["registry"]["status"], "good")]
+        rows = [
+            Row(
+                "tools",
+                counted(self["registry"]["tool_count"], "tool"),
+                self["registry"]["status"],
+                "good",
+            )
+        ]
         for name, state in self["proxy"]["states"].items():
             begin = f"The server '{name}': "
             own = [problem for problem in problems if problem["message"].startswith(begin)]
@@ -48,11 +63,19 @@ class Health(Record):
             text = " ".join(_advice(problem).removeprefix(begin) for problem in own)
             rows.append(Row(f"server {name}", text, state, _STATUS.get(state, "bad")))
         if left := self.get("abandoned_calls"):
-            rows.append(Row("calls", f"{counted(left, 'call')} past the time limit", "still running", "warning"))
+            rows.append(
+                Row(
+                    "calls",
+                    f"{counted(left, 'call')} past the time limit",
+                    "still running",
+                    "warning",
+                )
+            )
         rows += [Row(problem["where"], _advice(problem), "problem", "bad") for problem in problems]
         well = [] if any(row.status != "good" for row in rows) else [Note("Nothing is wrong.")]
         title = Heading(f"onetool_ipy {self['version']}", f"Python {self['python']}, {self['cwd']}")
-        return [title, Rows(tuple(rows)), *well, Note(printable_line(self.about))]
+        reach = [Note(printable_line(self.reach))] if self.reach else []
+        return [title, Rows(tuple(rows)), *well, *reach, Note(printable_line(self.about))]
 
     def _repr_html_(self) -> str:
         return to_html(self.parts())
@@ -78,8 +101,9 @@ class HealthTools:
         """Check every component, now.
 
         Returns:
-            {version, python, cwd, registry, proxy, problems}. proxy says of each MCP server whether it is connected,
-            and in states why not: starting, failed, signed out, ... Each problem says where, what, and what to do.
+            {version, python, cwd, registry, proxy, problems}. proxy says of each MCP server whether
+            it is connected, and in states why not: starting, failed, signed out, ... Each problem
+            says where, what, and what to do.
 
         Example:
             ot.health()
@@ -90,7 +114,9 @@ class HealthTools:
         proxy = {
             "status": "ok" if all(is_connected.values()) else "degraded",
             "server_count": len(states),
-            "servers": {name: "connected" if up else "disconnected" for name, up in is_connected.items()},
+            "servers": {
+                name: "connected" if up else "disconnected" for name, up in is_connected.items()
+            },
             "states": states,
         }
         try:
@@ -111,6 +137,15 @@ class HealthTools:
         if left := self._box.workers.abandoned():
             record["abandoned_calls"] = left
         record.about = self._box.config.paths.about
+        places = Counter(
+            labels.sends
+            for labels in all_labels(self._box.registry.known(), self._box.config)
+            if labels.sends
+        )
+        if places:
+            listed = [f"{place} ({counted(n, 'tool')})" for place, n in sorted(places.items())]
+            more = f", and {len(listed) - _MOST_PLACES} more" if listed[_MOST_PLACES:] else ""
+            record.reach = f"Tools can send to {', '.join(listed[:_MOST_PLACES])}{more}."
         return record
 
     @mark(read_only=True)
@@ -132,7 +167,8 @@ class HealthTools:
     @mark()
     @worded
     def reload(self) -> Any:
-        """Read configuration, secrets, prompts, pack files, aliases and snippets again; tools of cells stay.
+        """Read configuration, secrets, prompts, pack files, aliases and snippets again; tools of
+        cells stay.
 
         Returns:
             "OK: Configuration reloaded"; on a failure the reason, and the last good state stays.
@@ -143,7 +179,9 @@ class HealthTools:
         try:
             self._box.reload()
         except InvalidConfig as exc:  # the hint says what became of the old configuration
-            raise InvalidConfig(f"{exc.message}\n{exc.hint}".rstrip(), problems=exc.problems) from exc
+            raise InvalidConfig(
+                f"{exc.message}\n{exc.hint}".rstrip(), problems=exc.problems
+            ) from exc
         return Text("OK: Configuration reloaded")
 
     @mark()

@@ -1,4 +1,5 @@
-"""`ot.origin`, `ot.diff` and `ot.refresh`: where a value came from, what changed, and the same call again."""
+"""`ot.origin`, `ot.diff` and `ot.refresh`: where a value came from, what changed, and the same call
+again."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class LineageTools:
         """Show which call gave a value, with which arguments, out of which other results.
 
         Args:
-            value: A result, its data or frame, a list or dict inside it, a handle, or the id of a call.
+            value: A result, its data or frame, a list or dict inside it, a handle, or the id of a
+                call.
 
         Returns:
             A tree of calls. It prints as text, and a notebook shows a picture.
@@ -51,11 +53,15 @@ class LineageTools:
             call_id = value
         if not self._box.log.enabled:
             hint = "Set `stats: {enabled: true}` in onetool.yaml."
-            raise InvalidArgs("The call log is off, so nothing is known of where values came from.", hint=hint)
+            raise InvalidArgs(
+                "The call log is off, so nothing is known of where values came from.", hint=hint
+            )
         family = self._box.log.family(call_id) if call_id else None
         if family is None or call_id not in family.calls:
             excerpt = self._box.mask(values.safe_repr(value, _MAX_ARGUMENT))
-            hint = "Give a result, its .df or .data, a list or dict inside it, a handle or a call id."
+            hint = (
+                "Give a result, its .df or .data, a list or dict inside it, a handle or a call id."
+            )
             raise InvalidArgs(f"No call is known that gave {excerpt}.", hint=hint)
         return OriginTree(self._box, family).of(call_id)
 
@@ -70,10 +76,12 @@ class LineageTools:
         Args:
             a: The old value, or the handle of a stored result.
             b: The new value, or the handle of a stored result.
-            key: The column that identifies a row, or a list of them; by default one that is obvious.
+            key: The column that identifies a row, or a list of them; by default one that is
+                obvious.
 
         Returns:
-            A Difference, false if nothing changed, with .added, .removed, .changed, .columns and .df.
+            A Difference, false if nothing changed, with .added, .removed, .changed, .columns and
+            .df.
 
         Example:
             ot.diff([{"id": 1, "price": 2.0}], [{"id": 1, "price": 2.5}])
@@ -87,11 +95,12 @@ class LineageTools:
     def refresh(self, value: Any, frame: Any = None) -> Any:
         """Make the call that gave a value again, and say what changed.
 
-        A tool that may change something asks first. Of an ot.map only the rows are called whose inputs changed, or all
-        of them if the tool changed.
+        A tool that may change something asks first. Of an ot.map only the rows are called whose
+        inputs changed, or all of them if the tool changed.
 
         Args:
-            value: A result, its frame, its handle or the id of its call; or the table that ot.map gave.
+            value: A result, its frame, its handle or the id of its call; or the table that ot.map
+                gave.
             frame: For a table of ot.map: the data as it is now.
 
         Returns:
@@ -102,7 +111,11 @@ class LineageTools:
         """
         if is_from_outside():
             raise NotAllowed("'ot.refresh' is for people and programs; call the tool itself.")
-        again = getattr(value, "attrs", {}).get(ATTRS, {}).get("arguments") if is_dataframe(value) else None
+        again = (
+            getattr(value, "attrs", {}).get(ATTRS, {}).get("arguments")
+            if is_dataframe(value)
+            else None
+        )
         try:
             if again is not None:
                 return self._refresh_map(value, frame, again)
@@ -119,15 +132,21 @@ class LineageTools:
     def _refresh_map(self, table: Any, frame: Any, again: dict[str, Any]) -> Difference:
         """Run `ot.map` again over the data as it is now; rows that are finished are not called."""
         if frame is None:
-            raise UsageProblem("ot.refresh needs the data of this ot.map.", hint="Write: ot.refresh(m, frame)")
+            raise UsageProblem(
+                "ot.refresh needs the data of this ot.map.", hint="Write: ot.refresh(m, frame)"
+            )
         if not may_repeat(self._box, str(again["tool"]), None, "ot.refresh"):
             raise UsageProblem(f"'{again['tool']}' was not called again.")
         result = self._box.call("ot.map", {**again, "data": frame}, source="tool")
         fresh = result.unwrap()
-        sides = [side.drop(columns=[name for name in ("ms",) if name in side]) for side in (table, fresh)]
+        sides = [
+            side.drop(columns=[name for name in ("ms",) if name in side]) for side in (table, fresh)
+        ]
         return self._difference(*sides, result=result)
 
-    def _difference(self, old: Any, new: Any, key: Any = None, *, result: ToolResult | None = None) -> Difference:
+    def _difference(
+        self, old: Any, new: Any, key: Any = None, *, result: ToolResult | None = None
+    ) -> Difference:
         """Compare two values, for people to look at. Raises UsageProblem."""
         from onetool_ipy.core.difference import compare
         from onetool_ipy.render.difference import Difference
@@ -139,14 +158,20 @@ class LineageTools:
         call_id = self._box.lineage.call_of(value) or (value if isinstance(value, str) else "")
         row = self._box.log.family(call_id).calls.get(call_id) if call_id else None
         if row is None or row.tool in NOT_TOOLS:
-            raise UsageProblem("No call is known that gave this value.", hint="Give a result, its .df or its handle.")
+            raise UsageProblem(
+                "No call is known that gave this value.",
+                hint="Give a result, its .df or its handle.",
+            )
         if row.arguments is None:
-            raise UsageProblem(no_arguments(row), hint="Type the call again, and compare with ot.diff(old, new).")
+            raise UsageProblem(
+                no_arguments(row), hint="Type the call again, and compare with ot.diff(old, new)."
+            )
         is_id = isinstance(value, str) and not is_handle(value)
         return row, stored_result(self._box, row) if is_id else self._value(value)
 
     def _value(self, value: Any) -> Any:
-        """Return what is compared: the data of a result or an answer, the stored result of a handle, or the value."""
+        """Return what is compared: the data of a result or an answer, the stored result of a
+        handle, or the value."""
         from onetool_ipy.llm.ask.answer import Answer
 
         if isinstance(value, ToolResult):
@@ -154,29 +179,38 @@ class LineageTools:
             return value.portable
         if isinstance(value, Answer):
             return value.text
-        return self._box.results.value(value) if isinstance(value, str) and is_handle(value) else value
+        return (
+            self._box.results.value(value) if isinstance(value, str) and is_handle(value) else value
+        )
 
 
 def stored_result(box: Toolbox, row: CallRow) -> Any:
-    """Return what a call gave, from the stored results or from memory. Raises UsageProblem if it is gone."""
+    """Return what a call gave, from the stored results or from memory. Raises UsageProblem if it is
+    gone."""
     if row.handle is not None:
         return box.results.value(row.handle)
     data = box.lineage.data_of(row.call_id)
     if data is None:
         message = f"The result of that call of '{row.tool}' was not stored."
-        raise UsageProblem(message, hint="Large results are stored by themselves, others by r.store().")
+        raise UsageProblem(
+            message, hint="Large results are stored by themselves, others by r.store()."
+        )
     return data
 
 
 def no_arguments(row: CallRow) -> str:
     """Say why a call cannot be made again from the log."""
     if row.why_no_arguments == "no such tool":
-        return f"There was no tool '{row.tool}' then, so the log has only the words of that call: {row.args}"
+        return (
+            f"There was no tool '{row.tool}' then, so the log has only the words of that call:"
+            f" {row.args}"
+        )
     return f"The arguments of that call of '{row.tool}' are {row.why_no_arguments} in the log."
 
 
 def may_repeat(box: Toolbox, tool: str, arguments: Mapping[str, Any] | None, subject: str) -> bool:
-    """Ask before a call that may change something is made again. Raises UsageProblem where nobody can be asked."""
+    """Ask before a call that may change something is made again. Raises UsageProblem where nobody
+    can be asked."""
     from onetool_ipy.core.question import NobodyToAsk, Question  # late: few calls ask
 
     spec = box.registry.find(tool)
@@ -215,20 +249,33 @@ class OriginTree:
         self._shown: set[str] = set()
 
     def of(self, call_id: str, role: str = "", depth: int = 0) -> Origin:
-        """Return the tree of a call. A call that is shown already, or is its own cause, has no parts again."""
+        """Return the tree of a call. A call that is shown already, or is its own cause, has no
+        parts again."""
         from onetool_ipy.render.origin import Origin
 
         row = self._family.calls.get(call_id)
         if row is None:
-            return Origin(call_id=call_id, tool="", call=f"call {call_id}", role=role, more="no longer in the call log")
+            return Origin(
+                call_id=call_id,
+                tool="",
+                call=f"call {call_id}",
+                role=role,
+                more="no longer in the call log",
+            )
         call = self._line(row)
         if call_id in self._shown or depth > _MAX_DEPTH:
-            return Origin(call_id=call_id, tool=row.tool, call=call, role=role, ok=row.ok, is_repeated=True)
+            return Origin(
+                call_id=call_id, tool=row.tool, call=call, role=role, ok=row.ok, is_repeated=True
+            )
         self._shown.add(call_id)
         parts = [self.of(source, name or "result", depth + 1) for name, source in row.sources]
         calls = self._family.inner.get(call_id, ())
         listed = {part.call_id for part in parts}
-        parts += [self.of(each.call_id, "called", depth + 1) for each in calls if each.call_id not in listed]
+        parts += [
+            self.of(each.call_id, "called", depth + 1)
+            for each in calls
+            if each.call_id not in listed
+        ]
         times = self._family.inner_counts.get(call_id, {})
         rest = sum(times.values()) - len(calls)
         return Origin(
@@ -259,7 +306,8 @@ class OriginTree:
         return "" if spec.fingerprint == row.fingerprint else "the tool has changed since"
 
     def _line(self, row: CallRow) -> str:
-        """Write the call on one line; an argument that came from calls has the names of their tools."""
+        """Write the call on one line; an argument that came from calls has the names of their
+        tools."""
         came: dict[str, list[str]] = {}
         for name, call_id in row.sources:
             source = self._family.calls.get(call_id)
@@ -272,5 +320,7 @@ class OriginTree:
             return f"{row.tool} {values.cut(row.args, _MAX_ARGUMENT)}"
         plain = {name: value for name, value in arguments.items() if name not in came}
         line = format_call(row.tool, plain).removeprefix("%tool ")
-        names = (f"{name}={', '.join(dict.fromkeys(came[name]))}" for name in arguments if name in came)
+        names = (
+            f"{name}={', '.join(dict.fromkeys(came[name]))}" for name in arguments if name in came
+        )
         return " ".join([values.cut(line, 2 * _MAX_ARGUMENT), *names])

@@ -1,4 +1,5 @@
-"""`ot.map`: call a tool for each row of a table, many at once (spec 001). The run itself is in `map_run`."""
+"""`ot.map`: call a tool for each row of a table, many at once (spec 001). The run itself is in
+`map_run`."""
 
 from __future__ import annotations
 
@@ -36,17 +37,20 @@ class MapTools:
     ) -> Any:
         """Call a tool for each row of a table, many at once.
 
-        Each argument of the tool names the column it is taken from; a value that is not text is the same for all rows.
-        A required argument that is not named is taken from the column of its own name. Finished rows are stored for
-        seven days: run a stopped or killed run again, and it calls only the rows that have not succeeded. A tool whose
-        schema or code has changed is called again.
+        Each argument of the tool names the column it is taken from; a value that is not text is the
+        same for all rows. A required argument that is not named is taken from the column of its own
+        name. Finished rows are stored for seven days: run a stopped or killed run again, and it
+        calls only the rows that have not succeeded. A tool whose schema or code has changed is
+        called again.
 
         Args:
             tool: Its name.
-            data: A DataFrame, a Series or list (for the one open argument), a dict of lists, or a list of dicts.
+            data: A DataFrame, a Series or list (for the one open argument), a dict of lists, or a
+                list of dicts.
             workers: How many rows run at a time.
             engine: "threads", "dask", a distributed.Client, or any concurrent.futures.Executor.
-            retries: How often to retry a row that failed by a time-out, a broken connection, 429 or 5xx.
+            retries: How often to retry a row that failed by a time-out, a broken connection, 429 or
+                5xx.
             per_minute: At most this many calls a minute.
             timeout: Seconds that one call may take.
             fresh: Call every row again, also the finished ones.
@@ -56,7 +60,8 @@ class MapTools:
             arguments: The tool's arguments, as argument="column".
 
         Returns:
-            A DataFrame on the same index: the results, and the columns ok, error, ms. A list gives its values, too.
+            A DataFrame on the same index: the results, and the columns ok, error, ms. A list gives
+            its values, too.
 
         Example:
             ot.map("tools.echo", ["a", "b"])
@@ -65,6 +70,21 @@ class MapTools:
 
         if is_from_outside():  # a model's allow-list names tools; ot.map would bypass it
             raise NotAllowed(f"'ot.map' is for people and programs; call '{tool}' itself.")
-        options = {"workers": workers, "engine": engine, "retries": retries, "per_minute": per_minute}
+        options = {
+            "workers": workers,
+            "engine": engine,
+            "retries": retries,
+            "per_minute": per_minute,
+        }
         named = {"columns": columns, "const": const}
-        return run_map(self._box, tool, data, arguments, named, options, timeout_s=timeout, fresh=fresh, expand=expand)
+        return run_map(
+            self._box,
+            tool,
+            data,
+            arguments,
+            named,
+            options,
+            timeout_s=timeout,
+            fresh=fresh,
+            expand=expand,
+        )

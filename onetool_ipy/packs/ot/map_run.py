@@ -1,13 +1,13 @@
 """One run of `ot.map`: table -> arguments of each row -> calls, many at once -> DataFrame.
 
-A row is stored in `stores.map_progress` before it counts as finished, so a run that was stopped can be resumed.
-`sdk.batch` runs the rows. In threads, rows are called in this toolbox (`_CallHere`). In another process (Dask, an
-Executor of processes) `_CallElsewhere` opens the same project's toolbox, once per process: calls are logged, checked
-and masked as they are here, and no secret travels.
+A row is stored in `stores.map_progress` before it counts as finished, so a run that was stopped can
+be resumed. `sdk.batch` runs the rows. In threads, rows are called in this toolbox (`_CallHere`). In
+another process (Dask, an Executor of processes) `_CallElsewhere` opens the same project's toolbox,
+once per process: calls are logged, checked and masked as they are here, and no secret travels.
 
-Arguments: a text names a column, anything else is a constant; `columns=` and `const=` state it. All errors in names are
-reported before anything runs. A missing cell (None, NaN, NaT, NA) is not passed to an optional argument, and is None
-for a required one.
+Arguments: a text names a column, anything else is a constant; `columns=` and `const=` state it. All
+errors in names are reported before anything runs. A missing cell (None, NaN, NaT, NA) is not passed
+to an optional argument, and is None for a required one.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def run_map(
     fresh: bool,
     expand: bool,
 ) -> pd.DataFrame:
-    """Call the tool for each row and return the table of results. Raises InvalidArgs before anything runs.
+    """Call the tool for each row and return the table of results. Raises InvalidArgs before
+    anything runs.
 
     `named` has `columns` and `const`; `options` are those of `require_options`.
     """
@@ -96,7 +97,8 @@ def run_map(
     if here is not None and here.call is not None and here.call.source != "tool":
         box.host.note(box.mask(f"ot.map {tool}: {run.summary()}"))
     frame = to_frame(spec.short_name, rows.table_index, result, expand=expand, about=run.about())
-    # A list has no index by which the rows could be joined, so its values stand before their results.
+    # A list has no index by which the rows could be joined, so its values stand before their
+    # results.
     for name, cells in reversed(rows.unindexed.items()):
         if name not in frame:
             frame.insert(0, name, _frame_column(cells))
@@ -145,7 +147,8 @@ class MapRun:
         self._kept_from: datetime.datetime | None = None
 
     def run(self, *, fresh: bool) -> list[RowResult | None]:
-        """Call the rows that are not finished, or all if `fresh`, and return the results of all rows."""
+        """Call the rows that are not finished, or all if `fresh`, and return the results of all
+        rows."""
         self._kept_from = self._stored.last_write()
         stamp = self._stored.begin()
         if fresh:
@@ -177,12 +180,21 @@ class MapRun:
         here = current.scope()
         facts: dict[str, Any] = {}
         if here is not None and here.call is not None:
-            again = {name: value for name, value in here.call.args.items() if name not in ("data", "engine", "fresh")}
+            again = {
+                name: value
+                for name, value in here.call.args.items()
+                if name not in ("data", "engine", "fresh")
+            }
             facts["call_id"] = here.call.id
             # pandas copies `attrs` deeply with every frame, so only plain values may be in it.
             if values.is_json(again):
                 facts["arguments"] = again
-        facts |= {"tool": self._spec.name, "rows": len(self._rows), "called": called, "resumed": self._resumed}
+        facts |= {
+            "tool": self._spec.name,
+            "rows": len(self._rows),
+            "called": called,
+            "resumed": self._resumed,
+        }
         facts |= {"failed": self._failed, "not_kept": self._not_stored}
         if self._stored.fault is not None:
             facts["not_kept_because"] = self._box.mask(self._stored.fault.message)
@@ -193,16 +205,27 @@ class MapRun:
         called = self._finished - self._resumed
         lines = []
         if self._resumed and self._kept_from is not None:
-            lines.append(f"{self._resumed:,} kept from {local_time(self._kept_from)}, {called:,} called")
+            lines.append(
+                f"{self._resumed:,} kept from {local_time(self._kept_from)}, {called:,} called"
+            )
         ok = f"{self._finished - self._failed:,} ok"
         if not self._failed:
             return " · ".join([*lines, ok])
         errors = Counter(row.error for row in self._results if row is not None and not row.ok)
         error, count = errors.most_common(1)[0]
         often = "first " if count == 1 else f"{count:,} times, first "
-        place = next(place for place, row in enumerate(self._results) if row is not None and row.error == error)
-        row = ", ".join(f"{name}={values.safe_repr(cell, 40)}" for name, cell in self._rows[place].items())
-        often = f"{'' if self._failed == 1 else often}for {self._box.mask(values.cut(row, _MAX_ERROR))}: "
+        place = next(
+            place
+            for place, row in enumerate(self._results)
+            if row is not None and row.error == error
+        )
+        row = ", ".join(
+            f"{name}={values.safe_repr(cell, 40)}" for name, cell in self._rows[place].items()
+        )
+        often = (
+            f"{'' if self._failed == 1 else often}for"
+            f" {self._box.mask(values.cut(row, _MAX_ERROR))}: "
+        )
         return " · ".join(
             [
                 *lines,
@@ -214,7 +237,9 @@ class MapRun:
     def _resume(self) -> list[int]:
         """Take the stored results, and return the places of the rows without one."""
         places = [place for place, key in enumerate(self._keys) if self._stored.is_finished(key)]
-        for place, row in zip(places, self._stored.values(self._keys[p] for p in places), strict=True):
+        for place, row in zip(
+            places, self._stored.values(self._keys[p] for p in places), strict=True
+        ):
             if row is not None:
                 self._results[place] = RowResult(True, row.value, "", row.ms, is_stored=True)
         self._finished = self._resumed = sum(row is not None for row in self._results)
@@ -228,10 +253,16 @@ class MapRun:
 
     def _add(self, place: int, outcome: Outcome) -> None:
         ok, value = outcome
-        row: RowResult = value if ok else RowResult(False, None, self._box.mask(str(value)), 0.0, is_stored=False)
+        row: RowResult = (
+            value
+            if ok
+            else RowResult(False, None, self._box.mask(str(value)), 0.0, is_stored=False)
+        )
         if row.ok and not row.is_stored:
             key = self._keys[place]
-            is_stored = bool(key) and not self._is_local and self._stored.add(key, row.value, row.ms)
+            is_stored = (
+                bool(key) and not self._is_local and self._stored.add(key, row.value, row.ms)
+            )
             self._not_stored += not is_stored
         self._results[place] = row
         self._finished += 1
@@ -250,10 +281,14 @@ class MapRun:
         self._stored.refresh()
         stored = sum(self._stored.is_finished(key) for key in self._keys)
         total = len(self._rows)
-        raise type(exc)(f"{stored:,} of {total:,} rows are done and kept; run it again to go on.") from None
+        raise type(exc)(
+            f"{stored:,} of {total:,} rows are done and kept; run it again to go on."
+        ) from None
 
 
-def require_options(spec: ToolSpec, *, engine: object, workers: int, retries: int, per_minute: float | None) -> None:
+def require_options(
+    spec: ToolSpec, *, engine: object, workers: int, retries: int, per_minute: float | None
+) -> None:
     """Raise UsageProblem for options that cannot be used, also if no row is left to call."""
     if spec.name == "ot.map":
         raise UsageProblem("'ot.map' cannot be mapped.")
@@ -269,7 +304,9 @@ def require_options(spec: ToolSpec, *, engine: object, workers: int, retries: in
 class _Items(Sequence[Item]):
     """The rows that are left to call, built when their turn comes."""
 
-    def __init__(self, rows: TableRows, keys: Sequence[str], places: Sequence[int], pace: _Pace | None) -> None:
+    def __init__(
+        self, rows: TableRows, keys: Sequence[str], places: Sequence[int], pace: _Pace | None
+    ) -> None:
         self._rows = rows
         self._keys = keys
         self._places = places
@@ -323,7 +360,8 @@ class _CallHere:
         self._stored = stored
         outer = current.scope() or current.Scope(box)
         self._scope = current.Scope(  # of all rows; a row's progress is not the run's
-            *(box, outer.call, outer.spec, outer.depth),
+            *(box, outer.call, outer.spec),
+            depth=outer.depth,
             asked_by=outer.asked_by,
             ask=outer.ask,
             client=outer.client,
@@ -339,10 +377,16 @@ class _CallHere:
 
 
 class _CallElsewhere:
-    """Calls rows in another process; can be pickled. `spec` is a pickled tool of a cell, which no file contains."""
+    """Calls rows in another process; can be pickled. `spec` is a pickled tool of a cell, which no
+    file contains."""
 
     def __init__(
-        self, task: _RowTask, reopen: Callable[[], Toolbox], path: Path, stamp: str, spec: bytes | None
+        self,
+        task: _RowTask,
+        reopen: Callable[[], Toolbox],
+        path: Path,
+        stamp: str,
+        spec: bytes | None,
     ) -> None:
         self._task = task
         self._reopen = reopen
@@ -353,10 +397,13 @@ class _CallElsewhere:
     def __call__(self, item: Item) -> RowResult:
         box: Toolbox = current.kept(("box", self._path, self._stamp, self._spec), self._open)
         stored: MapProgress = current.kept(
-            ("progress", self._path), lambda: MapProgress(self._path, mask=box.mask, now=lambda: box.now().timestamp())
+            ("progress", self._path),
+            lambda: MapProgress(self._path, mask=box.mask, now=lambda: box.now().timestamp()),
         )
         is_shared = stored.has_stamp(self._stamp)
-        token = current.enter(current.Scope(box, asked_by=self._task.asked_by, may_write=self._task.may_write))
+        token = current.enter(
+            current.Scope(box, asked_by=self._task.asked_by, may_write=self._task.may_write)
+        )
         try:
             if is_shared and item[0]:  # a row is run again if its worker died
                 stored.refresh()
@@ -379,14 +426,18 @@ def _pack_spec(spec: ToolSpec) -> bytes:
         import cloudpickle  # type: ignore[import-untyped]  # it ships no types
     except ImportError as exc:
         raise UsageProblem(
-            f"'{spec.name}' is a tool of this notebook, which only cloudpickle can send to another process.",
+            f"'{spec.name}' is a tool of this notebook, which only cloudpickle can send to another"
+            " process.",
             hint="Install it: pip install 'onetool-ipy[dask]', or save the tool: %%tool save PACK",
         ) from exc
     try:
-        packed: bytes = cloudpickle.dumps(spec.replace(load=None, function=spec.function._replace(returned=None)))
+        packed: bytes = cloudpickle.dumps(
+            spec.replace(load=None, function=spec.function._replace(returned=None))
+        )
     except Exception as exc:  # pickling runs foreign code
         raise UsageProblem(
-            f"'{spec.name}' cannot be sent to another process: {exc}", hint="Save it to a pack file: %%tool save PACK"
+            f"'{spec.name}' cannot be sent to another process: {exc}",
+            hint="Save it to a pack file: %%tool save PACK",
         ) from exc
     return packed
 
@@ -408,12 +459,20 @@ def _call_with_retries(box: Toolbox, task: _RowTask, args: Json) -> ToolResult:
     call_id = f"{task.run}-{box.new_id()}"
     while True:
         number = f".{tries + waits}" if tries + waits else ""
-        result = box.call(box.resolve(task.tool, args, source="tool", timeout=task.timeout_s, call_id=call_id + number))
+        result = box.call(
+            box.resolve(
+                task.tool, args, source="tool", timeout=task.timeout_s, call_id=call_id + number
+            )
+        )
         error = result.error
         if error is None or not is_transient(error.exception) or error.reason == "cancelled":
             return result
         delay = error.details.get("retryAfterS") if isinstance(error.details, dict) else None
-        retry_after_s = float(delay) if isinstance(delay, (int, float)) and not isinstance(delay, bool) else None
+        retry_after_s = (
+            float(delay)
+            if isinstance(delay, (int, float)) and not isinstance(delay, bool)
+            else None
+        )
         if error.reason == "rate_limited" and retry_after_s is not None and waits < _MAX_RATE_WAITS:
             waits += 1
             _sleep(retry_after_s)
@@ -421,7 +480,9 @@ def _call_with_retries(box: Toolbox, task: _RowTask, args: Json) -> ToolResult:
         if tries >= task.retries:
             return result
         tries += 1
-        backoff_s = min(_FIRST_RETRY_S * 2.0 ** (tries - 1), _LONGEST_RETRY_S) * (0.5 + random.random() / 2)
+        backoff_s = min(_FIRST_RETRY_S * 2.0 ** (tries - 1), _LONGEST_RETRY_S) * (
+            0.5 + random.random() / 2
+        )
         _sleep(max(backoff_s, min(retry_after_s or 0.0, _LONGEST_RETRY_S)))
 
 
@@ -465,7 +526,12 @@ class TableRows(Sequence[dict[str, Any]]):
             return {}
         return {
             name: [
-                None if cell is _ABSENT else values.encodable(cell) if isinstance(cell, str) else cell for cell in cells
+                None
+                if cell is _ABSENT
+                else values.encodable(cell)
+                if isinstance(cell, str)
+                else cell
+                for cell in cells
             ]
             for name, cells in self._cells.items()
         }
@@ -524,20 +590,29 @@ def read_rows(
     if table.single is not None and not named:
         cells: dict[str, Sequence[Any]] = {_only_argument(spec, fixed, required): table.single}
     else:
-        # Required arguments are taken from columns of their name; if none was named, so are all others.
+        # Required arguments are taken from columns of their name; if none was named, so are all
+        # others.
         is_alone = not named and not arguments
         if is_alone and table.is_strict:
             _require_known(spec, table.labels)
         for param in spec.params:
-            if param.name in table.labels and (is_alone or param.name in required) and param.name not in fixed:
+            if (
+                param.name in table.labels
+                and (is_alone or param.name in required)
+                and param.name not in fixed
+            ):
                 named.setdefault(param.name, param.name)
         for label in named.values():
             count = sum(1 for other in table.labels if other == label)
             if count != 1:
                 message = f"There are {count} columns" if count else "There is no column"
-                raise UsageProblem(f"{message} '{label}'.", hint=f"Columns: {_listed(table.labels)}")
+                raise UsageProblem(
+                    f"{message} '{label}'.", hint=f"Columns: {_listed(table.labels)}"
+                )
         cells = {name: table.cells(label) for name, label in named.items()}
-    if missing := [p.name for p in spec.params if p.required and p.name not in cells and p.name not in fixed]:
+    if missing := [
+        p.name for p in spec.params if p.required and p.name not in cells and p.name not in fixed
+    ]:
         raise UsageProblem(
             f"No column for the argument '{missing[0]}' of '{spec.name}'.",
             hint=f'Say which: {missing[0]}="COLUMN". Columns: {_listed(table.labels)}',
@@ -552,7 +627,9 @@ def _read_table(data: object) -> _Table:
     data = tables.tabular(data)
     if isinstance(data, pd.DataFrame) and tuples is not None:
         # The tuples may be the values of one argument, and their places may be named as columns.
-        return _Table(len(tuples), None, list(data.columns), lambda label: data[label].tolist(), tuples)
+        return _Table(
+            len(tuples), None, list(data.columns), lambda label: data[label].tolist(), tuples
+        )
     if isinstance(data, pd.DataFrame):
         return _Table(len(data), data.index, list(data.columns), lambda label: data[label].tolist())
     if isinstance(data, pd.Series):
@@ -561,7 +638,10 @@ def _read_table(data: object) -> _Table:
         return _Table(len(cells), data.index, labels, lambda _label: cells, cells)
     if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
         excerpt = values.safe_repr(data, 60)
-        raise UsageProblem(f"{excerpt} is not a table.", hint="Give a DataFrame, a Series, a list, or a dict of lists.")
+        raise UsageProblem(
+            f"{excerpt} is not a table.",
+            hint="Give a DataFrame, a Series, a list, or a dict of lists.",
+        )
     if isinstance(data, Mapping):
         lists: dict[Any, list[Any]] = {}
         for label, cells in data.items():
@@ -573,28 +653,38 @@ def _read_table(data: object) -> _Table:
             lists[label] = cells.tolist() if hasattr(cells, "tolist") else list(cells)
         lengths = {label: len(cells) for label, cells in lists.items()}
         if len(set(lengths.values())) > 1:
-            listing = ", ".join(f"{label}: {length}" for label, length in list(lengths.items())[:_MAX_LISTED])
+            listing = ", ".join(
+                f"{label}: {length}" for label, length in list(lengths.items())[:_MAX_LISTED]
+            )
             raise UsageProblem(f"The lists are not of one length ({listing}).")
         length = next(iter(lengths.values()), 0)
         return _Table(length, None, list(lists), lambda label: lists[label], is_strict=True)
     if getattr(data, "ndim", 1) != 1:
         raise UsageProblem(
-            f"An array of {getattr(data, 'ndim', 0)} dimensions is not a list.", hint="Make it a DataFrame."
+            f"An array of {getattr(data, 'ndim', 0)} dimensions is not a list.",
+            hint="Make it a DataFrame.",
         )
     items = data.tolist() if hasattr(data, "tolist") else list(data)
     is_record = [isinstance(item, Mapping) for item in items]
     if items and all(is_record):
         labels = list(dict.fromkeys(key for item in items for key in item))
         return _Table(
-            len(items), None, labels, lambda label: [item.get(label, _ABSENT) for item in items], is_strict=True
+            len(items),
+            None,
+            labels,
+            lambda label: [item.get(label, _ABSENT) for item in items],
+            is_strict=True,
         )
     if any(is_record):
-        raise UsageProblem("Some items of the list are dicts and some are not.", hint="Give one kind.")
+        raise UsageProblem(
+            "Some items of the list are dicts and some are not.", hint="Give one kind."
+        )
     return _Table(len(items), None, [], lambda _label: items, items)
 
 
 def _is_column(name: str, value: object, table: _Table) -> bool:
-    """Whether a value names a column. A text does; a constant that equals a column's label is ambiguous."""
+    """Whether a value names a column. A text does; a constant that equals a column's label is
+    ambiguous."""
     if isinstance(value, str):
         if table.single is not None:
             return value in table.labels
@@ -625,7 +715,9 @@ def _require_known(spec: ToolSpec, names: Iterable[str]) -> None:
     for name in names:
         if name not in params:
             near = did_you_mean(str(name), params)
-            raise UsageProblem(f"'{spec.name}' has no argument '{name}'. {near}".rstrip(), hint=spec.signature)
+            raise UsageProblem(
+                f"'{spec.name}' has no argument '{name}'. {near}".rstrip(), hint=spec.signature
+            )
 
 
 def _only_argument(spec: ToolSpec, fixed: Mapping[str, object], required: frozenset[str]) -> str:
@@ -639,7 +731,8 @@ def _only_argument(spec: ToolSpec, fixed: Mapping[str, object], required: frozen
         )
     if len(left) != 1:
         raise UsageProblem(
-            f"A list is for one argument, and '{spec.name}' leaves open which of {', '.join(left)} it is.",
+            f"A list is for one argument, and '{spec.name}' leaves open which of {', '.join(left)}"
+            " it is.",
             hint="Give a table, or a dict of lists; constants go into const=.",
         )
     return left[0]
@@ -653,11 +746,15 @@ def _listed(labels: Sequence[object]) -> str:
 # --- results -> DataFrame -------------------------------------------------------------------------
 
 
-def to_frame(name: str, index: object, rows: Sequence[RowResult | None], *, expand: bool, about: Json) -> pd.DataFrame:
-    """Return the frame on the given index: the results, then ok, error, ms; `attrs["onetool"]` is `about`.
+def to_frame(
+    name: str, index: object, rows: Sequence[RowResult | None], *, expand: bool, about: Json
+) -> pd.DataFrame:
+    """Return the frame on the given index: the results, then ok, error, ms; `attrs["onetool"]` is
+    `about`.
 
-    If `expand` and every result is a dict, each key is a column, unless nearly all cells would be empty; else the one
-    column has the tool's short name. Half a character, which pandas cannot store, is written out.
+    If `expand` and every result is a dict, each key is a column, unless nearly all cells would be
+    empty; else the one column has the tool's short name. Half a character, which pandas cannot
+    store, is written out.
     """
     try:
         frame = _frame(name, rows, expand=expand)
@@ -678,14 +775,19 @@ def _frame(name: str, rows: Sequence[RowResult | None], *, expand: bool) -> pd.D
         keys = dict.fromkeys(key for value in good for key in value)
         labels = {key: f"{name}_{key}" if key in _OWN_COLUMNS else key for key in keys}
         cells = {
-            labels[key]: [row.value.get(key) if row is not None and row.ok else None for row in rows] for key in keys
+            labels[key]: [
+                row.value.get(key) if row is not None and row.ok else None for row in rows
+            ]
+            for key in keys
         }
     else:
         label = "result" if name in _OWN_COLUMNS else name
         cells = {label: [row.value if row is not None and row.ok else None for row in rows]}
     table: dict[Any, Any] = {label: _frame_column(column) for label, column in cells.items()}
     table["ok"] = [row is not None and row.ok for row in rows]
-    table["error"] = pd.array([None if row is None or row.ok else row.error for row in rows], dtype="str")
+    table["error"] = pd.array(
+        [None if row is None or row.ok else row.error for row in rows], dtype="str"
+    )
     table["ms"] = [0.0 if row is None else float(row.ms) for row in rows]
     frame = pd.DataFrame(table)
     frame["ok"], frame["ms"] = frame["ok"].astype(bool), frame["ms"].astype(float)
@@ -694,7 +796,8 @@ def _frame(name: str, rows: Sequence[RowResult | None], *, expand: bool) -> pd.D
 
 
 def _frame_column(cells: list[object]) -> object:
-    """Return cells as pandas stores them. Integers next to missing cells become Int64: floats would change them."""
+    """Return cells as pandas stores them. Integers next to missing cells become Int64: floats would
+    change them."""
     import numpy as np
     import pandas as pd
 

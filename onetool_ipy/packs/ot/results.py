@@ -46,7 +46,9 @@ class ResultTools:
 
     @mark(read_only=True)
     @worded
-    def result(self, handle: str, offset: int = 1, limit: int = 100, search: str = "", fuzzy: bool = False) -> Any:
+    def result(
+        self, handle: str, offset: int = 1, limit: int = 100, search: str = "", fuzzy: bool = False
+    ) -> Any:
         """Page through or search a stored result.
 
         Args:
@@ -57,12 +59,15 @@ class ResultTools:
             fuzzy: Find lines with similar words instead, best first.
 
         Returns:
-            {lines, total_lines, returned, offset, has_more}, with search also {matched, line_numbers}.
+            {lines, total_lines, returned, offset, has_more}, with search also {matched,
+            line_numbers}.
 
         Example:
             ot.result(handle="k3f9a2", search="error")
         """
-        page = self._box.results.query(handle, offset=offset, limit=limit, search=search or None, fuzzy=fuzzy)
+        page = self._box.results.query(
+            handle, offset=offset, limit=limit, search=search or None, fuzzy=fuzzy
+        )
         lines = ResultLines(page)
         lines.handle = handle
         return lines
@@ -83,11 +88,20 @@ class ResultTools:
             ot.results()
         """
         choice("info", info, INFO, "ot.results(info='min')")
-        rows = [r for r in self._box.results.list() if contains(pattern, r["handle"]) or contains(pattern, r["tool"])]
+        rows = [
+            r
+            for r in self._box.results.list()
+            if contains(pattern, r["handle"]) or contains(pattern, r["tool"])
+        ]
         if info == "list":
             return Listing(row["handle"] for row in rows)
-        return Listing({**row, "created": _time(row["created"]), "expires": _time(row["expires"])} for row in rows)
+        return Listing(
+            {**row, "created": _time(row["created"]), "expires": _time(row["expires"])}
+            for row in rows
+        )
 
 
 def _time(moment: Any) -> str:
-    return str(moment.isoformat(timespec="seconds")) if hasattr(moment, "isoformat") else str(moment)
+    return (
+        str(moment.isoformat(timespec="seconds")) if hasattr(moment, "isoformat") else str(moment)
+    )

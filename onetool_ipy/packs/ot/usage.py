@@ -62,24 +62,32 @@ class UsageStats(Record):
 
     series: Sequence[Mapping[str, Any]] = ()
     steps: Sequence[Mapping[str, Any]] = ()
-    """The calls over time as plots show them: in minutes, hours or days, whichever suits the calls there are."""
+    """The calls over time as plots show them: in minutes, hours or days, whichever suits the calls
+    there are."""
 
     def plot(self) -> Any:
-        """Draw calls over time with failures, and latency: a matplotlib figure where that is installed, else SVG."""
+        """Draw calls over time with failures, and latency: a matplotlib figure where that is
+        installed, else SVG."""
         try:
             figures = import_module("matplotlib.figure")  # never a dependency of ours
         except ImportError:
             return UsagePlot(self)
-        return _figure(figures.Figure(figsize=(9, 5), layout="constrained"), self["tools"], self.steps)
+        return _figure(
+            figures.Figure(figsize=(9, 5), layout="constrained"), self["tools"], self.steps
+        )
 
     def _repr_html_(self) -> str:
         tables = ("tools", "failures")
         facts = {key: value for key, value in self._measured().items() if key not in tables}
         facts["total_calls"] = f"{facts['total_calls']:,}"
-        parts = [html.table(people_rows([facts]), numbers=[key for key in facts if key != "period"])]
+        parts = [
+            html.table(people_rows([facts]), numbers=[key for key in facts if key != "period"])
+        ]
         parts += [html.table(people_rows(self["tools"]))] if self["tools"] else []
         if self.get("failures"):
-            parts.append(html.note("Failed calls by message:") + html.table(people_rows(self["failures"])))
+            parts.append(
+                html.note("Failed calls by message:") + html.table(people_rows(self["failures"]))
+            )
         return "".join(parts)
 
     def to_text(self, width: int) -> str:
@@ -88,28 +96,26 @@ class UsageStats(Record):
 
     def _measured(self) -> dict[str, Any]:
         """Return what is shown. The estimates are keys that spec 001 fixes, and no measurements."""
-        return {key: value for key, value in self.items() if key not in ("estimates", *self["estimates"])}
+        return {
+            key: value
+            for key, value in self.items()
+            if key not in ("estimates", *self["estimates"])
+        }
 
 
 class CallHistory(Listing):
-    """The newest calls. Their table is short; `.df` also has where each came from.
-
-    `pending` is how many calls on disk were not looked at, which is 0 but for the first seconds
-    after a great many.
-    """
+    """The newest calls. Their table is short; `.df` also has where each came from."""
 
     origins: Sequence[Mapping[str, Any]] = ()
-    pending = 0
 
     @property
     def df(self) -> pd.DataFrame:
         """The calls as a pandas DataFrame."""
         import pandas as pd
 
-        frame = pd.DataFrame([{**row, **origin} for row, origin in zip(self, self.origins, strict=True)])
-        if self.pending:
-            frame.attrs["pending"] = self.pending
-        return frame
+        return pd.DataFrame(
+            [{**row, **origin} for row, origin in zip(self, self.origins, strict=True)]
+        )
 
 
 class UsageTools:
@@ -129,10 +135,10 @@ class UsageTools:
             output: Also write an HTML report to this path.
 
         Returns:
-            {total_calls, success_rate, context_saved, time_saved_ms, tools, failures}. The two savings are estimates
-            for calls by models and MCP clients; no screen shows them. `failures` counts the failed calls by tool and
-            message: the 50 most frequent messages. `pending` is there only if so many calls were recorded just now that
-            this many are not counted yet.
+            {total_calls, success_rate, context_saved, time_saved_ms, tools, failures}. The two
+            savings are estimates for calls by models and MCP clients; no screen shows them.
+            `failures` counts the failed calls by tool and
+            message: the 50 most frequent messages.
 
         Example:
             ot.stats(period='day')
@@ -141,13 +147,19 @@ class UsageTools:
         chosen: Any = period
         overview = log.overview(period=chosen, tool=tool or None)
         used, (model_calls, model_chars) = overview.usage, overview.by_models
-        rows = [{**row._asdict(), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
+        rows = [
+            {**row._asdict(), "last_called": row.last_called.isoformat(timespec="seconds")}
+            for row in used.tools
+        ]
         record = UsageStats(
             period=period,
             total_calls=used.total_calls,
             success_rate=used.success_rate,
             context_saved=max(
-                0, round(model_calls * settings.context_per_call - model_chars / settings.chars_per_token)
+                0,
+                round(
+                    model_calls * settings.context_per_call - model_chars / settings.chars_per_token
+                ),
             ),
             time_saved_ms=model_calls * settings.time_overhead_per_call_ms,
             estimates=["context_saved", "time_saved_ms"],
@@ -159,16 +171,19 @@ class UsageTools:
         )
         if tool:
             record["tool"] = tool
-        if overview.pending:
-            record["pending"] = overview.pending
         starts = [
-            span.start.astimezone().strftime("%m-%d %H:%M") if period == "day" else span.start.strftime("%Y-%m-%d")
+            span.start.astimezone().strftime("%m-%d %H:%M")
+            if period == "day"
+            else span.start.strftime("%Y-%m-%d")
             for span in overview.series
         ]
         record.series = [
-            {**span._asdict(), "start": start} for span, start in zip(overview.series, starts, strict=True)
+            {**span._asdict(), "start": start}
+            for span, start in zip(overview.series, starts, strict=True)
         ]
-        labels = span_labels([span.start for span in overview.timeline.spans], overview.timeline.step_s)
+        labels = span_labels(
+            [span.start for span in overview.timeline.spans], overview.timeline.step_s
+        )
         spans = zip(overview.timeline.spans, labels, strict=True)
         record.steps = [{**span._asdict(), "start": label} for span, label in spans]
         if output:
@@ -177,7 +192,9 @@ class UsageTools:
 
     @mark(read_only=True)
     @worded
-    def history(self, limit: int = 20, tool: str = "", failed: bool = False, search: str = "") -> Any:
+    def history(
+        self, limit: int = 20, tool: str = "", failed: bool = False, search: str = ""
+    ) -> Any:
         """List the newest calls, newest first.
 
         Args:
@@ -187,15 +204,18 @@ class UsageTools:
             search: Only calls with these words in the tool's name, the arguments or the error.
 
         Returns:
-            Rows {ts, tool, ok, ms, args, error, code, source, handle, call_id}. `.df` also has user, host, notebook,
-            cell, session, parent (the call that made this one) and fingerprint (of the tool as it was).
+            Rows {ts, tool, ok, ms, args, error, code, source, handle, call_id}. `.df` also has
+            user, host, notebook, cell, session, parent (the call that made this one) and
+            fingerprint (of the tool as it was).
 
         Example:
             ot.history(limit=5)
         """
         if limit < 1:
             raise ValueError(f"limit must be >= 1, got {limit}")
-        calls = self._box.log.history(limit=limit, tool=tool or None, ok=False if failed else None, text=search)
+        calls = self._box.log.history(
+            limit=limit, tool=tool or None, ok=False if failed else None, text=search
+        )
         history = CallHistory(
             {
                 "ts": call.ts.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -211,7 +231,6 @@ class UsageTools:
             }
             for call in calls
         )
-        history.pending = self._box.log.pending
         history.origins = [{name: getattr(call, name) for name in _ORIGIN} for call in calls]
         return history
 
@@ -226,9 +245,17 @@ class UsageTools:
         except Returned:
             raise
         except OneToolError as exc:
-            raise Returned(f"Error: Cannot write to '{output}': {getattr(exc, 'reason', exc.message)}") from exc
-        except (OSError, ValueError, RuntimeError) as exc:  # such as a NUL, or an unknown user's home
-            raise Returned(f"Error: Cannot write to '{output}': it is not a path that can be used") from exc
+            raise Returned(
+                f"Error: Cannot write to '{output}': {getattr(exc, 'reason', exc.message)}"
+            ) from exc
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as exc:  # such as a NUL, or an unknown user's home
+            raise Returned(
+                f"Error: Cannot write to '{output}': it is not a path that can be used"
+            ) from exc
         return path
 
     def _require_place(self, path: Path) -> None:
@@ -242,7 +269,10 @@ class UsageTools:
 
     def _is_inside(self, path: Path) -> bool:
         config = self._box.config
-        roots = [Path(config.paths.project, Path(root).expanduser()).resolve() for root in config.settings.fs.roots]
+        roots = [
+            Path(config.paths.project, Path(root).expanduser()).resolve()
+            for root in config.settings.fs.roots
+        ]
         return any(path.resolve().is_relative_to(root) for root in roots)
 
 
@@ -263,10 +293,14 @@ def _obstacle(path: Path) -> str:
     # The flags keep the opening from blocking if the file has become a FIFO.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
-        return "" if report.MARK.encode() in file.read(_HEAD) else "it is a file that is not a report"
+        return (
+            "" if report.MARK.encode() in file.read(_HEAD) else "it is a file that is not a report"
+        )
 
 
-def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> Any:
+def _figure(
+    figure: Any, tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]
+) -> Any:
     over_time, latency = figure.subplots(2, 1)
     places, labels = range(len(steps)), [row["start"] for row in steps]
     failed = [row["failures"] for row in steps]
@@ -286,7 +320,9 @@ def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], steps: Sequence[Map
         plots.append(latency)
     else:
         most = list(reversed(tools[:8]))
-        latency.barh([row["tool"] for row in most], [row["p95_ms"] for row in most], alpha=0.25, label="p95")
+        latency.barh(
+            [row["tool"] for row in most], [row["p95_ms"] for row in most], alpha=0.25, label="p95"
+        )
         latency.barh([row["tool"] for row in most], [row["avg_ms"] for row in most], label="mean")
         latency.set_title("Latency by tool in ms")
     latency.legend()

@@ -1,10 +1,12 @@
 """The call log: `CallLog`, which records every call.
 
-The truth is in the journals, one JSON object for each call. The database is made from them and can be deleted at any
-time: the next question makes it again.
+The truth is in the journals, and in the Parquet part that each closed one becomes. Every question
+is SQL over all of it; there is no other copy.
 
-log         CallLog, what the rest of the package uses     record    what of a call is recorded
-journal     files of calls, one line per call              rollup    sums and percentiles
-database    the SQLite tables, and how calls get in        query     usage, series, history, DataFrames
-compaction  journals -> database; what is closed, what expires
+log       CallLog, what the rest of the package uses
+record    what of a call is recorded
+journal   files of calls, one short line per call
+closing   journals -> Parquet parts; small ones are joined, old ones expire
+database  all that is on disk as one table, in DuckDB
+query     usage, series, history, DataFrames
 """

@@ -1,266 +1,442 @@
-"""The SQLite database of the call log: its tables, its connections, and how calls get in.
+"""All calls of a folder as one table, to be asked in SQL by DuckDB.
 
-It is made from the journals and holds nothing that they do not, so it can be deleted at any time. A person can open
-`calls.db` with `sqlite3`: the view `history` has the calls with their time as text, the view `days` the sums by day.
+`CallDatabase.ask` looks at what is on disk now: Parquet parts are read where they are, journals
+that are not closed yet are read into memory, each line once. Nothing is kept on disk, so nothing
+can be out of date: an answer covers every call that was recorded before the question.
 
-The database has a rollback journal, not WAL: that also works on network disks. Only one process writes at a time, under
-the lock of `compaction`.
+A part that cannot be read costs itself: it is left out and named. If its journal is still there,
+the journal is read instead. Files that vanish meanwhile, since another process closed a journal,
+are looked for again.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from itertools import chain, count
-from operator import itemgetter
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import finalize
 
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.files import AtomicFile, Stamp, StoreError, stamp_of
 from onetool_ipy.core.names import NOT_TOOLS
-from onetool_ipy.stores.calls.journal import FIELDS, JournalCall, JournalLines
-from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, by_span, grouped, merged
-
-DOUBTS = (sqlite3.Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a damaged database raises: SQLite itself, or a value in it that we never wrote."""
-
-_VERSION = 7
-_SCHEMA = """
-CREATE TABLE journals(      -- how far each journal was read
-    number INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    state TEXT NOT NULL,    -- open, closed or expired
-    offset INTEGER NOT NULL,
-    calls INTEGER NOT NULL, -- that count
-    damaged INTEGER NOT NULL, -- lines
-    last_ts INTEGER NOT NULL
-);
-CREATE TABLE contexts(      -- where calls came from; many calls share one
-    id INTEGER PRIMARY KEY,
-    tool TEXT, source TEXT, user TEXT, host TEXT, notebook TEXT, cell TEXT, session TEXT,
-    fingerprint TEXT        -- of the tool
-);
-CREATE TABLE calls(
-    id INTEGER PRIMARY KEY, -- the number of the journal, times 2^32, plus a number that grows with the place in it
-    ts INTEGER NOT NULL,    -- the end of the call in microseconds since 1970
-    call_id TEXT NOT NULL,
-    tool TEXT NOT NULL,
-    source TEXT NOT NULL,   -- the caller: python, magic, model, rest, ...
-    args TEXT NOT NULL,     -- JSON, masked and cut at 4 KB
-    args_whole INTEGER NOT NULL, -- whether args are neither masked nor cut
-    ok INTEGER NOT NULL,
-    code TEXT, reason TEXT, message TEXT, -- of the error
-    ms REAL NOT NULL,
-    size INTEGER NOT NULL,  -- of the output in characters, estimated for structured data
-    parent TEXT,            -- the id of the call that made this one
-    inputs TEXT,            -- JSON: arguments, and the ids of the calls that they came from
-    context INTEGER NOT NULL REFERENCES contexts(id)
-);
-CREATE INDEX calls_by_ts ON calls(ts);
-CREATE INDEX calls_by_id ON calls(call_id);
-CREATE INDEX calls_by_parent ON calls(parent, ts) WHERE parent IS NOT NULL;
-CREATE INDEX calls_by_tool ON calls(tool, ts);
--- An index with the column of its own condition is read alone, without the rows.
-CREATE INDEX calls_failed ON calls(tool, message, code, ts, ok) WHERE ok = 0;
-CREATE INDEX calls_of_runs ON calls(call_id, ts, tool, ok) WHERE call_id >= 'map-' AND call_id < 'map.';
-CREATE INDEX calls_by_models ON calls(ts, tool, size, source) WHERE source IN ('model', 'mcp');
-CREATE TABLE handles(       -- of stored results
-    call_id TEXT PRIMARY KEY, handle TEXT NOT NULL, journal INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE rollups(
-    span TEXT,              -- hour, day, week or all
-    start INTEGER,          -- of the hour, day or week (UTC) in microseconds since 1970
-    tool TEXT,              -- '' is all tools together
-    calls INTEGER, failures INTEGER, ms_sum REAL, ms_min REAL, ms_max REAL, size INTEGER, last_ts INTEGER,
-    durations TEXT,         -- JSON: the number of a bin, then the calls in each bin from there on
-    PRIMARY KEY(span, start, tool)
-) WITHOUT ROWID;
-CREATE VIEW counted AS      -- what usage adds up: an ask has a row beside those of its calls, and is not a call
-    SELECT * FROM calls WHERE tool <> 'ask';
-CREATE VIEW history AS
-    SELECT strftime('%Y-%m-%d %H:%M:%f', ts / 1e6, 'unixepoch') AS time, calls.tool, calls.source, ok, code, reason,
-        message, ms, size, handle, args, call_id, parent, user, host, notebook, cell, session, fingerprint
-    FROM calls JOIN contexts ON contexts.id = context LEFT JOIN handles USING (call_id) ORDER BY ts DESC;
-CREATE VIEW days AS
-    SELECT date(start / 1e6, 'unixepoch') AS day, tool, calls, failures, round(ms_sum / calls, 3) AS avg_ms,
-        ms_min, ms_max, size
-    FROM rollups WHERE span = 'day' AND tool <> '' ORDER BY start DESC, calls DESC;
-"""
-
-CONTEXT = ("tool", "source", "user", "host", "notebook", "cell", "session", "fingerprint")
-_INSERT = """
-INSERT INTO calls VALUES (
-    ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), nullif(?, ''), ?, ?, nullif(?, ''), nullif(?, ''), ?
+from onetool_ipy.stores.calls.journal import (
+    Contexts,
+    JournalCall,
+    JournalFile,
+    files_in,
+    parse,
 )
-"""
-_OWN = (
-    *("ts", "id", "tool", "source", "args", "whole", "ok", "code", "reason", "message", "ms", "size"),
-    *("parent", "inputs"),
-)
-_counted_cells = itemgetter(*map(FIELDS.index, ("ts", "tool", "ok", "ms", "size")))
-_ID, _TOOL, _CODE, _HANDLE = map(FIELDS.index, ("id", "tool", "code", "handle"))
 
-_OTHER, _MAX_WRONG_NAMES = "(other)", 990
-"""So many names that no tool has are counted one by one: a model may invent a new one each time."""
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
-_BUSY_CODES = (5, 6)
-"""SQLite's busy and locked: another connection has the database."""
-_DISK_CODES = (8, 10, 13, 14)
-"""SQLite's read-only, I/O error, full and cannot open: the disk's fault, not the file's."""
+Answer = TypeVar("Answer")
 
+COLUMNS = {
+    "ts": "TIMESTAMP",
+    "call_id": "VARCHAR",
+    "tool": "VARCHAR",
+    "source": "VARCHAR",
+    "args": "VARCHAR",
+    "is_whole": "BOOLEAN",
+    "ok": "BOOLEAN",
+    "code": "VARCHAR",
+    "reason": "VARCHAR",
+    "message": "VARCHAR",
+    "ms": "DOUBLE",
+    "bytes": "BIGINT",
+    "handle": "VARCHAR",
+    "parent": "VARCHAR",
+    "user": "VARCHAR",
+    "host": "VARCHAR",
+    "notebook": "VARCHAR",
+    "cell": "VARCHAR",
+    "session": "VARCHAR",
+    "fingerprint": "VARCHAR",
+    "inputs": "VARCHAR",
+}
+"""The columns of a part, in the order of a journal's fields. `ts` is UTC."""
 
-class DatabaseDoubtful(ValueError):
-    """The database does not fit the journals, or is of another version."""
+DAY_COLUMNS = {
+    "day": "TIMESTAMP",
+    "tool": "VARCHAR",
+    "calls": "BIGINT",
+    "failures": "BIGINT",
+    "ms": "DOUBLE",
+    "bytes": "BIGINT",
+    "last": "TIMESTAMP",
+    "model_calls": "BIGINT",
+    "model_bytes": "BIGINT",
+}
+"""The columns of an expired part: the sums of a tool's calls on a day."""
 
-
-def database_path(folder: Path) -> Path:
-    return folder / "calls.db"
-
-
-def delete(path: Path) -> None:
-    """Delete the database. Raises OSError."""
-    for name in (path.name, f"{path.name}-journal"):
-        with suppress(FileNotFoundError):
-            os.unlink(path.with_name(name))
-
-
-def is_busy(exc: BaseException) -> bool:
-    """Whether another connection has the database just now, which is nobody's fault."""
-    return isinstance(exc, sqlite3.Error) and getattr(exc, "sqlite_errorcode", 0) & 0xFF in _BUSY_CODES
-
-
-def is_fault_of_disk(exc: BaseException) -> bool:
-    """Whether the disk, and not the database, is to blame."""
-    return isinstance(exc, sqlite3.Error) and getattr(exc, "sqlite_errorcode", 0) & 0xFF in _DISK_CODES
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the database at one moment: every query in the block sees the same."""
-    with closing(_connect(f"file:{quote(os.fsencode(path))}?mode=ro")) as connection:
-        connection.execute("BEGIN")
-        yield connection
-
-
-@contextmanager
-def writing(path: Path | None) -> Iterator[sqlite3.Connection]:
-    """Open the database to add to it, and create it if it is missing; without a path in memory."""
-    if path is None:
-        address = ":memory:"
-    else:
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        address = f"file:{quote(os.fsencode(path))}?mode=rw"
-    with closing(_connect(address)) as connection:
-        connection.execute("PRAGMA journal_mode=TRUNCATE")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        # Without this a large transaction would lock readers out before its end.
-        connection.execute("PRAGMA cache_spill=OFF")
-        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={_VERSION}; COMMIT;")
-        if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-            raise DatabaseDoubtful("it has another version")
-        yield connection
+VERSION = 1
+IS_A_CALL = f"tool NOT IN {tuple(sorted(NOT_TOOLS))}"
+"""What usage adds up: an ask or a program has a row beside those of its calls, and is no call."""
+_NULLED = ("code", "reason", "message", "handle", "parent", "inputs")
+_TRIES = 5
+_MEMORY = "512MB"
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit what the block does; an exception undoes it."""
-    connection.execute("BEGIN IMMEDIATE")
+class DatabaseMissing(OneToolError):
+    """DuckDB, which answers questions about calls, cannot be loaded."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"Questions about calls need DuckDB, which cannot be loaded: {reason}.",
+            hint="Run `pip install duckdb`. Calls are recorded all the same.",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetPart:
+    """A Parquet part: how many calls it has, from when to when, and what else its metadata says.
+
+    `members` are the names of the parts that were joined to it. `attached` is how many handles of
+    calls of other journals it has.
+    """
+
+    file: JournalFile
+    calls: int
+    first: int
+    last: int
+    damaged: int
+    attached: int
+    members: tuple[str, ...]
+
+    def metadata(self) -> dict[str, str]:
+        """Return what is written into the file."""
+        numbers = {"first": self.first, "last": self.last, "damaged": self.damaged}
+        numbers |= {"version": VERSION, "calls": self.calls, "attached": self.attached}
+        texts = {name: str(number) for name, number in numbers.items()}
+        return texts | {"members": " ".join(self.members)}
+
+
+@dataclass(slots=True, eq=False)
+class _Fresh:
+    """How far an open journal was read."""
+
+    offset: int = 0
+    calls: int = 0
+    damaged: int = 0
+    contexts: Contexts = field(default_factory=dict)
+    handles: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """The calls on disk at one moment, to be asked. `parts` are the newest first.
+
+    `damaged` has the files with lines that could not be read, and how many; 0 for a whole file.
+    """
+
+    connection: DuckDBPyConnection
+    parts: Sequence[ParquetPart]
+    expired: Sequence[Path]
+    damaged: Sequence[tuple[str, int]]
+    handles: Mapping[str, str]
+    """Of results that were stored later, by call id."""
+
+    def rows(self, *, since: int | None = None, newest: int | None = None) -> str:
+        """Return the table of all calls as SQL; or without parts that end before a time, or with
+        the newest parts alone."""
+        parts = [part for part in self.parts[:newest] if since is None or part.last >= since]
+        names = ", ".join(f'"{name}"' for name in (*COLUMNS, "place"))
+        fresh = f"SELECT {names} FROM fresh"
+        if not parts:
+            return f"({fresh})"
+        files = literal([str(part.file.path) for part in parts])
+        return f"(SELECT {names} FROM read_parquet({files}) UNION ALL {fresh})"
+
+    def days(self) -> str:
+        """Return the table of the sums of expired calls as SQL."""
+        if not self.expired:
+            names = ", ".join(f"NULL::{kind} AS {name}" for name, kind in DAY_COLUMNS.items())
+            return f"(SELECT {names} WHERE false)"
+        return f"(SELECT * FROM read_parquet({literal(map(str, self.expired))}))"
+
+    def ask(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of an answer."""
+        return self.connection.execute(query, values).fetchall()
+
+
+class CallDatabase:
+    """The calls of a folder. Threads may share it; one question is answered at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.RLock()
+        self._abandoned: list[DuckDBPyConnection] = []
+        self._hold_connections()
+        self._parts: dict[Path, tuple[Stamp | None, ParquetPart | None]] = {}
+        self._fresh: dict[str, _Fresh] = {}
+
+    def ask(self, question: Callable[[Calls], Answer]) -> Answer:
+        """Answer a question about all that is on disk. Raises StoreError, DatabaseMissing."""
+        connection = self.connect()
+        with self._lock:
+            for _ in range(_TRIES):
+                try:
+                    return question(self._look(connection))
+                except FileNotFoundError:
+                    continue  # another process closed a journal meanwhile
+                except OSError as exc:
+                    raise StoreError.of(self._folder, exc, doing="read") from exc
+                except _duck_errors() as exc:
+                    fault = str(exc)
+                    self._check_parts(connection)
+        raise StoreError(self._folder, fault.splitlines()[0][:200], doing="read")
+
+    def connect(self) -> DuckDBPyConnection:
+        """Open DuckDB, once. Raises DatabaseMissing."""
+        with self._lock:
+            if not self._connections:
+                connection = connect(self._folder)
+                types = ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
+                connection.execute(
+                    f"CREATE TABLE fresh({types}, place BIGINT, journal VARCHAR)"
+                ).fetchall()
+                self._connections.append(connection)
+            return self._connections[0]
+
+    def forget(self) -> None:
+        """Leave the connection to the process that this one was forked from: its threads are not
+        here, so closing it would wait for ever."""
+        self._abandoned += self._connections
+        self._hold_connections()
+        self._lock = threading.RLock()
+        self._fresh = {}
+
+    def _hold_connections(self) -> None:
+        """Make room for the connection. It goes before the interpreter does: DuckDB prints a page
+        of warnings about one that is still there at the very end."""
+        self._connections: list[DuckDBPyConnection] = []
+        finalize(self, self._connections.clear)
+
+    def _look(self, connection: DuckDBPyConnection) -> Calls:
+        """Find out what is on disk. Raises FileNotFoundError if it changes meanwhile."""
+        files = files_in(self._folder)
+        parts, damaged = self._read_parts(connection, files)
+        members = {name for part in parts for name in part.members}
+        parts = [part for part in parts if part.file.name not in members]
+        whole = {part.file.name for part in parts}
+        journals = [
+            file
+            for file in files
+            if file.state in ("open", "closed") and file.name not in members | whole
+        ]
+        self._read_journals(connection, journals)
+        handles: dict[str, str] = {}
+        for fresh in self._fresh.values():
+            handles |= fresh.handles
+        damaged += [(name, fresh.damaged) for name, fresh in self._fresh.items() if fresh.damaged]
+        rows = [part for part in parts if part.file.state == "part"]
+        if attached := [str(part.file.path) for part in rows if part.attached]:
+            select = f"SELECT call_id, handle FROM read_parquet({literal(attached)})"
+            handles |= dict(connection.execute(f"{select} WHERE tool IS NULL").fetchall())
+        full = {part.file.name for part in rows}
+        return Calls(
+            connection=connection,
+            parts=sorted(rows, key=lambda part: part.last, reverse=True),
+            expired=[
+                part.file.path
+                for part in parts
+                if part.file.state == "expired" and part.file.name not in full
+            ],
+            damaged=sorted(damaged),
+            handles=handles,
+        )
+
+    def _read_parts(
+        self, connection: DuckDBPyConnection, files: Sequence[JournalFile]
+    ) -> tuple[list[ParquetPart], list[tuple[str, int]]]:
+        """Read what is new of the parts' metadata. Give the parts, and those with damage."""
+        parts, damaged = [], []
+        stamps = {file: stamp_of(file.path) for file in files if file.state in ("part", "expired")}
+        unread = [
+            file
+            for file, stamp in stamps.items()
+            if self._parts.get(file.path, (None, None))[0] != stamp
+        ]
+        entries = read_metadata(connection, [file.path for file in unread])
+        for file in unread:
+            self._parts[file.path] = (stamps[file], part_from(file, entries.get(str(file.path))))
+        for file in stamps:
+            part = self._parts[file.path][1]
+            if part is not None:
+                parts.append(part)
+            if part is None or part.damaged:
+                damaged.append((file.path.name, part.damaged if part else 0))
+        return parts, damaged
+
+    def _read_journals(
+        self, connection: DuckDBPyConnection, journals: Sequence[JournalFile]
+    ) -> None:
+        """Bring the lines of open journals that are new into memory."""
+        names = {file.name for file in journals}
+        for name in self._fresh.keys() - names:
+            self._drop(connection, name)
+        for file in journals:
+            if file.size < self._fresh.get(file.name, _Fresh()).offset:
+                self._drop(connection, file.name)
+            fresh = self._fresh.setdefault(file.name, _Fresh())
+            for data, offset in file.lines(fresh.offset):
+                lines = parse(data, fresh.contexts)
+                insert(connection, "fresh", lines.calls, fresh.calls, journal=file.name)
+                fresh.offset = offset
+                fresh.calls += len(lines.calls)
+                fresh.damaged += lines.damaged
+                fresh.handles |= dict(lines.handles)
+
+    def _drop(self, connection: DuckDBPyConnection, name: str) -> None:
+        del self._fresh[name]
+        connection.execute("DELETE FROM fresh WHERE journal = ?", [name]).fetchall()
+
+    def _check_parts(self, connection: DuckDBPyConnection) -> None:
+        """Read every part, and leave out those that cannot be read, until they change."""
+        for path, (stamp, part) in self._parts.items():
+            if part is None or stamp is None:
+                continue
+            names = DAY_COLUMNS if part.file.state == "expired" else COLUMNS
+            typed = ", ".join(f'max("{name}"::{kind})' for name, kind in names.items())
+            try:
+                connection.execute(
+                    f"SELECT {typed} FROM read_parquet({literal([str(path)])})"
+                ).fetchall()
+            except _duck_errors():
+                if path.exists():
+                    self._parts[path] = (stamp, None)
+
+
+def connect(folder: Path) -> DuckDBPyConnection:
+    """Open DuckDB in memory. Raises DatabaseMissing."""
     try:
-        yield
-    except BaseException:
-        if connection.in_transaction:  # SQLite itself has undone it on a full disk
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+        import duckdb
+
+        # What does not fit into memory goes beside the calls, not into the working folder.
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": _MEMORY,
+            "threads": 2,
+            "temp_directory": str(folder / "spill"),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        return duckdb.connect(":memory:", config=settings)
+    except Exception as exc:
+        raise DatabaseMissing(f"{type(exc).__name__}: {str(exc)[:200]}") from exc
 
 
-def counted_cells(calls: Iterable[JournalCall]) -> list[Sequence[Any]]:
-    """Give what rollups are made from, of those rows that are calls: time, tool, success, duration and size."""
-    return [_counted_cells(call) for call in calls if call[_TOOL] not in NOT_TOOLS]
+def literal(texts: Iterable[str]) -> str:
+    """Write texts as a list in SQL."""
+    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
 
 
-def to_rollup(row: Sequence[Any]) -> Rollup:
-    """Read the sums of some rows of `rollups`, with their histograms one after the other. Raises one of DOUBTS."""
-    from orjson import loads
+def insert(
+    connection: DuckDBPyConnection,
+    table: str,
+    calls: Sequence[JournalCall],
+    place: int,
+    *,
+    journal: str,
+) -> None:
+    """Add calls of a journal to a table in memory, numbered from a place on."""
+    from orjson import dumps
 
-    cell = Rollup(*row[:-1])._replace(durations=merged(loads(f"[{row[-1]}]")))
-    if sum(cell.durations[1:]) != cell.calls:
-        raise DatabaseDoubtful("a sum and its histogram differ")
-    return cell
-
-
-class CallWriter:
-    """Adds calls within one transaction: rows at once, their sums when it is finished."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._hours: list[tuple[tuple[int, str], Rollup]] = []
-        self._contexts: dict[tuple[str, ...], int] = {}
-        self._names = {name for (name,) in connection.execute("SELECT tool FROM rollups WHERE span = 'all'")}
-
-    def add(self, journal: int, offset: int, lines: JournalLines) -> int:
-        """Add calls and handles of a journal, by its number, that begin at an offset in it. Give how many count."""
-        # Every line has a byte and more, so these numbers are unique and in the order of the lines.
-        first = (journal << 32) + offset
-        # By columns, which is quicker than by rows. SQLite asks Python how to adapt a bool, and takes an int as it is.
-        columns: dict[str, Iterable[Any]] = dict(zip(FIELDS, zip(*lines.calls, strict=True), strict=False))
-        if columns:
-            contexts = map(self._context, zip(*(columns[name] for name in CONTEXT), strict=True))
-            columns |= {"whole": map(int, columns["whole"]), "ok": map(int, columns["ok"])}
-            rows = zip(count(first), *(columns[name] for name in _OWN), contexts, strict=False)
-            self._connection.executemany(_INSERT, rows)
-        handles = chain(((call[_ID], call[_HANDLE]) for call in lines.calls if call[_HANDLE]), lines.handles)
-        self._connection.executemany(f"INSERT OR REPLACE INTO handles VALUES (?, ?, {int(journal)})", handles)
-        counted = counted_cells(map(self._limit_names, lines.calls))
-        # Sums are made at once. Thousands of kept calls would be looked through by the collector, while callers wait.
-        self._hours += by_hour_and_tool(counted).items()
-        return len(counted)
-
-    def add_sums(self, hours: Iterable[tuple[tuple[int, str], Rollup]]) -> None:
-        """Add the sums of calls that have no rows any more."""
-        self._hours += hours
-
-    def finish(self) -> None:
-        """Add what was counted to the rollups."""
-        from orjson import dumps
-
-        cells = by_span(grouped(self._hours))
-        stored: list[tuple[tuple[str, int, str], Rollup]] = []
-        for span, start in {key[:2] for key in cells}:
-            rows = self._connection.execute("SELECT * FROM rollups WHERE span = ? AND start = ?", (span, start))
-            stored += [(row[:3], to_rollup(row[3:])) for row in rows if row[:3] in cells]
-        sums = grouped(chain(stored, cells.items())).items()
-        fresh = [(*key, *cell[:-1], dumps(cell.durations).decode()) for key, cell in sums]
-        self._connection.executemany("INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh)
-
-    def _limit_names(self, call: JournalCall) -> JournalCall:
-        """Give a call as it is counted: a wrong name counts as "(other)" where there are too many."""
-        tool = call[_TOOL]
-        if tool not in self._names:
-            if call[_CODE] == "tool_not_found" and len(self._names) >= _MAX_WRONG_NAMES:
-                return [*call[:_TOOL], _OTHER, *call[_TOOL + 1 :]]
-            self._names.add(tool)
-        return call
-
-    def _context(self, cells: tuple[str, ...]) -> int:
-        """Give the number of a context, which is stored at its first call."""
-        number = self._contexts.get(cells)
-        if number is None:
-            # Only the newest are looked through. One that is older is stored again, which does no harm; an index
-            # over all columns would be as large as the table.
-            equal = " AND ".join(f"{name} = ?" for name in CONTEXT)
-            recent = "SELECT id FROM contexts ORDER BY id DESC LIMIT 50"
-            select = f"SELECT id FROM contexts WHERE id IN ({recent}) AND {equal}"
-            row = self._connection.execute(select, cells).fetchone()
-            insert = f"INSERT INTO contexts({', '.join(CONTEXT)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-            number = row[0] if row else self._connection.execute(insert, cells).lastrowid or 0
-            self._contexts[cells] = number
-        return number
+    if not calls:
+        return
+    columns: dict[str, Sequence[Any]] = {}
+    selected = []
+    for (name, kind), column in zip(COLUMNS.items(), zip(*calls, strict=True), strict=True):
+        if name in _NULLED and not any(column):
+            selected.append(f"NULL::{kind}")
+            continue
+        columns[name] = column
+        value = f'unnest(c."{name}")'
+        value = f"make_timestamp({value})" if name == "ts" else value
+        selected.append(f"nullif({value}, '')" if name in _NULLED else value)
+    types = {name: [COLUMNS[name] if name != "ts" else "BIGINT"] for name in columns}
+    structure = dumps(types).decode()
+    # A journal's values are known to be text, numbers and bools, so they travel as one JSON text.
+    query = (
+        f"INSERT INTO {table} SELECT {', '.join(selected)}, unnest(range(?, ?)), ? FROM"
+        f" (SELECT from_json(?::JSON, '{structure}') AS c)"
+    )
+    values = [place, place + len(calls), journal, dumps(columns).decode()]
+    connection.execute(query, values).fetchall()
 
 
-def _connect(address: str) -> sqlite3.Connection:
-    return sqlite3.connect(address, uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
+def write_parquet(
+    connection: DuckDBPyConnection, path: Path, query: str, metadata: Mapping[str, str]
+) -> None:
+    """Write the answer of a query as a Parquet file, whole or not at all. Raises StoreError."""
+    facts = ", ".join(f"{name}: '{text}'" for name, text in metadata.items())
+    with AtomicFile(path) as file:
+        place = str(file.temp).replace("'", "''")
+        try:
+            connection.execute(
+                f"COPY ({query}) TO '{place}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE"
+                f" false, KV_METADATA {{{facts}}})"
+            ).fetchall()
+        except _duck_errors() as exc:
+            raise StoreError(path, _reason(exc)) from exc
+        file.commit()
+
+
+def read_metadata(
+    connection: DuckDBPyConnection, paths: Sequence[Path]
+) -> dict[str, dict[str, str]]:
+    """Read what we wrote into the metadata of parts, by path; a damaged one is left out."""
+    if not paths:
+        return {}
+    query = f"SELECT file_name, key, value FROM parquet_kv_metadata({literal(map(str, paths))})"
+    try:
+        rows = connection.execute(query).fetchall()
+    except _duck_errors():
+        if len(paths) == 1:
+            if not paths[0].exists():
+                raise FileNotFoundError(paths[0]) from None
+            return {}
+        # One of them is damaged, or gone.
+        halves = paths[: len(paths) // 2], paths[len(paths) // 2 :]
+        return read_metadata(connection, halves[0]) | read_metadata(connection, halves[1])
+    entries: dict[str, dict[str, str]] = {}
+    for name, key, value in rows:
+        text = bytes(value).decode("utf-8", "replace")
+        entries.setdefault(name, {})[bytes(key).decode("utf-8", "replace")] = text
+    return entries
+
+
+def part_from(file: JournalFile, metadata: Mapping[str, str] | None) -> ParquetPart | None:
+    """Make a part of its metadata; None if it is not ours, or of another version."""
+    if metadata is None or metadata.get("version") != str(VERSION):
+        return None
+    try:
+        return ParquetPart(
+            file=file,
+            calls=int(metadata["calls"]),
+            first=int(metadata["first"]),
+            last=int(metadata["last"]),
+            damaged=int(metadata["damaged"]),
+            attached=int(metadata["attached"]),
+            members=tuple(metadata["members"].split()),
+        )
+    except (LookupError, ValueError):
+        return None
+
+
+def _duck_errors() -> type[Exception]:
+    import duckdb
+
+    return duckdb.Error
+
+
+def _reason(exc: Exception) -> str:
+    text = str(exc)
+    for name in ("No space left", "Disk quota", "Read-only"):
+        if name in text:
+            return {"No": "the disk is full", "Disk": "the disk quota is used up"}.get(
+                name.split()[0], "the disk is read-only"
+            )
+    return " ".join(text.split())[:200]

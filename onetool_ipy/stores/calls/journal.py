@@ -1,14 +1,27 @@
 """The journals of the call log: files of JSON Lines, the only truth about past calls.
 
-A journal lives through three states, told apart by the end of its name:
+A line is one of three things:
 
-- `<time>-<random>.jsonl` is open. One process at a time owns it by a file lock and appends each call with one write. A
-  new process goes on with a short journal that nobody owns, so that many short processes share one file.
-- `.jsonl.gz` is closed: a full journal, compressed. It keeps its calls until there are too many newer ones.
-- `.sums.jsonl` is expired: what its calls added up to, by hour and tool. Sums are kept for ever.
+- an object with `context` says where calls come from (tool, caller, cell, notebook, ...) and gives
+  that a number. It is written before the first call that needs it.
+- an array is a call: number of its context, end in microseconds since 1970, id, arguments,
+  milliseconds, size, and, where there is more to say, an object with it. Arguments that are whole
+  are JSON; cut or masked ones are a text.
+- `{"id":..., "handle":...}` says that the result of a call was stored later.
 
-Each line stands for itself, so a damaged line costs that line only. Writing never raises: a call that cannot be written
-is dropped, counted and reported.
+Lines of earlier versions, which are an object for each call, are read too.
+
+The end of a file's name tells what it is:
+
+- `<time>-<random>.jsonl` is open. One process at a time owns it by a file lock and appends each
+  call with one write. A new process goes on with a short journal that nobody owns, so that many
+  short processes share one file.
+- `.parquet` is closed: a part with the same calls, made by `closing`.
+- `.days.parquet` is expired: what its calls added up to, by day and tool. Sums are kept for ever.
+- `.jsonl.gz` was closed by an earlier version.
+
+A damaged line costs that line only: a call whose context is damaged keeps everything else. Writing
+never raises: a call that cannot be written is dropped, counted and reported.
 """
 
 from __future__ import annotations
@@ -16,50 +29,91 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from onetool_ipy.base.files import StoreError, make_folder, write_whole
+from onetool_ipy.base.files import StoreError, make_folder
 from onetool_ipy.core.tool import Problem
 
 if sys.platform != "win32":
     import fcntl
 
 FIELDS = (
-    *("ts", "id", "tool", "source", "args", "whole", "ok", "code", "reason", "message", "ms", "size", "handle"),
+    *(
+        "ts",
+        "id",
+        "tool",
+        "source",
+        "args",
+        "whole",
+        "ok",
+        "code",
+        "reason",
+        "message",
+        "ms",
+        "size",
+        "handle",
+    ),
     *("parent", "user", "host", "notebook", "cell", "session", "fingerprint", "inputs"),
 )
-"""The keys of a line. `ts` is the end of the call in microseconds since 1970; a text that is missing is empty."""
+"""What is known of a call. `ts` is its end in microseconds since 1970; a text that is missing is
+empty."""
 
-ROTATE_BYTES = 1 << 20
-"""How long a journal grows before it is closed: some thousand calls."""
+CONTEXT = ("tool", "source", "user", "host", "notebook", "cell", "session", "fingerprint")
+"""What many calls share: the keys of a context line beside `context`."""
 
-_NAME = re.compile(r"(\d{8}T\d{12}-[0-9a-f]{8})(\.jsonl|\.jsonl\.gz|\.sums\.jsonl)")
+ROTATE_CALLS = 5_000
+ROTATE_BYTES = 4 << 20
+"""How long a journal grows before it is closed."""
+
+_NAME = re.compile(r"(\d{8}T\d{12}-[0-9a-f]{8})(\.jsonl|\.jsonl\.gz|\.parquet|\.days\.parquet)")
 _BLOCK_BYTES = 64 << 10
 """How much is parsed at a time. Parsing holds the interpreter, and callers must not wait for it."""
 
 _RETRY_S = 1.0
+_MOST_LOOKS = 10
 _MAX_TS, _MAX_MS, _MAX_SIZE = 1 << 60, 1e12, 1 << 50
-_NUMBERS: dict[str, set[type]] = {"ts": {int}, "whole": {bool}, "ok": {bool}, "ms": {int, float}, "size": {int}}
+_NUMBERS: dict[str, set[type]] = {
+    "ts": {int},
+    "whole": {bool},
+    "ok": {bool},
+    "ms": {int, float},
+    "size": {int},
+}
 _TYPES = [_NUMBERS.get(name, {str}) for name in FIELDS]
 _MISSING = [""] * len(FIELDS)
+_UNKNOWN = ("(unknown)", *[""] * 7)
+"""The context of a call whose context line is damaged."""
+_PLACES = {name: place for place, name in enumerate(FIELDS)}
 _TS, _MS, _SIZE = map(FIELDS.index, ("ts", "ms", "size"))
 
-State = Literal["open", "closed", "expired"]
-_STATES: dict[str, State] = {".jsonl": "open", ".jsonl.gz": "closed", ".sums.jsonl": "expired"}
+State = Literal["open", "closed", "part", "expired"]
+_STATES: dict[str, State] = {
+    ".jsonl": "open",
+    ".jsonl.gz": "closed",
+    ".parquet": "part",
+    ".days.parquet": "expired",
+}
 _ENDINGS = {state: ending for ending, state in _STATES.items()}
 
 
 JournalCall = list[Any]
 """A call as its journal has it: the values of `FIELDS`."""
+
+Contexts = dict[Any, tuple[str, ...]]
+"""The contexts of a journal by number: the values of `CONTEXT`."""
+
+ContextKey = tuple[str, str, str, str, str]
+"""What tells the contexts of a session apart: tool, source, fingerprint, cell, notebook."""
 
 
 class JournalLines(NamedTuple):
@@ -72,7 +126,8 @@ class JournalLines(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFile:
-    """One journal of a folder as it is now. `name` stays the same through all states; `size` is that of an open one."""
+    """One file of a log's folder as it is now. `name` stays the same through all states; `size` is
+    that of an open one."""
 
     folder: Path
     name: str
@@ -81,12 +136,18 @@ class JournalFile:
 
     @property
     def path(self) -> Path:
-        return self.path_as(self.state)
+        return self.folder / (self.name + _ENDINGS[self.state])
+
+    def as_state(self, state: State) -> JournalFile:
+        """Return this file in another state."""
+        return replace(self, state=state, size=0)
 
     def lines(self, offset: int) -> Iterator[tuple[bytes, int]]:
-        """Give the whole lines from an offset on, some hundred at a time, each block with the offset after it.
+        """Give the whole lines from an offset on, some hundred at a time, each block with the
+        offset after it.
 
-        Offsets count what was written, also in a closed journal. A last line without its end is left out.
+        Offsets count what was written, also in a closed journal. A last line without its end is
+        left out.
         """
         with self.path.open("rb") as file:
             if self.state == "closed":
@@ -95,67 +156,110 @@ class JournalFile:
                 with suppress(zlib.error):
                     for start in range(0, len(packed), 4096):
                         unpacked += stream.decompress(packed[start : start + 4096])
-                data = (bytes(unpacked) if stream.eof else bytes(unpacked) + b"\n(damaged)\n")[offset:]
+                data = (bytes(unpacked) if stream.eof else bytes(unpacked) + b"\n(damaged)\n")[
+                    offset:
+                ]
             else:
                 file.seek(offset)
                 data = file.read()
         start, end = 0, data.rfind(b"\n") + 1
         while start < end:
-            stop = data.rfind(b"\n", start, start + _BLOCK_BYTES) + 1 or data.index(b"\n", start) + 1
+            stop = (
+                data.rfind(b"\n", start, start + _BLOCK_BYTES) + 1 or data.index(b"\n", start) + 1
+            )
             yield data[start:stop], offset + stop
             start = stop
 
-    def close(self) -> None:
-        """Compress the journal, unless a process still owns it. Raises OSError, StoreError."""
-        from gzip import compress
 
-        with self.path.open("rb") as file:
-            if not claim(file.fileno()):
-                return
-            write_whole(self.path_as("closed"), compress(file.read(), compresslevel=1, mtime=0))
-            # A kill between these two steps leaves both files; `journals_in` then takes the closed one.
-            self.path.unlink()
-
-    def path_as(self, state: State) -> Path:
-        """Return the path of this journal in another state."""
-        return self.folder / (self.name + _ENDINGS[state])
+def _no_context(key: ContextKey) -> Mapping[str, str]:
+    """Describe a call by what its key says."""
+    return dict(zip(("tool", "source", "fingerprint", "cell", "notebook"), key, strict=True))
 
 
 class Journal:
-    """The open journal of this process. Threads share it."""
+    """The open journal of this process. Threads share it.
 
-    def __init__(self, folder: Path, *, rotate_bytes: int = ROTATE_BYTES) -> None:
+    `describe` gives the context line of a call, without its number.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        describe: Callable[[ContextKey], Mapping[str, str]] = _no_context,
+        rotate_calls: int = ROTATE_CALLS,
+        rotate_bytes: int = ROTATE_BYTES,
+    ) -> None:
         self.dropped = 0
         self.fault: StoreError | None = None
         self._folder = folder
+        self._describe = describe
+        self._rotate_calls = rotate_calls
         self._rotate_bytes = rotate_bytes
         self._lock = threading.Lock()
         self._fd: int | None = None
         self._size = 0
+        self._lines = 0
+        self._first = 0
+        self._numbers: dict[ContextKey, int] = {}
         self._next_try = 0.0
 
-    def append(self, line: bytes) -> bool:
-        """Write a line, which ends with its newline. True if the journal is full now, and the next line opens another.
+    def add(self, key: ContextKey, call: bytes) -> bool:
+        """Write a call: its array without the number of its context. True if the journal is full
+        now, and the next line opens another.
 
         The system has the line when this returns, so it survives a kill of the process.
         """
         with self._lock:
-            try:
-                written = os.write(self._fd or self._open(), line)
-            except OSError as exc:
-                self._drop(exc)
-                return False
-            self._size += written
-            if written != len(line):
-                # A full disk took a part of the line. Nobody else writes here, so it can be taken back.
-                self._size -= written
-                os.ftruncate(self._fd or 0, self._size)
-                self._drop(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-                return False
-            is_full = self._size >= self._rotate_bytes
-            if is_full:
-                self._close()
-            return is_full
+            number = self._numbers.get(key)
+            if number is not None and self._fd is not None:
+                return self._write(b"[%d,%b\n" % (number, call[1:]))
+            return self._write_with_context(key, call)
+
+    def append(self, line: bytes) -> bool:
+        """Write another line, which ends with its newline."""
+        with self._lock:
+            return self._write(line)
+
+    def _write_with_context(self, key: ContextKey, call: bytes) -> bool:
+        """Write a call behind the context that it is the first to need, both at once."""
+        from orjson import dumps
+
+        try:
+            if self._fd is None:
+                self._open()
+        except OSError as exc:
+            self._drop(exc)
+            return False
+        # Numbers go on from the size of the file, so that a process that goes on with a journal
+        # uses none of those in it: no context is as short as one byte.
+        number = self._first + len(self._numbers)
+        context = dumps({"context": number, **self._describe(key)})
+        dropped = self.dropped
+        is_full = self._write(b"%b\n[%d,%b\n" % (context, number, call[1:]))
+        if dropped == self.dropped and not is_full:
+            self._numbers[key] = number
+        return is_full
+
+    def _write(self, line: bytes) -> bool:
+        try:
+            written = os.write(self._fd or self._open(), line)
+        except OSError as exc:
+            self._drop(exc)
+            return False
+        self._size += written
+        if written != len(line):
+            # A full disk took a part of the line. Nobody else writes here, so it can be taken
+            # back.
+            self._size -= written
+            os.ftruncate(self._fd or 0, self._size)
+            self._drop(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            return False
+        self._lines += 1
+        is_full = self._lines >= self._rotate_calls or self._size >= self._rotate_bytes
+        if is_full:
+            self._close()
+        return is_full
 
     @property
     def position(self) -> tuple[int | None, int]:
@@ -184,7 +288,9 @@ class Journal:
         if not self.dropped or self.fault is None:
             return []
         message = f"{self.dropped} calls of this process were not recorded: {self.fault.reason}."
-        return [Problem(str(self.fault.path), message, self.fault.hint or "Make this place writable.")]
+        return [
+            Problem(str(self.fault.path), message, self.fault.hint or "Make this place writable.")
+        ]
 
     def _drop(self, exc: OSError) -> None:
         self.dropped += 1
@@ -192,16 +298,21 @@ class Journal:
             self.fault = StoreError.of(self._folder, exc)
 
     def _open(self) -> int:
-        """Go on with a journal that nobody owns, or create one. Raises OSError; EAGAIN if it failed just now."""
+        """Go on with a journal that nobody owns, or create one. Raises OSError; EAGAIN if it failed
+        just now."""
         if time.monotonic() < self._next_try:
             raise OSError(errno.EAGAIN, "not tried again yet")
         try:
             make_folder(self._folder)
+            self._numbers = {}
             fd = self._adopt()
             if fd is None:
+                self._first = self._size = self._lines = 0
                 name = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{os.urandom(4).hex()}.jsonl"
                 path = self._folder / (name if sys.platform == "win32" else f".{name}")
-                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+                flags = (
+                    os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+                )
                 fd = os.open(path, flags, 0o600)
                 claim(fd)
                 # It gets its name when it is locked, so that no other process adopts it before.
@@ -214,62 +325,87 @@ class Journal:
         except OSError:
             self._next_try = time.monotonic() + _RETRY_S
             raise
-        self._fd, self._size = fd, os.fstat(fd).st_size
+        self._fd = fd
         return fd
 
     def _adopt(self) -> int | None:
         """Claim a short journal that nobody owns. Windows has no lock that tells."""
         if sys.platform == "win32":
             return None
-        for file in journals_in(self._folder).values():
-            if file.state != "open" or file.size >= self._rotate_bytes:
+        files = files_in(self._folder)
+        parts = {file.name for file in files if file.state in ("part", "expired")}
+        for file in files:
+            if file.state != "open" or file.size >= self._rotate_bytes or file.name in parts:
                 continue
             with suppress(OSError):  # it is being compressed, or belongs to another user
                 fd = os.open(file.path, os.O_RDWR | os.O_APPEND)
-                is_owned = claim(fd)
-                size = os.fstat(fd).st_size  # not before: its last owner may have added to it
-                if is_owned and os.fstat(fd).st_nlink and size < self._rotate_bytes:
-                    # A kill may have left the beginning of a line. Its call was never acknowledged.
-                    tail = os.pread(fd, _BLOCK_BYTES, max(0, size - _BLOCK_BYTES))
-                    os.ftruncate(fd, size - len(tail) + tail.rfind(b"\n") + 1)
+                # Whoever owned it may have made a part of it a moment ago, and been killed.
+                if self._go_on_with(fd) and not file.as_state("part").path.exists():
                     return fd
                 os.close(fd)
         return None
 
+    def _go_on_with(self, fd: int) -> bool:
+        """Take over a journal, unless it is another process's, deleted, or full."""
+        if not claim(fd) or not os.fstat(fd).st_nlink:
+            return False
+        # It is read only now: its last owner may have added to it.
+        with open(fd, "rb", closefd=False) as file:
+            data = file.read(self._rotate_bytes)
+        lines, size = data.count(b"\n"), data.rfind(b"\n") + 1
+        if len(data) >= self._rotate_bytes or lines >= self._rotate_calls:
+            return False
+        # A kill may have left the beginning of a line. Its call was never acknowledged.
+        if size < len(data):
+            os.ftruncate(fd, size)
+        self._first = self._size = size
+        self._lines = lines
+        return True
+
     def _close(self) -> None:
-        # The number is forgotten first: once it is free, another thread's file may get it, and a fork at that moment
-        # would leave a child that closes that file.
+        # The number is forgotten first: once it is free, another thread's file may get it, and a
+        # fork at that moment would leave a child that closes that file.
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
 
 
-def journals_in(folder: Path) -> dict[str, JournalFile]:
-    """Give the journals of a folder by name, the oldest first; other files are left alone. Raises OSError."""
-    files: dict[str, JournalFile] = {}
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return {}
-    for entry in entries:
-        match = _NAME.fullmatch(entry.name)
-        if match is None or not entry.is_file(follow_symlinks=False):
+def files_in(folder: Path) -> list[JournalFile]:
+    """Give the files of a log, the oldest first; other files are left alone. Raises OSError.
+
+    A folder is read bit by bit, and a file that is renamed meanwhile may be missed under both
+    names. So it is read until it looks the same twice.
+    """
+    before, names = None, _names_in(folder)
+    for _ in range(_MOST_LOOKS):
+        if names == before:
+            break
+        before, names = names, _names_in(folder)
+    files = []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is None:
             continue
-        state, size = _STATES[match[2]], 0
-        if state == "open":
-            try:
-                size = entry.stat(follow_symlinks=False).st_size
-            except FileNotFoundError:  # it has just been compressed
-                continue
-        file = JournalFile(folder=folder, name=match[1], state=state, size=size)
-        # Of two files a kill left both: a closed journal is complete, sums may be written again.
-        if file.name not in files or file.state == "closed":
-            files[file.name] = file
+        try:
+            status = os.lstat(folder / name)
+        except FileNotFoundError:  # it has just been closed
+            continue
+        if stat.S_ISREG(status.st_mode):
+            size, state = status.st_size, _STATES[match[2]]
+            files.append(JournalFile(folder=folder, name=match[1], state=state, size=size))
     return files
 
 
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+
+
 def claim(fd: int) -> bool:
-    """Lock an open journal for this process until it is closed; False if another process owns it."""
+    """Lock an open journal for this process until it is closed; False if another process owns
+    it."""
     if sys.platform == "win32":
         return True  # which refuses to delete a file that is open elsewhere
     try:
@@ -279,38 +415,80 @@ def claim(fd: int) -> bool:
     return True
 
 
-def parse(data: bytes) -> JournalLines:
-    """Read whole lines. Those that are not valid are counted."""
+def parse(data: bytes, contexts: Contexts) -> JournalLines:
+    """Read whole lines. Those that are not valid are counted; contexts among them are added."""
     from orjson import JSONDecodeError, loads
 
     try:
-        calls = [[*map(row.get, FIELDS, _MISSING)] for row in loads(b"[%b]" % data.strip(b"\n").replace(b"\n", b","))]
-        if _are_calls(calls):
-            return JournalLines(calls, [], 0)
-    except (JSONDecodeError, AttributeError):
+        rows = loads(b"[%b]" % data.strip(b"\n").replace(b"\n", b","))
+        if len(rows) == data.count(b"\n"):
+            lines = _read(rows, contexts)
+            if not lines.damaged and (not lines.calls or _are_calls(lines.calls)):
+                return lines
+    except JSONDecodeError:
         pass
     calls, handles, damaged = [], [], 0
     for line in filter(None, data.split(b"\n")):
         try:
-            row = loads(line)
+            lines = _read([loads(line)], contexts)
         except JSONDecodeError:
-            row = None
-        call = [*map(row.get, FIELDS, _MISSING)] if isinstance(row, dict) else []
-        if isinstance(row, dict) and row.keys() == {"id", "handle"} and all(type(text) is str for text in row.values()):
-            handles.append((row["id"], row["handle"]))
-        elif call and _are_calls([call]):
-            calls.append(call)
-        else:
+            lines = JournalLines([], [], 1)
+        if lines.calls and not _are_calls(lines.calls):
+            lines = JournalLines([], [], 1)
+        calls += lines.calls
+        handles += lines.handles
+        damaged += lines.damaged
+    return JournalLines(calls, handles, damaged)
+
+
+def _read(rows: list[Any], contexts: Contexts) -> JournalLines:
+    """Sort decoded lines by what they are. The values of calls are not checked yet."""
+    from orjson import dumps
+
+    calls: list[JournalCall] = []
+    handles, damaged = [], 0
+    for row in rows:
+        try:
+            if type(row) is list:
+                number, ts, call_id, args, ms, size, *rest = row
+                tool, source, *origin, fingerprint = contexts.get(number, _UNKNOWN)
+                is_whole = type(args) is not str
+                text = dumps(args).decode() if is_whole else args
+                call = [ts, call_id, tool, source, text, is_whole, True, "", "", "", ms, size]
+                call += ["", "", *origin, fingerprint, ""]
+                for name, value in rest[0].items() if rest else ():
+                    call[_PLACES[name]] = value
+                calls.append(call)
+            elif "context" in row:
+                names = tuple(row.get(name, "") for name in CONTEXT)
+                if not names[0] or not all(type(name) is str for name in names):
+                    raise ValueError("not a context")
+                contexts[row["context"]] = names
+            elif row.keys() == {"id", "handle"}:
+                if type(row["id"]) is not str or type(row["handle"]) is not str:
+                    raise ValueError("not a handle")
+                handles.append((row["id"], row["handle"]))
+            else:
+                calls.append([*map(row.get, FIELDS, _MISSING)])
+        except (AttributeError, LookupError, TypeError, ValueError):
             damaged += 1
     return JournalLines(calls, handles, damaged)
 
 
 def _are_calls(calls: list[JournalCall]) -> bool:
-    """Whether every value has its type and is within its bounds. By columns, which is much quicker than by rows."""
+    """Whether every value has its type and is within its bounds. By columns, which is much quicker
+    than by rows."""
     columns = list(zip(*calls, strict=True))
     if not columns or any(
-        not types.issuperset(map(type, column)) for types, column in zip(_TYPES, columns, strict=True)
+        not types.issuperset(map(type, column))
+        for types, column in zip(_TYPES, columns, strict=True)
     ):
         return False
-    bounds = ((columns[_TS], -_MAX_TS, _MAX_TS), (columns[_MS], 0, _MAX_MS), (columns[_SIZE], 0, _MAX_SIZE))
-    return all(low <= min(column) and max(column) <= high for column, low, high in bounds) and all(columns[2])
+    bounds = (
+        (columns[_TS], -_MAX_TS, _MAX_TS),
+        (columns[_MS], 0, _MAX_MS),
+        (columns[_SIZE], 0, _MAX_SIZE),
+    )
+    return all(low <= min(column) and max(column) <= high for column, low, high in bounds) and all(
+        columns[2]
+    )

@@ -1,9 +1,10 @@
-"""CallLog: the one call log. It feeds usage, history, recent tools, provenance and the counters of bundles.
+"""CallLog: the one call log. It feeds usage, history, recent tools, provenance and the counters of
+bundles.
 
 A caller pays for one line appended to this process's journal, some microseconds. The system has the
-line when `record` returns, so a killed process loses nothing. Questions are answered from a
-database that is made from the journals (see `compaction`). A question waits until all that is on
-disk is in the database; after half a minute its answer says how many calls are pending.
+line when `record` returns, so a killed process loses nothing. Full journals become Parquet parts in
+another thread (see `closing`). Every question is SQL over all that is on disk (see `database`);
+where DuckDB cannot be loaded, history is still read from the journals.
 
 Recording never raises: a call that cannot be written is counted and reported. What is told of a
 call beside its row (arguments, size, inputs, lineage) may fail: that is reported, and the row is
@@ -14,31 +15,41 @@ from __future__ import annotations
 
 import datetime
 import logging
-import math
 import os
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, TypeVar
 
-from onetool_ipy.base import forks
+from onetool_ipy.base import forks, values
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.files import StoreError
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import Record, ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import Problem
-from onetool_ipy.stores.calls.journal import ROTATE_BYTES, Journal
-from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, encode_inputs, excerpt, measure, short_text
+from onetool_ipy.stores.calls.journal import (
+    ROTATE_BYTES,
+    ROTATE_CALLS,
+    ContextKey,
+    Journal,
+    files_in,
+)
+from onetool_ipy.stores.calls.record import (
+    MAX_ARGS_BYTES,
+    NUMBERS,
+    encode_inputs,
+    excerpt,
+    measure,
+    short_text,
+)
 
 if TYPE_CHECKING:
-    import sqlite3
-
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
     from onetool_ipy.core.lineage import Lineage
-    from onetool_ipy.stores.calls.compaction import Compactor, Retention
+    from onetool_ipy.stores.calls.closing import Retention
+    from onetool_ipy.stores.calls.database import CallDatabase, Calls
     from onetool_ipy.stores.calls.query import (
         CallFamily,
         CallFilter,
@@ -56,18 +67,11 @@ _MAX_NAME = 200
 _MAX_MESSAGE = 300
 _NO_NAME, _NO_ARGS = "(no name)", "(not recorded)"
 _MAX_LINE_BYTES = 3 * MAX_ARGS_BYTES
-_STEP_BYTES = 2 << 20
-"""How much is brought into the database at once: some thousand calls, a fraction of a second."""
-_PATIENCE_S = 30.0
-"""How long a question waits for calls to be brought into the database: enough for hundreds of thousands.
-
-What is left is pending, and is added in the background.
-"""
-_GLANCE_S = 1.0
-"""How long a look at the log waits that needs no figure: the recent tools of a list, the health of the log."""
-
-_PAUSE_S, _MAX_WAITS = 0.05, 100
-"""A compaction in the background waits for a pause of the callers, for five seconds at most."""
+_CLOSE_CALLS = 500
+"""A journal that nobody owns is made a part if it has so many calls; a shorter one is gone on
+with."""
+_CLOSE_BYTES = 32_000
+"""A question that meets such a journal has it closed, in another thread."""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -77,15 +81,18 @@ class StatsDisabled(OneToolError):
     """Usage was asked for while `stats.enabled` is off."""
 
     def __init__(self) -> None:
-        super().__init__("Statistics are disabled.", hint="Set `stats: {enabled: true}` in onetool.yaml.")
+        super().__init__(
+            "Statistics are disabled.", hint="Set `stats: {enabled: true}` in onetool.yaml."
+        )
 
 
 class CallLog:
-    """The log of one project. Threads and forked children may share it; `close` may be called twice.
+    """The log of one project. Threads and forked children may share it; `close` may be called
+    twice.
 
-    Without a `clock` the system's time is taken in a cheaper way. `run_later` runs a function in another thread;
-    without it everything is compacted by whoever asks. `notebook` gives the notebook of this process, if it has one: it
-    is part of the record of every call.
+    Without a `clock` the system's time is taken in a cheaper way. `run_later` runs a function in
+    another thread; without it journals are closed by whoever asks. `notebook` gives the
+    notebook of this process, if it has one: it is part of the record of every call.
     """
 
     def __init__(
@@ -96,9 +103,9 @@ class CallLog:
         mask: Callable[[str], str] = str,
         enabled: bool = True,
         retention: Retention | None = None,
+        rotate_calls: int = ROTATE_CALLS,
         rotate_bytes: int = ROTATE_BYTES,
-        step_bytes: int = _STEP_BYTES,
-        patience_s: float = _PATIENCE_S,
+        close_calls: int = _CLOSE_CALLS,
         run_later: Callable[[Callable[[], None]], object] | None = None,
         notebook: Callable[[], str] = str,
     ) -> None:
@@ -107,17 +114,22 @@ class CallLog:
         self.mask = mask
         self._clock = clock
         self._retention = retention
-        self._rotate_bytes, self._step_bytes, self._patience_s = rotate_bytes, step_bytes, patience_s
-        self._journal = Journal(folder, rotate_bytes=rotate_bytes)
+        self._close_calls = close_calls
+        self._journal = Journal(
+            folder,
+            describe=self._context,
+            rotate_calls=rotate_calls,
+            rotate_bytes=rotate_bytes,
+        )
         self._run_later = run_later
-        self._is_compacting = False
-        self.pending = 0
-        """How many calls on disk the last answer did not cover."""
+        self._is_closing = False
+        self._tried: set[str] = set()
+        self._database: CallDatabase | None = None
         self._fault: OneToolError | None = None
         self._incomplete, self._incomplete_by = 0, ""
+        self._incomplete_id: object = None
         self._find_notebook = notebook
-        self._notebook = ""
-        self._session = b""
+        self._session: dict[str, str] = {}
         self._dumps: Callable[..., bytes] | None = None
         self._session_id = os.urandom(4).hex()
         forks.register(self)
@@ -136,71 +148,137 @@ class CallLog:
     ) -> None:
         """Record a call that ended now. It is on disk when this returns; never raises for a disk.
 
-        `args_size` is the length of arguments that are plain JSON. Without it they are recorded for people to read, and
-        not to call again. `more` is other fields of a journal's line, such as code, message, size, handle, inputs.
+        `args_size` is the length of arguments that are plain JSON. Without it they are recorded for
+        people to read, and not to call again. `more` is other fields of a journal's line, such as
+        code, message, size, handle, inputs.
         """
         if self.enabled:
-            text, is_whole = excerpt(args, self.mask, self._dumps or self._load(), args_size)
-            row = {"ts": self._now_us(), "id": call_id, "tool": tool, "source": source, "args": text, "whole": is_whole}
-            self._write(row | {"ok": ok, "ms": ms, "size": 0} | more)
+            extra: dict[str, object] = {} if ok else {"ok": False}
+            extra |= more
+            fingerprint, size = str(extra.pop("fingerprint", "")), extra.pop("size", 0)
+            self.write((tool, source, fingerprint), call_id, args, args_size, ms, size, extra)
+
+    def write(
+        self,
+        about: tuple[str, str, str],
+        call_id: str,
+        args: object,
+        args_size: int,
+        ms: float,
+        size: object,
+        extra: dict[str, object] | None = None,
+    ) -> None:
+        """Record a call that ended now. It is on disk when this returns; never raises for a disk.
+
+        `about` is tool, caller and fingerprint. `extra` is what is not the same for every good
+        call: ok, code, reason, message, handle, parent, inputs; all of it is masked already.
+        """
+        dumps = self._dumps or self._load()
+        ts = time_ns() // 1000 if self._clock is None else self._now_us()
+        if len(call_id) > _MAX_NAME or not call_id.isascii():
+            call_id = _fit(call_id)
+        row = (ts, call_id, args, ms, size, extra) if extra else (ts, call_id, args, ms, size)
+        line = None
+        if 0 <= args_size <= MAX_ARGS_BYTES and type(args) is dict:
+            # What is plain, short and without secrets is encoded once, in one piece. Whatever else
+            # it is, or if the mask breaks, comes to light again below.
+            try:
+                encoded = dumps(row)
+                text = encoded.decode()
+                # NaN is null in JSON, so arguments with a null are looked at more closely.
+                has_nan = "null" in text and not values.is_json(args)
+                if len(encoded) <= MAX_ARGS_BYTES and not has_nan and self.mask(text) == text:
+                    line = encoded
+            except Exception:  # noqa: BLE001 - see above
+                pass
+        if line is None:
+            line = self._encode_odd(ts, call_id, args, args_size, ms, size, extra)
+        try:
+            notebook = self._find_notebook()
+        except Exception as exc:  # noqa: BLE001 - whoever knows the notebook may break; the row is written
+            self._note_fault(call_id, exc)
+            notebook = ""
+        if self._journal.add((*about, current.cell(), notebook), line):
+            self._close_later()
 
     def attach(self, call_id: str, handle: str) -> None:
         """Record that the result of a recorded call was stored after all."""
         if self.enabled:
-            self._journal.append(self._encode({"id": call_id, "handle": handle}) + b"\n")
+            line = (self._dumps or self._load())({"id": _fit(call_id), "handle": handle})
+            self._journal.append(line + b"\n")
 
     def recorder(self, lineage: Lineage | None = None) -> Record | None:
-        """Give the function that records every call: also those that were refused, not found, or stopped.
+        """Give the function that records every call: also those that were refused, not found, or
+        stopped.
 
         `lineage` is told what each call gave.
         """
-        write, describe, scope, clock = self._write, self._describe, current.scope, self._clock
+        write, describe, scope = self.write, self._describe, current.scope
 
         def record_call(resolved: ResolvedCall, result: ToolResult) -> None:
-            call_id, _, _, source = resolved.call
-            error, meta, spec = result.error, result.meta, resolved.spec
-            row = {
-                "ts": time_ns() // 1000 if clock is None else self._now_us(),
-                "id": call_id,
-                "tool": _NO_NAME if spec is None else resolved.tool,
-                "source": source,
-                "args": _NO_ARGS,
-                "whole": False,
-                "ok": error is None,
-                "ms": meta["duration_ms"],
-                "size": 0,
-            }
-            if spec is not None:
-                row["fingerprint"] = spec.first_fingerprint
-            if error is not None:
-                row["code"], row["reason"] = error.code, error.reason or ""
-            if handle := meta.get("handle"):
-                row["handle"] = handle
+            call_id, _, args, source = resolved.call
+            error, meta, spec, data = result.error, result.meta, resolved.spec, result.data
+            tool, extra, size = resolved.tool, None, 0
             # This call's own scope was left, so the scope is that of the call around it.
             outer = scope()
-            if outer is not None and outer.call is not None:
-                row["parent"] = outer.call.id
+            is_odd = error is not None or spec is None or outer is not None
+            if is_odd or resolved.inputs or "handle" in meta or "guard" in meta:
+                tool, extra = describe(resolved, result, outer)
+            fingerprint = "" if spec is None else spec.first_fingerprint
             try:
-                describe(row, resolved, result)
+                size = measure(data) if error is None else len(error.message)
             except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
-                self._note_fault(exc)
+                self._note_fault(call_id, exc)
             try:
-                if lineage is not None:
-                    lineage.end(resolved, result, row["size"])
+                # A number that a call gave is nobody's: two are the same object by chance.
+                if lineage is not None and (
+                    is_odd or type(data) not in NUMBERS or resolved.lent is not None
+                ):
+                    lineage.end(resolved, result, size)
             except Exception as exc:  # noqa: BLE001 - the same
-                self._note_fault(exc)
-            write(row)
+                self._note_fault(call_id, exc)
+            about, ms = (tool, source, fingerprint), meta["duration_ms"]
+            write(about, call_id, args, resolved.args_size, ms, size, extra)
 
         return record_call if self.enabled else None
 
+    def _describe(
+        self, resolved: ResolvedCall, result: ToolResult, outer: current.Scope | None
+    ) -> tuple[str, dict[str, object]]:
+        """Return the tool's name as the log has it, and what is not the same for every good
+        call."""
+        error, spec, mask = result.error, resolved.spec, self.mask
+        tool, extra = _NO_NAME if spec is None else resolved.tool, dict[str, object]()
+        if error is not None:
+            extra = {"ok": False, "code": error.code, "reason": error.reason or ""}
+        if handle := result.meta.get("handle"):
+            extra["handle"] = handle
+        if outer is not None and outer.call is not None:
+            extra["parent"] = outer.call.id
+        try:
+            if spec is None:
+                tool = short_text(resolved.tool, mask, _MAX_NAME) or _NO_NAME
+            # Of a good call it says why a model could make it without a question.
+            if message := result.meta.get("guard") if error is None else error.message:
+                extra["message"] = short_text(message, mask, _MAX_MESSAGE)
+            if resolved.inputs:
+                extra["inputs"] = encode_inputs(resolved.inputs)
+        except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
+            self._note_fault(resolved.call.id, exc)
+        return tool, extra
+
     def usage(
-        self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
+        self,
+        *,
+        period: Period = "all",
+        tool: str | None = None,
+        now: datetime.datetime | None = None,
     ) -> UsagePeriod:
         """Add up the calls of a period. Raises InvalidPeriod, StatsDisabled."""
         from onetool_ipy.stores.calls import query
 
         moment = self._require_period(period, now)
-        return self._ask(lambda database: query.usage_of(database, period=period, tool=tool, now=moment))
+        return self._ask(lambda calls: query.usage_of(calls, period=period, tool=tool, now=moment))
 
     def overview(
         self,
@@ -210,14 +288,16 @@ class CallLog:
         now: datetime.datetime | None = None,
         start: datetime.datetime | None = None,
     ) -> UsageOverview:
-        """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod, StatsDisabled."""
+        """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod,
+        StatsDisabled."""
         from onetool_ipy.stores.calls import query
 
         moment = self._require_period(period, now)
-        overview = self._ask(
-            lambda database: query.overview_of(database, period=period, tool=tool, now=moment, start=start)
+        return self._ask(
+            lambda calls: query.overview_of(
+                calls, period=period, tool=tool, now=moment, start=start
+            )
         )
-        return replace(overview, pending=self.pending)
 
     def history(
         self,
@@ -228,12 +308,18 @@ class CallLog:
         since: datetime.datetime | None = None,
         text: str = "",
     ) -> list[CallRow]:
-        """Give the newest calls, newest first; with `text` those with its words. Raises StatsDisabled."""
-        from onetool_ipy.stores.calls.query import CallFilter, history_of
+        """Give the newest calls, newest first; with `text` those with its words. Raises
+        StatsDisabled."""
+        from onetool_ipy.stores.calls.database import DatabaseMissing
+        from onetool_ipy.stores.calls.query import CallFilter, history_in, history_of
 
         self._require_enabled()
         chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since, text=text)
-        return self._ask(lambda database: history_of(database, chosen))
+        try:
+            return self._ask(lambda calls: history_of(calls, chosen))
+        except DatabaseMissing as exc:
+            _log.warning("%s Calls of closed journals are left out.", exc.message)
+            return history_in(self.folder, chosen)
 
     def family(self, call_id: str) -> CallFamily:
         """Give a call, the calls that its arguments came from, and those that each of them made.
@@ -243,10 +329,13 @@ class CallLog:
         from onetool_ipy.stores.calls import query
 
         self._require_enabled()
-        return self._ask(lambda database: query.family_of(database, call_id))
+        return self._ask(lambda calls: query.family_of(calls, call_id))
 
-    def lines(self, chosen: CallFilter, *, offset: int = 0, limit: int = 100) -> list[CallRow | RunRow]:
-        """Give a page of the calls as a person reads them, newest first: a run of `ot.map` is one line.
+    def lines(
+        self, chosen: CallFilter, *, offset: int = 0, limit: int = 100
+    ) -> list[CallRow | RunRow]:
+        """Give a page of the calls as a person reads them, newest first: a run of `ot.map` is one
+        line.
 
         Within a run its calls are the lines, those that failed first. Raises StatsDisabled.
         """
@@ -254,7 +343,7 @@ class CallLog:
 
         self._require_enabled()
         page = query.failures_first if chosen.run else query.lines_of
-        return self._ask(lambda database: [*page(database, chosen, offset=offset, limit=limit)])
+        return self._ask(lambda calls: [*page(calls, chosen, offset=offset, limit=limit)])
 
     def frame(
         self,
@@ -264,158 +353,177 @@ class CallLog:
         ok: bool | None = None,
         since: datetime.datetime | None = None,
     ) -> pd.DataFrame:
-        """Give the calls as a DataFrame, newest first. Raises StatsDisabled.
-
-        `frame.attrs["pending"]` is how many calls on disk it does not have, if there are any.
-        """
+        """Give the calls as a DataFrame, newest first. Raises StatsDisabled."""
         from onetool_ipy.stores.calls.query import CallFilter, frame_of
 
         self._require_enabled()
         chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since)
-        frame = self._ask(lambda database: frame_of(database, chosen))
-        if self.pending:
-            frame.attrs["pending"] = self.pending
-        return frame
+        return self._ask(lambda calls: frame_of(calls, chosen))
 
-    def counts(self, *, patience_s: float = math.inf) -> dict[str, tuple[int, datetime.datetime]]:
+    def counts(self) -> dict[str, tuple[int, datetime.datetime]]:
         """Give how often each tool was ever called, and when last."""
         from onetool_ipy.stores.calls import query
 
-        return self._ask(query.counts_of, patience_s)
+        if not self.enabled or not self.folder.exists():
+            return {}
+        return self._ask(query.counts_of)
 
     def count_of(self, tool: str) -> tuple[int, datetime.datetime | None]:
         """Give how often a tool was ever called, and when last."""
         return self.counts().get(tool, (0, None))
 
     def recent_tools(self, limit: int = 10) -> list[str]:
-        """Give the tools called last, the newest first. Does not wait long for a burst of calls to be counted."""
-        last = self.counts(patience_s=_GLANCE_S)
+        """Give the tools called last, the newest first."""
+        last = self.counts()
         return sorted(last, key=lambda tool: last[tool][1], reverse=True)[:limit]
 
     def problems(self) -> list[Problem]:
         """Report what is wrong with the log now."""
-        from onetool_ipy.stores.calls import query
-
         problems = self._journal.problems()
         if self._incomplete:
-            message = f"{self._incomplete:,} calls of this process were recorded without all there is to know of them"
-            problems.append(Problem(str(self.folder), f"{message}: {self._incomplete_by}.", "Please report this."))
+            message = (
+                f"{self._incomplete:,} calls of this process were recorded without all there is to"
+                " know of them"
+            )
+            problems.append(
+                Problem(
+                    str(self.folder), f"{message}: {self._incomplete_by}.", "Please report this."
+                )
+            )
         if not self.enabled or not self.folder.exists():
             return problems
         try:
-            damaged = self._ask(query.damaged_of, _GLANCE_S)
+            damaged = self._ask(lambda calls: list(calls.damaged))
         except OneToolError as exc:
             return [*problems, Problem(str(self.folder), exc.message, exc.hint)]
         if self._fault is not None:
-            message = f"the call log's database cannot be used: {self._fault.message}"
+            message = f"journals of the call log cannot be closed: {self._fault.message}"
             problems.append(Problem(str(self.folder), message, self._fault.hint))
-        if self.pending:
-            problems.append(Problem(str(self.folder), self._line_about_rest(), "Try again in a few seconds."))
         message = "{} lines could not be read and are left out of the call log; all others count."
-        return problems + [Problem(str(self.folder / name), message.format(lines)) for name, lines in damaged]
+        whole = "It cannot be read and is left out of the call log; all other calls count."
+        return problems + [
+            Problem(str(self.folder / name), message.format(lines) if lines else whole)
+            for name, lines in damaged
+        ]
 
-    def compact(self) -> None:
-        """Bring the journals into the database now; that also happens by itself. Never raises for a disk."""
-        self.pending, self._fault, _ = self._compactor().compact(math.inf)
+    def tidy(self) -> None:
+        """Close journals, join parts and let old ones expire; that also happens by itself. Never
+        raises for a disk."""
+        from onetool_ipy.stores.calls import closing
+
+        try:
+            closing.tidy(
+                self._open_database().connect(),
+                self.folder,
+                retention=self._retention or closing.Retention(),
+                least_calls=self._close_calls,
+                now=datetime.datetime.now(datetime.UTC) if self._clock is None else self._clock(),
+            )
+            self._fault = None
+        except OSError as exc:
+            self._fault = StoreError.of(self.folder, exc)
+        except OneToolError as exc:
+            self._fault = exc
 
     def close(self) -> None:
         """Leave this process's journal."""
         self._journal.release()
 
-    def _compactor(self) -> Compactor:
-        from onetool_ipy.stores.calls.compaction import Compactor, Retention  # late: it loads sqlite3
+    def _open_database(self) -> CallDatabase:
+        from onetool_ipy.stores.calls.database import CallDatabase
 
-        return Compactor(
-            folder=self.folder,
-            retention=self._retention or Retention(),
-            rotate_bytes=self._rotate_bytes,
-            step_bytes=self._step_bytes,
-        )
+        if self._database is None:
+            self._database = CallDatabase(self.folder)
+        return self._database
 
-    def _ask(self, question: Callable[[sqlite3.Connection], Answer], patience_s: float = math.inf) -> Answer:
+    def _ask(self, question: Callable[[Calls], Answer]) -> Answer:
         self._journal.release_deleted()
-        # Without another thread to add the rest later, a question waits for all of it.
-        patience_s = math.inf if self._run_later is None else min(patience_s, self._patience_s)
-        answer, (self.pending, self._fault, _) = self._compactor().ask(question, patience_s)
-        if self.pending and not self._is_compacting:
-            _log.warning("%s", self._line_about_rest())
-            self._compact_later()
+        answer = self._open_database().ask(question)
+        if self.enabled:
+            self._close_forgotten()
         return answer
 
-    def _line_about_rest(self) -> str:
-        return f"The call log's database is being made: {self.pending:,} calls do not count yet."
+    def _close_forgotten(self) -> None:
+        """Have journals closed that dead processes left, each tried once."""
+        left = {
+            file.name
+            for file in files_in(self.folder)
+            if file.state == "closed" or (file.state == "open" and file.size >= _CLOSE_BYTES)
+        }
+        if not left <= self._tried:
+            self._tried |= left
+            self._close_later()
 
-    def _compact_later(self) -> None:
-        if self._run_later is None or self._is_compacting:
+    def _close_later(self) -> None:
+        if self._run_later is None or self._is_closing:
             return
 
         def work() -> None:
-            """Compact once callers pause, since both need the interpreter; but not too late."""
-            waits, position = _MAX_WAITS, None
-            while waits and position != self._journal.position:
-                waits, position = waits - 1, self._journal.position
-                time.sleep(_PAUSE_S)
             try:
-                self.compact()
+                self.tidy()
             finally:
-                self._is_compacting = False
+                self._is_closing = False
 
         try:
-            self._is_compacting = True
+            self._is_closing = True
             self._run_later(work)
         except OneToolError:  # no worker is free: the next full journal asks again
-            self._is_compacting = False
+            self._is_closing = False
 
-    def _describe(self, row: dict[str, object], resolved: ResolvedCall, result: ToolResult) -> None:
-        """Add to a row what is looked up in foreign values. May raise anything."""
-        mask, error = self.mask, result.error
-        row["args"], row["whole"] = excerpt(resolved.call.args, mask, self._dumps or self._load(), resolved.args_size)
-        row["size"] = measure(result.data) if error is None else len(error.message)
-        if resolved.spec is None:
-            row["tool"] = short_text(resolved.tool, mask, _MAX_NAME) or _NO_NAME
-        if error is not None:
-            row["message"] = short_text(error.message, mask, _MAX_MESSAGE)
-        if resolved.inputs:
-            row["inputs"] = encode_inputs(resolved.inputs)
+    def _encode_odd(
+        self,
+        ts: int,
+        call_id: str,
+        args: object,
+        args_size: int,
+        ms: float,
+        size: object,
+        extra: Mapping[str, object] | None,
+    ) -> bytes:
+        """Encode a call of which something is long, secret, or not plain JSON."""
+        from orjson import Fragment
 
-    def _write(self, row: dict[str, object]) -> None:
-        """Append a line to the journal, with the cell and the session that it belongs to."""
-        if cell := current.cell():
-            row["cell"] = cell
-        # What is the same for all calls of a session is encoded once, and put at the end of the line.
-        try:
-            if not self._session or self._find_notebook() != self._notebook:
-                self._describe_session()
-        except Exception as exc:  # noqa: BLE001 - whoever knows the notebook may break; the row is written
-            self._note_fault(exc)
-        if self._journal.append(self._encode(row)[:-1] + (self._session or b"}\n")):
-            self._compact_later()
-
-    def _note_fault(self, exc: Exception) -> None:
-        """Count a call that is recorded without all of its facts. Of the exception only the class is safe to tell."""
-        self._incomplete += 1
-        if not self._incomplete_by:
-            _log.error("A call was recorded without all there is to know of it: %s.", type(exc).__name__)
-        self._incomplete_by = type(exc).__name__
-
-    def _now_us(self) -> int:
-        clock = self._clock
-        return time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
-
-    def _encode(self, row: Mapping[str, object]) -> bytes:
         dumps = self._dumps or self._load()
+        shown_args: object = _NO_ARGS
         try:
-            line = dumps(row)
+            text, is_whole = excerpt(args, self.mask, dumps, args_size)
+            shown_args = Fragment(text) if is_whole and text[:1] != '"' else text
+        except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
+            self._note_fault(call_id, exc)
+        try:
+            line = dumps((ts, call_id, shown_args, ms, size, extra or {}))
             if len(line) <= _MAX_LINE_BYTES:
                 return line
         except TypeError:  # a lone surrogate in a name
             pass
-        return dumps(
-            {
-                name: short_text(value, str, _MAX_NAME) if isinstance(value, str) and name != "args" else value
-                for name, value in row.items()
-            }
-        )
+        short = {
+            name: short_text(value, str, _MAX_NAME) if isinstance(value, str) else value
+            for name, value in (extra or {}).items()
+        }
+        return dumps((ts, call_id, shown_args, ms, size, short))
+
+    def _context(self, key: ContextKey) -> dict[str, str]:
+        """Describe who calls from where. It is asked once for many calls."""
+        tool, source, fingerprint, cell, notebook = key
+        self._session = self._session or _session()
+        about = {"tool": tool, "source": source, **self._session, "session": self._session_id}
+        more = {"notebook": notebook, "cell": cell, "fingerprint": fingerprint}
+        about |= {name: text for name, text in more.items() if text}
+        return {name: short_text(text, str, 4 * _MAX_NAME) for name, text in about.items()}
+
+    def _note_fault(self, call_id: object, exc: Exception) -> None:
+        """Count a call that is recorded without all of its facts. Of the exception only the class
+        is safe to tell."""
+        if not self._incomplete_by:
+            _log.error(
+                "A call was recorded without all there is to know of it: %s.", type(exc).__name__
+            )
+        self._incomplete += call_id is not self._incomplete_id
+        self._incomplete_by, self._incomplete_id = type(exc).__name__, call_id
+
+    def _now_us(self) -> int:
+        clock = self._clock
+        return time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
 
     def _load(self) -> Callable[..., bytes]:
         import orjson
@@ -423,26 +531,13 @@ class CallLog:
         self._dumps = orjson.dumps
         return orjson.dumps
 
-    def _describe_session(self) -> None:
-        """Encode who calls from where; as the end of a line."""
-        import getpass
-        import socket
-
-        try:
-            user = os.environ.get("JUPYTERHUB_USER") or getpass.getuser()
-        except (ImportError, KeyError, OSError):  # an account without a name, as in some containers
-            user = ""
-        about = {"user": user, "host": socket.gethostname(), "session": self._session_id}
-        self._notebook = self._find_notebook()
-        if self._notebook:
-            about["notebook"] = self._notebook
-        self._session = b"," + self._encode(about)[1:] + b"\n"
-
     def after_fork(self) -> None:
         """Forget what belongs to the process that this one was forked from."""
         self._journal.restart()
+        if self._database is not None:
+            self._database.forget()
         self._session_id = os.urandom(4).hex()
-        self._session, self._is_compacting = b"", False
+        self._is_closing = False
         self._incomplete, self._incomplete_by = 0, ""
 
     def _require_enabled(self) -> None:
@@ -452,7 +547,28 @@ class CallLog:
     def _require_period(self, period: Period, now: datetime.datetime | None) -> datetime.datetime:
         from onetool_ipy.stores.calls import query
 
-        moment = now or (datetime.datetime.now(datetime.UTC) if self._clock is None else self._clock())
+        moment = now or (
+            datetime.datetime.now(datetime.UTC) if self._clock is None else self._clock()
+        )
         query.since(period, moment)
         self._require_enabled()
         return moment
+
+
+def _fit(call_id: str) -> str:
+    """Return a call's id as the log has it: a foreign one may be long, or not be text for UTF-8."""
+    if call_id.isascii() and len(call_id) <= _MAX_NAME:
+        return call_id
+    return short_text(call_id, str, _MAX_NAME)
+
+
+def _session() -> dict[str, str]:
+    """Say who calls, on which machine."""
+    import getpass
+    import socket
+
+    try:
+        user = os.environ.get("JUPYTERHUB_USER") or getpass.getuser()
+    except (ImportError, KeyError, OSError):  # an account without a name, as in some containers
+        user = ""
+    return {"user": user, "host": socket.gethostname()}

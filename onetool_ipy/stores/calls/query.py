@@ -1,9 +1,10 @@
-"""The views of the call log: usage, calls over time, history and DataFrames. Each is computed from one database.
+"""The views of the call log: usage, calls over time, history and DataFrames. Each is SQL over all
+calls on disk.
 
-Periods are the last 24 hours, 7 days and 30 days, to the microsecond: whole days and hours come from the rollups, the
-part of an hour at the edge from the rows. Only if those have expired does the whole of that hour count. A period has no
-end: after a clock was set back, calls dated in the future still count. Days are UTC: local days would be sums of hours,
-which takes five times as long, and in some zones a day begins within an hour.
+Periods are the last 24 hours, 7 days and 30 days, to the microsecond; percentiles are exact. Of
+calls that expired only the sums of each day are left: the day at the edge of a period counts whole,
+and percentiles are those of the calls that are kept. A period has no end: after a clock was set
+back, calls dated in the future still count. Days are UTC.
 """
 
 from __future__ import annotations
@@ -11,22 +12,20 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.masking import MASK
 from onetool_ipy.core.shown import without_secrets
+from onetool_ipy.stores.calls.database import IS_A_CALL, Calls, literal
+from onetool_ipy.stores.calls.journal import Contexts, files_in, parse
 from onetool_ipy.stores.calls.record import RUN_LENGTH, RUN_PREFIX
-from onetool_ipy.stores.calls.rollup import DAY_US, HOUR_US, SPANS, Rollup, by_hour_and_tool, grouped
 
 if TYPE_CHECKING:
-    from sqlite3 import Connection
-
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
-    from pandas.api.extensions import ExtensionArray  # type: ignore[import-untyped]  # it ships no stubs
 
 Period = Literal["day", "week", "month", "all"]
 PERIODS: tuple[Period, ...] = get_args(Period)
@@ -34,23 +33,37 @@ PERIODS: tuple[Period, ...] = get_args(Period)
 _DAYS: dict[Period, int] = {"day": 1, "week": 7, "month": 30}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
+_HOUR_US, _DAY_US = 3_600_000_000, 86_400_000_000
 _MAX_GROUPS = 1_000
 _MAX_FAMILY, _MAX_MADE = 300, 10
-_MAX_IN_MINUTES = 50_000
-"""More calls than this are not added up by the minute; there are no sums of minutes on disk."""
 _MINUTES = tuple(seconds * 1_000_000 for seconds in (10, 30, 60, 120, 300, 600))
 _MAX_STEPS = 120
 _IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
-"""As in the index of the database, to the letter: SQLite uses it only then."""
-# What a message says about one call and not about its cause: texts in quotes, and words with a digit in them.
+_COUNTED = f"tool IS NOT NULL AND {IS_A_CALL}"
+_FROM_MODELS = "source IN ('model', 'mcp')"
+_NEWEST_FIRST = "ORDER BY ts DESC, place DESC, call_id DESC"
+"""Of two calls at the same time the one recorded later comes first."""
+# What a message says about one call and not about its cause: texts in quotes, and words with a
+# digit in them.
 _VALUES = re.compile(r"""(?<!\w)'[^'\n]*+'|"[^"\n]*+"|[\w.:/+-]++""")
 _DIGIT = re.compile(r"\d")
 _MAX_VALUES = 50
-_PART = 512
-"""How many rows are fetched at a time: few enough to stay in the cache of the processor."""
-
-_Spans = Mapping[int, Rollup]
-_MIN, _MAX = -(1 << 62), 1 << 62
+_FIRST_PARTS = 4
+"""How many of the newest parts a page of the history is looked for in at first."""
+_MIN = -(1 << 60)
+_ROW = (
+    "epoch_us(ts), call_id, tool, source, args, is_whole, ok, code, reason, message, ms, bytes,"
+    ' handle, parent, "user", host, notebook, cell, "session", fingerprint, inputs'
+)
+_FRAME = (
+    *("ts", "call_id", "tool", "source", "args", "ok", "code", "reason", "message", "ms", "bytes"),
+    *("handle", "parent", "user", "host", "notebook", "cell", "session", "fingerprint"),
+)
+_NULLED = ("code", "reason", "message", "handle", "parent", "inputs")
+_CATEGORIES = (
+    *("tool", "source", "code", "reason"),
+    *("user", "host", "notebook", "cell", "session", "fingerprint"),
+)
 
 
 class InvalidPeriod(OneToolError, ValueError):
@@ -58,12 +71,14 @@ class InvalidPeriod(OneToolError, ValueError):
 
     def __init__(self, period: object) -> None:
         valid = ", ".join(PERIODS)
-        super().__init__(f"Invalid period '{period}'. Valid: {valid}. Example: ot.stats(period='day')")
+        super().__init__(
+            f"Invalid period '{period}'. Valid: {valid}. Example: ot.stats(period='day')"
+        )
         self.period = period
 
 
 class ToolUsage(NamedTuple):
-    """One tool's row. `p95_ms` is within 3.2 % of the true one."""
+    """One tool's row. `p95_ms` is exact."""
 
     tool: str
     calls: int
@@ -89,9 +104,11 @@ class UsagePeriod:
 
 
 class FailureGroup(NamedTuple):
-    """Failed calls of one tool with the same cause; `message` is its `code` where none was recorded.
+    """Failed calls of one tool with the same cause; `message` is its `code` where none was
+    recorded.
 
-    Messages that differ only in values have one cause. It is written with `…` in place of the values.
+    Messages that differ only in values have one cause. It is written with `…` in place of the
+    values.
     """
 
     tool: str
@@ -112,7 +129,8 @@ class UsageSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The calls over time for a plot, in steps that suit them: minutes, hours, days; steps without calls, too."""
+    """The calls over time for a plot, in steps that suit them: minutes, hours, days; steps without
+    calls, too."""
 
     step_s: int
     spans: tuple[UsageSpan, ...]
@@ -120,11 +138,12 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageOverview:
-    """All there is to say of a period. `by_models` is calls of models and MCP clients, and the characters they got.
+    """All there is to say of a period. `by_models` is calls of models and MCP clients, and the
+    characters they got.
 
     `failures` has the failed calls by tool and message, the most frequent first. `series` has the
     calls over time by the hour or the day of the period; `timeline` in steps that suit the calls
-    there are. `pending` is how many calls on disk are not counted yet.
+    there are.
     """
 
     usage: UsagePeriod
@@ -132,15 +151,15 @@ class UsageOverview:
     failures: tuple[FailureGroup, ...]
     series: tuple[UsageSpan, ...]
     timeline: Timeline
-    pending: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFilter:
-    """Which calls: of a tool, that succeeded or failed, from a time on, and how many of them; None means any.
+    """Which calls: of a tool, that succeeded or failed, from a time on, and how many of them; None
+    means any.
 
-    `text` is words that are all in the tool's name, the arguments or the error. `run` is a run of `ot.map`, or "" for
-    calls of no run. `hides_ot` leaves out calls of `ot` itself.
+    `text` is words that are all in the tool's name, the arguments or the error. `run` is a run of
+    `ot.map`, or "" for calls of no run. `hides_ot` leaves out calls of `ot` itself.
     """
 
     limit: int | None = None
@@ -155,11 +174,12 @@ class CallFilter:
 @without_secrets
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
-    """One call as recorded. `args` is JSON text, masked and cut at 4 KB; `is_whole` says that it is neither.
+    """One call as recorded. `args` is JSON text, masked and cut at 4 KB; `is_whole` says that it is
+    neither.
 
-    `bytes` is the size of the output: characters of text, bytes of binary data, an estimate for anything else.
-    `parent` is the id of the call that made this one, `fingerprint` that of the tool as it was then. `inputs` says as
-    JSON which arguments came from which calls; see `sources`.
+    `bytes` is the size of the output: characters of text, bytes of binary data, an estimate for
+    anything else. `parent` is the id of the call that made this one, `fingerprint` that of the tool
+    as it was then. `inputs` says as JSON which arguments came from which calls; see `sources`.
     """
 
     ts: datetime.datetime
@@ -191,7 +211,8 @@ class CallRow:
 
     @property
     def arguments(self) -> Any | None:
-        """The arguments as they were given, to call again with; None if the record does not have all of them."""
+        """The arguments as they were given, to call again with; None if the record does not have
+        all of them."""
         if not self.is_whole:
             return None
         from orjson import loads
@@ -210,7 +231,8 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFamily:
-    """A call with all that it came from: `calls` by id, `inner` by the id of the call that made them, the first ones.
+    """A call with all that it came from: `calls` by id, `inner` by the id of the call that made
+    them, the first ones.
 
     `inner_counts` has how often each call called each tool.
     """
@@ -223,7 +245,8 @@ class CallFamily:
 @without_secrets
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """The calls of one run of `ot.map` that are wanted. A row that was retried counts once, by its last try."""
+    """The calls of one run of `ot.map` that are wanted. A row that was retried counts once, by its
+    last try."""
 
     ts: datetime.datetime
     run: str
@@ -233,149 +256,202 @@ class RunRow:
     began: datetime.datetime
 
 
+_CELLS = tuple(name for name in CallRow.__dataclass_fields__ if name not in ("ts", "call_id"))
+
+
 def since(period: Period, now: datetime.datetime) -> int | None:
-    """Give the start of a period in microseconds since 1970; None for all time. Raises InvalidPeriod."""
+    """Give the start of a period in microseconds since 1970; None for all time. Raises
+    InvalidPeriod."""
     if period not in PERIODS:
         raise InvalidPeriod(period)
-    return None if period == "all" else _to_us(now) - _DAYS[period] * DAY_US
+    return None if period == "all" else _to_us(now) - _DAYS[period] * _DAY_US
 
 
-def usage_of(database: Connection, *, period: Period, tool: str | None, now: datetime.datetime) -> UsagePeriod:
+def usage_of(
+    calls: Calls, *, period: Period, tool: str | None, now: datetime.datetime
+) -> UsagePeriod:
     """Add up a period. Raises InvalidPeriod."""
-    return _usage(database, period, tool, _Edge.of(database, since(period, now), tool))
+    return _usage(calls, period, tool, since(period, now))[0]
 
 
 def overview_of(
-    database: Connection, *, period: Period, tool: str | None, now: datetime.datetime, start: datetime.datetime | None
+    calls: Calls,
+    *,
+    period: Period,
+    tool: str | None,
+    now: datetime.datetime,
+    start: datetime.datetime | None,
 ) -> UsageOverview:
     """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod."""
     first = since(period, now) if start is None else _to_us(start)
-    edge = _Edge.of(database, first, tool)
-    span: Literal["hour", "day"] = "hour" if first is not None and _to_us(now) - first <= 7 * DAY_US else "day"
-    spans = _by_span(database, edge, tool, span)
-    terms, values = edge.terms(tool)
-    by_models = f"SELECT count(*), coalesce(sum(size), 0) FROM counted WHERE source IN ('model', 'mcp') AND {terms}"
+    usage, by_models = _usage(calls, period, tool, first)
+    is_short = first is not None and _to_us(now) - first <= 7 * _DAY_US
+    series = _spans(calls, tool, first, _HOUR_US if is_short else _DAY_US)
     return UsageOverview(
-        usage=_usage(database, period, tool, edge),
-        by_models=database.execute(by_models, values).fetchone(),
-        failures=_failures(database, terms, values),
-        series=tuple(_usage_span(start, spans[start]) for start in sorted(spans)),
-        timeline=_timeline_of(database, edge, tool, spans, spans if span == "hour" else None),
+        usage=usage,
+        by_models=by_models,
+        failures=_failures(calls, tool, first),
+        series=tuple(series[begin] for begin in sorted(series)),
+        timeline=_timeline(calls, tool, first, series, is_short=is_short),
     )
 
 
-def counts_of(database: Connection) -> dict[str, tuple[int, datetime.datetime]]:
+def counts_of(calls: Calls) -> dict[str, tuple[int, datetime.datetime]]:
     """Give how often each tool was ever called, and when last."""
-    rows = database.execute("SELECT tool, calls, last_ts FROM rollups WHERE span = 'all' AND tool <> ''")
-    return {tool: (calls, _to_time(last_ts)) for tool, calls, last_ts in rows}
+    query = (
+        "SELECT tool, sum(n)::BIGINT, epoch_us(max(last)) FROM (SELECT tool, count(*) AS n, max(ts)"
+        f" AS last FROM {calls.rows()} WHERE {_COUNTED} GROUP BY tool UNION ALL SELECT tool, calls,"
+        f" last FROM {calls.days()}) GROUP BY tool"
+    )
+    return {tool: (count, _to_time(last)) for tool, count, last in calls.ask(query)}
 
 
-def damaged_of(database: Connection) -> list[tuple[str, int]]:
-    """Give the journals with lines that could not be read, and how many."""
-    return database.execute("SELECT name, damaged FROM journals WHERE damaged > 0 ORDER BY name").fetchall()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Edge:
-    """The start of a period, and the calls between it and the first whole hour, by hour and tool."""
-
-    start: int
-    first_hour: int
-    cells: Mapping[tuple[int, str], Rollup]
-
-    @classmethod
-    def of(cls, database: Connection, start: int | None, tool: str | None) -> _Edge:
-        whole = cls(start=_MIN if start is None else start, first_hour=_MIN if start is None else start, cells={})
-        if start is None or start % HOUR_US == 0:
-            return whole
-        whole = replace(whole, first_hour=start - start % HOUR_US)
-        terms, values = whole.terms(tool, whole.first_hour)
-        select = f"SELECT ts, tool, ok, ms, size FROM counted WHERE {terms} AND ts < ?"
-        rows = database.execute(select, (*values, whole.first_hour + HOUR_US)).fetchall()
-        sums = "SELECT coalesce(sum(calls), 0) FROM rollups WHERE span = 'hour' AND start = ? AND tool = ?"
-        # Without all of its rows this hour cannot be divided, so it counts whole.
-        if len(rows) != database.execute(sums, (whole.first_hour, tool or "")).fetchone()[0]:
-            return whole
-        cells = by_hour_and_tool(row for row in rows if row[0] >= start)
-        return replace(whole, first_hour=whole.first_hour + HOUR_US, cells=cells)
-
-    def terms(self, tool: str | None, start: int | None = None) -> tuple[str, tuple[int | str, ...]]:
-        """Give the condition for the calls of the period, or from another start on, in SQL, and its values."""
-        first = self.start if start is None else start
-        return ("ts >= ? AND tool = ?", (first, tool)) if tool else ("ts >= ?", (first,))
-
-
-def _usage(database: Connection, period: Period, tool: str | None, edge: _Edge) -> UsagePeriod:
-    spans = ("all",) if edge.start == _MIN else ("hour", "day", "week")
-    stored = _stored(database, edge, tool, spans=spans, key="tool")
-    by_tool = grouped(chain(stored, ((name, cell) for (_, name), cell in edge.cells.items())))
-    whole = grouped(("", cell) for cell in by_tool.values()).get("", Rollup())
-    rows = [
-        ToolUsage(
-            tool=name,
-            calls=cell.calls,
-            failures=cell.failures,
-            success_rate=round(cell.success_rate or 0.0, 2),
-            avg_ms=round(cell.avg_ms, 3),
-            p95_ms=round(cell.percentile(0.95) or 0.0, 3),
-            last_called=_to_time(cell.last_ts),
-        )
-        for name, cell in by_tool.items()
-    ]
-    return UsagePeriod(
+def _usage(
+    calls: Calls, period: Period, tool: str | None, first: int | None
+) -> tuple[UsagePeriod, tuple[int, int]]:
+    """Add up calls from a time on by tool; also those of models, with what they got."""
+    where, values = _span_terms(tool, first)
+    sums = (
+        f"SELECT tool, count(*) AS calls, count(*) FILTER (NOT ok) AS failures, sum(ms) AS ms,"
+        f" quantile_disc(ms, 0.95) AS p95, sum(bytes)::BIGINT AS bytes, max(ts) AS last, count(*)"
+        f" FILTER ({_FROM_MODELS}) AS model_calls, coalesce(sum(bytes) FILTER ({_FROM_MODELS}),"
+        f" 0)::BIGINT AS model_bytes FROM {calls.rows(since=first)} WHERE {where} GROUP BY tool"
+    )
+    terms, more = _day_terms(tool, first)
+    days = (
+        "SELECT tool, calls, failures, ms, NULL AS p95, bytes, last, model_calls, model_bytes FROM"
+        f" {calls.days()} WHERE {terms}"
+    )
+    query = (
+        "SELECT tool, sum(calls)::BIGINT, sum(failures)::BIGINT, sum(ms), max(p95),"
+        " sum(bytes)::BIGINT, epoch_us(max(last)), sum(model_calls)::BIGINT,"
+        f" sum(model_bytes)::BIGINT FROM ({sums} UNION ALL {days}) GROUP BY tool ORDER BY 2 DESC, 1"
+    )
+    rows = calls.ask(query, [*values, *more])
+    total, failures = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    usage = UsagePeriod(
         period=period,
         tool=tool,
-        since=None if edge.start == _MIN else _to_time(edge.start),
-        total_calls=whole.calls,
-        failures=whole.failures,
-        success_rate=None if whole.success_rate is None else round(whole.success_rate, 2),
-        output_chars=whole.size,
-        tools=tuple(sorted(rows, key=lambda row: (-row.calls, row.tool))),
+        since=None if first is None else _to_time(first),
+        total_calls=total,
+        failures=failures,
+        success_rate=round(100 * (total - failures) / total, 2) if total else None,
+        output_chars=sum(row[5] for row in rows),
+        tools=tuple(
+            ToolUsage(
+                tool=name,
+                calls=count,
+                failures=failed,
+                success_rate=round(100 * (count - failed) / count, 2),
+                avg_ms=round(ms / count, 3),
+                p95_ms=round(p95 or 0.0, 3),
+                last_called=_to_time(last),
+            )
+            for name, count, failed, ms, p95, _, last, _, _ in rows
+        ),
     )
+    return usage, (sum(row[7] for row in rows), sum(row[8] for row in rows))
 
 
-def _by_span(database: Connection, edge: _Edge, tool: str | None, span: Literal["hour", "day"]) -> _Spans:
-    """Add up the calls from an edge on by the hour or the day; those without calls are left out."""
-    stored = _stored(database, edge, tool or "", spans=("hour",) if span == "hour" else ("hour", "day"), key="start")
-    cells = chain(stored, ((start, cell) for (start, _), cell in edge.cells.items()))
-    return grouped((start - start % SPANS[span], cell) for start, cell in cells)
+def _span_terms(tool: str | None, first: int | None) -> tuple[str, list[Any]]:
+    """Give the condition for calls of a tool from a time on, and its values."""
+    terms = [_COUNTED]
+    values: list[Any] = []
+    if first is not None:
+        terms.append("ts >= make_timestamp(?)")
+        values.append(first)
+    if tool:
+        terms.append("tool = ?")
+        values.append(tool)
+    return " AND ".join(terms), values
 
 
-def _timeline_of(database: Connection, edge: _Edge, tool: str | None, spans: _Spans, hours: _Spans | None) -> Timeline:
-    """Give the calls over time: by the minute if all are of three hours, by the hour if of three days."""
-    days = grouped((start - start % DAY_US, cell) for start, cell in spans.items())
-    if not days:
+def _day_terms(tool: str | None, first: int | None) -> tuple[str, list[Any]]:
+    """Give the condition for the sums of days that have calls from a time on, and its values."""
+    terms = ["true"]
+    values: list[Any] = []
+    if first is not None:
+        terms.append("last >= make_timestamp(?)")
+        values.append(first)
+    if tool:
+        terms.append("tool = ?")
+        values.append(tool)
+    return " AND ".join(terms), values
+
+
+def _spans(calls: Calls, tool: str | None, first: int | None, width: int) -> dict[int, UsageSpan]:
+    """Add up the calls from a time on by steps of so many microseconds; without empty ones.
+
+    Sums of expired days are in the step that begins with the day.
+    """
+    where, values = _span_terms(tool, first)
+    # The steps are counted from 1970 on; a division would cut towards it.
+    step = f"(epoch_us({{}}) - (epoch_us({{}}) % {width} + {width}) % {width})"
+    terms, more = _day_terms(tool, first)
+    query = (
+        "SELECT start, sum(calls)::BIGINT, sum(failures)::BIGINT, max(p[1]), max(p[2]) FROM (SELECT"
+        f" {step.format('ts', 'ts')} AS start, count(*) AS calls, count(*) FILTER (NOT ok) AS"
+        f" failures, quantile_disc(ms, [0.5, 0.95]) AS p FROM {calls.rows(since=first)} WHERE"
+        f" {where} GROUP BY 1 UNION ALL SELECT {step.format('day', 'day')} AS start, calls,"
+        f" failures, NULL FROM {calls.days()} WHERE {terms}) GROUP BY start"
+    )
+    return {
+        start: UsageSpan(
+            start=_to_time(start),
+            calls=count,
+            failures=failed,
+            p50_ms=round(p50 or 0.0, 3),
+            p95_ms=round(p95 or 0.0, 3),
+        )
+        for start, count, failed, p50, p95 in calls.ask(query, [*values, *more])
+    }
+
+
+def _timeline(
+    calls: Calls,
+    tool: str | None,
+    first: int | None,
+    series: Mapping[int, UsageSpan],
+    *,
+    is_short: bool,
+) -> Timeline:
+    """Give the calls over time in steps that suit them, without gaps: minutes if all are of three
+    hours, hours if of three days."""
+    if not series:
         return Timeline(step_s=60, spans=())
-    if max(days) - min(days) > 3 * DAY_US:
-        return _timeline(days, DAY_US)
-    first = max(min(days), edge.start)
-    if hours is None:
-        hours = _by_span(database, _Edge.of(database, first, tool), tool, "hour")
-    total = sum(cell.calls for cell in hours.values())
-    if max(hours) - min(hours) > 3 * HOUR_US or total > _MAX_IN_MINUTES:
-        return _timeline(hours, HOUR_US)
-    terms, values = edge.terms(tool, first)
-    calls = database.execute(f"SELECT ts, tool, ok, ms, size FROM counted WHERE {terms}", values).fetchall()
-    if len(calls) < total:  # some of them have expired
-        return _timeline(hours, HOUR_US)
-    lasted = max(call[0] for call in calls) - min(call[0] for call in calls)
-    width = next((step for step in _MINUTES if lasted <= 36 * step), HOUR_US)
-    cells = by_hour_and_tool(calls, width)
-    return _timeline(grouped((start, cell) for (start, _), cell in cells.items()), width)
-
-
-def _timeline(cells: _Spans, width: int) -> Timeline:
-    """Make a timeline without gaps; steps are joined until there are few enough to be drawn."""
-    while (max(cells) - min(cells)) // width > _MAX_STEPS:
+    day_of = [start - start % _DAY_US for start in series]
+    spans, width = series, _HOUR_US if is_short else _DAY_US
+    if max(day_of) - min(day_of) > 3 * _DAY_US:
+        width = _DAY_US
+        spans = _spans(calls, tool, first, width) if is_short else series
+    else:
+        begin = max(min(day_of), _MIN if first is None else first)
+        if not is_short:
+            spans, width = _spans(calls, tool, begin, _HOUR_US), _HOUR_US
+        if max(spans) - min(spans) <= 3 * _HOUR_US:
+            where, values = _span_terms(tool, begin)
+            lasted = calls.ask(
+                f"SELECT epoch_us(max(ts)) - epoch_us(min(ts)) FROM {calls.rows(since=begin)} WHERE"
+                f" {where}",
+                values,
+            )[0][0]
+            minutes = next((step for step in _MINUTES if (lasted or 0) <= 36 * step), _HOUR_US)
+            if minutes != _HOUR_US:
+                spans, width = _spans(calls, tool, begin, minutes), minutes
+    while (max(spans) - min(spans)) // width > _MAX_STEPS:
         width *= 7
-        cells = grouped((start - start % width, cell) for start, cell in cells.items())
-    steps = range(min(cells), max(cells) + 1, width)
-    spans = tuple(_usage_span(start, cells.get(start, Rollup())) for start in steps)
-    return Timeline(step_s=width // 1_000_000, spans=spans)
+        spans = _spans(calls, tool, first, width)
+    steps = range(min(spans), max(spans) + 1, width)
+    empty = UsageSpan(start=_EPOCH, calls=0, failures=0, p50_ms=0.0, p95_ms=0.0)
+    return Timeline(
+        step_s=width // 1_000_000,
+        spans=tuple(spans.get(start) or empty._replace(start=_to_time(start)) for start in steps),
+    )
 
 
 def cause_of(message: str, args: str) -> str:
-    """A failure's message with `…` in place of the values of its call: its arguments, quoted texts, numbers and ids."""
+    """A failure's message with `…` in place of the values of its call: its arguments, quoted texts,
+    numbers and ids."""
     try:
         arguments = json.loads(args)
     except ValueError:  # cut in the log
@@ -388,30 +464,33 @@ def cause_of(message: str, args: str) -> str:
         is_value = word[0] in "'\"" or _DIGIT.search(word) or word.strip(".:") in texts
         return "…" if is_value else word
 
-    # A value of several words is no word of the message, so it is cut out first, the longest before its parts.
+    # A value of several words is no word of the message, so it is cut out first, the longest before
+    # its parts.
     for text in sorted(filter(str.strip, texts), key=len, reverse=True)[:_MAX_VALUES]:
         if text.split() != [text]:
             message = message.replace(text, "…")
     return _VALUES.sub(cut, message)
 
 
-def _failures(database: Connection, terms: str, values: Sequence[object]) -> tuple[FailureGroup, ...]:
-    """Group the failed calls of a period by tool and cause, over the 1,000 most frequent messages of the log's rows."""
-    # The index of failed calls has all but the arguments, and those of one call of each message are enough.
-    messages = (
-        "SELECT tool, coalesce(message, code, '') AS text, count(*) AS calls, max(ts) AS last, min(id) AS first"
-        f" FROM counted WHERE ok = 0 AND {terms} GROUP BY tool, message, code ORDER BY 3 DESC, 1, 2 LIMIT ?"
+def _failures(calls: Calls, tool: str | None, first: int | None) -> tuple[FailureGroup, ...]:
+    """Group the failed calls of a period by tool and cause, over the 1,000 most frequent messages
+    of the log's rows."""
+    where, values = _span_terms(tool, first)
+    # The arguments of one call of each message are enough to know what in it is a value.
+    query = (
+        "SELECT tool, coalesce(message, code, '') AS text, count(*) AS n, epoch_us(max(ts)),"
+        f" arg_min(args, ts) FROM {calls.rows(since=first)} WHERE NOT ok AND {where} GROUP BY tool,"
+        f" message, code ORDER BY n DESC, 1, 2 LIMIT {_MAX_GROUPS}"
     )
-    select = f"SELECT f.tool, text, calls, last, args FROM ({messages}) AS f JOIN calls ON calls.id = first"
     by_cause: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
-    for name, message, calls, last, args in database.execute(select, (*values, _MAX_GROUPS)):
-        by_cause.setdefault((name, cause_of(message, args)), []).append((message, calls, last))
+    for name, message, count, last, args in calls.ask(query, values):
+        by_cause.setdefault((name, cause_of(message, args)), []).append((message, count, last))
     groups = [
         FailureGroup(
             tool=name,
             # A cause with one message is that message: its values may say what went wrong.
             message=members[0][0] if len(members) == 1 else cause,
-            calls=sum(calls for _, calls, _ in members),
+            calls=sum(count for _, count, _ in members),
             last_called=_to_time(max(last for _, _, last in members)),
         )
         for (name, cause), members in by_cause.items()
@@ -419,118 +498,158 @@ def _failures(database: Connection, terms: str, values: Sequence[object]) -> tup
     return tuple(sorted(groups, key=lambda group: (-group.calls, group.tool, group.message)))
 
 
-def _stored(
-    database: Connection, edge: _Edge, tool: str | None, *, spans: Sequence[str], key: Literal["tool", "start"]
-) -> Iterator[tuple[Any, Rollup]]:
-    """Add up the rollups of a period, each call once, by tool or by start.
-
-    Tool "" is all tools together, None each of them. Of the spans, the shortest first, each goes on to where one of the
-    next begins: hours to the next day, days to the next week.
-    """
-    from onetool_ipy.stores.calls.database import to_rollup  # late: it loads sqlite3
-
-    first, parts = edge.first_hour, []
-    for span, longer in zip_longest(spans, spans[1:]):
-        end = -(-first // SPANS[longer]) * SPANS[longer] if longer else _MAX
-        parts += [span, first, end]
-        first = end
-    where = " OR ".join(["span = ? AND start >= ? AND start < ?"] * len(spans))
-    of_tool, values = ("<> ''", parts) if tool is None else ("= ?", [*parts, tool])
-    # SQLite adds up the numbers; histograms come as one text.
-    sums = "sum(calls), sum(failures), sum(ms_sum), min(ms_min), max(ms_max), sum(size), max(last_ts)"
-    select = f"SELECT {key}, {sums}, group_concat(durations) FROM rollups WHERE ({where}) AND tool {of_tool}"
-    for name, *row in database.execute(f"{select} GROUP BY {key}", values):
-        yield name, to_rollup(row)
-
-
-def _usage_span(start: int, cell: Rollup) -> UsageSpan:
-    p50_ms, p95_ms = (round(cell.percentile(share) or 0.0, 3) for share in (0.5, 0.95))
-    return UsageSpan(start=_to_time(start), calls=cell.calls, failures=cell.failures, p50_ms=p50_ms, p95_ms=p95_ms)
-
-
-def history_of(database: Connection, chosen: CallFilter) -> list[CallRow]:
+def history_of(calls: Calls, chosen: CallFilter) -> list[CallRow]:
     """Give the chosen calls, newest first; of two at the same time the one recorded later."""
+    if chosen.limit is not None and chosen.limit < 1:
+        return []
     where, values = _terms(chosen)
-    limit = -1 if chosen.limit is None else max(0, chosen.limit)
-    return _call_rows(database, f"{where} ORDER BY ts DESC, id DESC LIMIT ?", [*values, limit])
+    limit = "" if chosen.limit is None else f"LIMIT {chosen.limit}"
+    # A short page is nearly always in the newest parts, so these are read before all the others.
+    newest = None if chosen.limit is None else _FIRST_PARTS
+    while True:
+        if newest is not None and newest >= len(calls.parts):
+            newest = None
+        rows = calls.ask(
+            f"SELECT {_ROW} FROM {calls.rows(newest=newest)} WHERE {where} {_NEWEST_FIRST} {limit}",
+            values,
+        )
+        if newest is None or chosen.limit is None:
+            break
+        if len(rows) >= chosen.limit and rows[-1][0] > calls.parts[newest].last:
+            break
+        newest *= 8
+    return [_call_row(calls, row) for row in rows]
 
 
-def family_of(database: Connection, call_id: str) -> CallFamily:
-    """Give a call, the calls that its arguments came from, and those that each of them made; at most some hundred."""
-    calls: dict[str, CallRow] = {}
+def history_in(folder: Path, chosen: CallFilter) -> list[CallRow]:
+    """Give the chosen calls of the journals alone, newest first: without DuckDB."""
+    rows: list[CallRow] = []
+    handles: dict[str, str] = {}
+    for file in files_in(folder):
+        contexts: Contexts = {}
+        for data, _ in file.lines(0) if file.state in ("open", "closed") else ():
+            lines = parse(data, contexts)
+            handles |= dict(lines.handles)
+            for ts, call_id, *values in lines.calls:
+                cells: dict[str, Any] = dict(zip(_CELLS, values, strict=True))
+                cells |= {name: cells[name] or None for name in _NULLED}
+                rows.append(CallRow(ts=_to_time(ts), call_id=call_id, **cells))
+    words = chosen.text.lower().split()
+    rows = [
+        replace(row, handle=handles.get(row.call_id, row.handle))
+        for row in rows
+        if (chosen.tool is None or row.tool == chosen.tool)
+        and (chosen.ok is None or row.ok is chosen.ok)
+        and (chosen.since is None or row.ts >= chosen.since)
+        and all(word in _searched(row) for word in words)
+    ]
+    # Sorting is stable, so of two calls at the same time the later one comes first.
+    rows.reverse()
+    return sorted(rows, key=lambda row: row.ts, reverse=True)[: chosen.limit]
+
+
+def _searched(row: CallRow) -> str:
+    parts = (row.tool, row.args, row.reason, row.message)
+    return " ".join(part for part in parts if part).lower()
+
+
+def _call_row(calls: Calls, row: Sequence[Any]) -> CallRow:
+    ts, call_id, *values = row
+    cells: dict[str, Any] = dict(zip(_CELLS, values, strict=True))
+    cells["handle"] = calls.handles.get(call_id, cells["handle"])
+    return CallRow(ts=_to_time(ts), call_id=call_id, **cells)
+
+
+def family_of(calls: Calls, call_id: str) -> CallFamily:
+    """Give a call, the calls that its arguments came from, and those that each of them made; at
+    most some hundred."""
+    rows_by_id: dict[str, CallRow] = {}
     children: dict[str, list[CallRow]] = {}
     counts: dict[str, dict[str, int]] = {}
     waiting = [call_id]
-    while waiting and len(calls) < _MAX_FAMILY:
+    while waiting and len(rows_by_id) < _MAX_FAMILY:
         marks = ", ".join("?" * len(waiting))
-        rows = _call_rows(database, f"WHERE call_id IN ({marks})", waiting)
-        calls |= {row.call_id: row for row in rows}
-        for row in rows:
-            by_tool = "SELECT tool, count(*) FROM calls WHERE parent = ? GROUP BY tool ORDER BY min(ts)"
-            if times := dict(database.execute(by_tool, (row.call_id,))):
-                counts[row.call_id] = times
-                first = "WHERE parent = ? ORDER BY ts, id LIMIT ?"
-                children[row.call_id] = _call_rows(database, first, [row.call_id, _MAX_MADE])[::-1]
+        chosen = (
+            f"SELECT {_ROW} FROM {calls.rows()} WHERE tool IS NOT NULL AND call_id IN"
+            f" ({marks}) {_NEWEST_FIRST}"
+        )
+        rows = [_call_row(calls, row) for row in calls.ask(chosen, waiting)]
+        rows_by_id |= {row.call_id: row for row in rows}
+        by_tool = (
+            f"SELECT parent, tool, count(*) FROM {calls.rows()} WHERE parent IN ({marks}) GROUP BY"
+            " parent, tool ORDER BY min(ts), tool"
+        )
+        for parent, tool, count in calls.ask(by_tool, waiting):
+            counts.setdefault(parent, {})[tool] = count
+        first = (
+            f"SELECT {_ROW} FROM {calls.rows()} WHERE parent IN ({marks}) QUALIFY row_number() OVER"
+            f" (PARTITION BY parent ORDER BY ts, place, call_id) <= {_MAX_MADE}"
+            " ORDER BY ts, place, call_id"
+        )
+        below = [_call_row(calls, row) for row in calls.ask(first, waiting)] if counts else []
+        for row in below:
+            if row.parent in waiting:
+                children.setdefault(row.parent, []).append(row)
         linked = [source for row in rows for _, source in row.sources]
-        linked += [each.call_id for row in rows for each in children.get(row.call_id, ())]
-        waiting = [each for each in dict.fromkeys(linked) if each not in calls][:_MAX_FAMILY]
-    return CallFamily(calls=calls, inner=children, inner_counts=counts)
+        linked += [row.call_id for row in below]
+        waiting = [each for each in dict.fromkeys(linked) if each not in rows_by_id][:_MAX_FAMILY]
+    counts = {parent: tools for parent, tools in counts.items() if parent in rows_by_id}
+    children = {parent: rows for parent, rows in children.items() if parent in rows_by_id}
+    return CallFamily(calls=rows_by_id, inner=children, inner_counts=counts)
 
 
-def _call_rows(database: Connection, terms: str, values: Sequence[Any]) -> list[CallRow]:
-    """Give the calls that these terms select, newest first. Raises LookupError for a damaged database."""
-    rows = database.execute(
-        "SELECT ts, call_id, calls.tool, calls.source, args, args_whole AS is_whole, ok, code, reason, message, ms,"
-        " size AS bytes, handle, parent, user, host, notebook, cell, session, fingerprint, inputs"
-        f" FROM (SELECT * FROM calls {terms}) AS calls"
-        " LEFT JOIN contexts ON contexts.id = context LEFT JOIN handles USING (call_id)"
-        " ORDER BY ts DESC, calls.id DESC",
-        values,
-    )
-    names = [column[0] for column in rows.description]
-    history = []
-    for row in rows:
-        cells = dict(zip(names, row, strict=True))
-        if cells["session"] is None:
-            raise LookupError("a context is missing")
-        cells |= {"ts": _to_time(cells["ts"]), "is_whole": bool(cells["is_whole"]), "ok": bool(cells["ok"])}
-        history.append(CallRow(**cells))
-    return history
-
-
-def lines_of(database: Connection, chosen: CallFilter, *, offset: int, limit: int) -> list[CallRow | RunRow]:
+def lines_of(
+    calls: Calls, chosen: CallFilter, *, offset: int, limit: int
+) -> list[CallRow | RunRow]:
     """Give the chosen calls as a person reads them, newest first: a run of `ot.map` is one line."""
-    singles = history_of(database, replace(chosen, run="", limit=offset + limit))
+    singles = history_of(calls, replace(chosen, run="", limit=offset + limit))
     # Whether a row of a run failed, only all of its tries say.
     where, values = _terms(replace(chosen, run=None, ok=None))
-    in_run = f"{where} AND {_IN_RUN}" if where else f"WHERE {_IN_RUN}"
-    # Every retry follows a failed try of the same row, so both numbers without retries are those of the rows.
-    select = (
-        f"SELECT substr(call_id, 1, {RUN_LENGTH}) AS run, min(tool), min(ts), max(ts),"
-        " count(*) - sum(instr(call_id, '.') > 0), count(*) - sum(ok) - sum(instr(call_id, '.') > 0)"
-        f" FROM calls {in_run} GROUP BY run"
+    # Every retry follows a failed try of the same row, so both numbers without retries are those of
+    # the rows.
+    query = (
+        f"SELECT substr(call_id, 1, {RUN_LENGTH}) AS run, min(tool), epoch_us(min(ts)),"
+        " epoch_us(max(ts)), count(*) - count(*) FILTER (instr(call_id, '.') > 0), count(*) FILTER"
+        " (NOT ok) - count(*) FILTER (instr(call_id, '.') > 0) FROM"
+        f" {calls.rows()} WHERE {where} AND {_IN_RUN} GROUP BY run"
     )
     runs = [
-        RunRow(ts=_to_time(last), run=run, tool=tool, rows=max(rows, 1), failures=max(failed, 0), began=_to_time(first))
-        for run, tool, first, last, rows, failed in database.execute(select, values)
+        RunRow(
+            ts=_to_time(last),
+            run=run,
+            tool=tool,
+            rows=max(rows, 1),
+            failures=max(failed, 0),
+            began=_to_time(first),
+        )
+        for run, tool, first, last, rows, failed in calls.ask(query, values)
         if chosen.ok is None or (failed > 0) is not chosen.ok
     ]
     lines: list[CallRow | RunRow] = [*singles, *runs]
     return sorted(lines, key=lambda line: line.ts, reverse=True)[offset : offset + limit]
 
 
-def failures_first(database: Connection, chosen: CallFilter, *, offset: int, limit: int) -> list[CallRow]:
+def failures_first(calls: Calls, chosen: CallFilter, *, offset: int, limit: int) -> list[CallRow]:
     """Give the chosen calls, those that failed first, each newest first."""
-    failed = history_of(database, replace(chosen, ok=False, limit=offset + limit))
+    failed = history_of(calls, replace(chosen, ok=False, limit=offset + limit))
     missing = offset + limit - len(failed)
-    good = history_of(database, replace(chosen, ok=True, limit=missing)) if missing and chosen.ok is None else []
+    good = (
+        history_of(calls, replace(chosen, ok=True, limit=missing))
+        if missing and chosen.ok is None
+        else []
+    )
     return [*failed, *good][offset:]
 
 
 def _terms(chosen: CallFilter) -> tuple[str, list[Any]]:
     """Give the condition for the chosen calls in SQL, and its values."""
-    equal = {"tool = ?": chosen.tool, "ok = ?": chosen.ok, "ts >= ?": chosen.since and _to_us(chosen.since)}
-    terms: list[tuple[str, list[Any]]] = [(term, [value]) for term, value in equal.items() if value is not None]
+    equal = {
+        "tool = ?": chosen.tool,
+        "ok = ?": chosen.ok,
+        "ts >= make_timestamp(?)": chosen.since and _to_us(chosen.since),
+    }
+    terms: list[tuple[str, list[Any]]] = [("tool IS NOT NULL", [])]
+    terms += [(term, [value]) for term, value in equal.items() if value is not None]
     if chosen.run:
         terms += [(_IN_RUN, []), (f"substr(call_id, 1, {RUN_LENGTH}) = ?", [chosen.run])]
     elif chosen.run is not None:
@@ -538,84 +657,39 @@ def _terms(chosen: CallFilter) -> tuple[str, list[Any]]:
     if chosen.hides_ot:
         terms.append(("tool NOT LIKE 'ot.%'", []))
     for word in chosen.text.split():
-        searched = "lower(tool || ' ' || args || ' ' || coalesce(reason, '') || ' ' || coalesce(message, ''))"
-        terms.append((f"instr({searched}, lower(?))", [word]))
-    where = "WHERE " + " AND ".join(term for term, _ in terms) if terms else ""
-    return where, [value for _, values in terms for value in values]
+        searched = "concat_ws(' ', tool, args, reason, message)"
+        terms.append((f"contains(lower({searched}), lower(?))", [word]))
+    return " AND ".join(term for term, _ in terms), [
+        value for _, values in terms for value in values
+    ]
 
 
-def frame_of(database: Connection, chosen: CallFilter) -> pd.DataFrame:
+def frame_of(calls: Calls, chosen: CallFilter) -> pd.DataFrame:
     """Give the calls as a DataFrame, newest first. Names are categories; `ts` is a time in UTC."""
-    import numpy as np
-    import pandas as pd
-
     where, values = _terms(chosen)
-    order, limit = ("id DESC", -1) if chosen.limit is None else ("ts DESC, id DESC", max(0, chosen.limit))
-    select = f"SELECT ts, call_id, args, ok, ms, size, parent, context FROM calls {where} ORDER BY {order} LIMIT ?"
-    rows = database.execute(select, (*values, limit))
-    columns: list[list[Any]] = [[] for _ in rows.description]
-    while part := rows.fetchmany(_PART):
-        for column, cells in zip(columns, zip(*part, strict=True), strict=True):
-            column.extend(cells)
-    ts, call_id, args, ok, ms, size, parent, context = columns
-    stamps, is_good = np.array(ts, dtype="i8"), np.array(ok, dtype=bool)
-    # Each value of a million rows costs time, so what only failed calls have is read of these alone.
-    where, values = _terms(replace(chosen, ok=False))
-    select = f"SELECT code, reason, message FROM calls {where} ORDER BY {order} LIMIT ?"
-    failed = database.execute(select, (*values, int((~is_good).sum()))).fetchall()
-    errors = np.full((3, len(ts)), None, dtype=object)
-    errors[:, ~is_good] = np.array(failed, dtype=object).reshape(-1, 3).T
-    handles = dict(database.execute("SELECT call_id, handle FROM handles"))
-    # Many calls share a context, so its names are put in place by numpy.
-    contexts = database.execute("SELECT * FROM contexts").fetchall()
-    numbers, *names = zip(*contexts, strict=True) if contexts else [()] * 9
-    if not {*numbers}.issuperset(context):
-        raise LookupError("a context is missing")
-    place = np.searchsorted(np.array(numbers, dtype="i8"), np.array(context, dtype="i8"))
-    tool, source, *origin = (_categories(column).take(place) for column in names)
-    frame = pd.DataFrame(
-        {
-            "ts": pd.DatetimeIndex(stamps.view("M8[us]")).tz_localize("UTC"),
-            "call_id": _texts(call_id),
-            "tool": tool,
-            "source": source,
-            "args": _texts(args),
-            "ok": is_good,
-            "code": _categories(errors[0]),
-            "reason": _categories(errors[1]),
-            "message": _texts(errors[2]),
-            "ms": np.array(ms, dtype="f8"),
-            "bytes": np.array(size, dtype="i8"),
-            "handle": _texts([*map(handles.get, call_id)] if handles else [None] * len(ts)),
-            "parent": _texts(parent),
-            **dict(zip(("user", "host", "notebook", "cell", "session", "fingerprint"), origin, strict=True)),
-        },
-        copy=False,
-    )
-    if (stamps[1:] > stamps[:-1]).any():
-        frame = frame.take(np.argsort(-stamps, kind="stable")).reset_index(drop=True)
+    limit = "" if chosen.limit is None else f"LIMIT {max(0, chosen.limit)}"
+    rows = calls.rows()
+    distinct = ", ".join(f'list(DISTINCT "{name}")' for name in _CATEGORIES)
+    (texts_by_column,) = calls.ask(f"SELECT {distinct} FROM {rows} WHERE {where}", values)
+    columns = []
+    for name in _FRAME:
+        if name not in _CATEGORIES:
+            columns.append(f'"{name}"')
+            continue
+        # DuckDB hands an ENUM over as categories, which is much quicker than texts.
+        texts = sorted({text for text in texts_by_column[_CATEGORIES.index(name)] or () if text})
+        kind = f"ENUM({literal(texts)[1:-1]})" if texts else "VARCHAR"
+        columns.append(f'nullif("{name}", \'\')::{kind} AS "{name}"')
+    query = f"SELECT {', '.join(columns)} FROM {rows} WHERE {where} {_NEWEST_FIRST} {limit}"
+    frame = calls.connection.execute(query, values).df()
+    frame["ts"] = frame["ts"].astype("datetime64[us]").dt.tz_localize("UTC")
+    for name in _CATEGORIES:
+        frame[name] = frame[name].astype("category")
+    for name in ("call_id", "args", "message", "handle", "parent"):
+        frame[name] = frame[name].astype("str")
+    if calls.handles:
+        frame["handle"] = frame["call_id"].map(calls.handles).fillna(frame["handle"])
     return frame
-
-
-def _texts(column: Sequence[str | None]) -> ExtensionArray:
-    """Make a column of texts; None is a missing one."""
-    import numpy as np
-    import pandas as pd
-
-    # A column that no call has is made the quick way.
-    if not any(column):
-        return pd.array([None], dtype="str").repeat(len(column))
-    return pd.array(np.asarray(column, dtype=object), dtype="str", copy=False)
-
-
-def _categories(column: Sequence[str | None]) -> pd.Categorical:
-    """Make a column of names; None is a missing one. Quicker than pandas does it."""
-    import numpy as np
-    import pandas as pd
-
-    names = sorted(name for name in set(column) if name)
-    places = {name: place for place, name in enumerate(names)} | dict.fromkeys((None, ""), -1)
-    return pd.Categorical.from_codes(np.fromiter(map(places.__getitem__, column), "i4", len(column)), categories=names)
 
 
 def _to_us(time: datetime.datetime) -> int:

@@ -1,11 +1,14 @@
-"""How much of a call is looked at for its record: the text of its arguments, and the size of what it gave.
+"""How much of a call is looked at for its record: the text of its arguments, and the size of what
+it gave.
 
-Both looks are bounded: however large the value, some kilobytes and some dozens of items of it are touched, and no
-foreign method runs (`repr`, `__len__`, `items` of a subclass). Pure; nothing here raises.
+Both looks are bounded: however large the value, some kilobytes and some dozens of items of it are
+touched, and no foreign method runs (`repr`, `__len__`, `items` of a subclass). Pure; nothing here
+raises.
 
-The size of a result is its length for text and bytes. Anything else is measured as the JSON text it would make: exact
-in order of magnitude for what has up to 64 items, and beyond that scaled up from those it began with. A table counts
-12 characters a cell, an array 8 an item, an object of another kind 64.
+The size of a result is its length for text and bytes. Anything else is measured as the JSON text it
+would make: exactly for a few plain items, in order of magnitude for what has up to 64, and beyond
+that scaled up from those it began with. A table counts 12 characters a cell, an array 8 an item, an
+object of another kind 64.
 """
 
 from __future__ import annotations
@@ -25,20 +28,33 @@ from onetool_ipy.base import values
 
 RUN_PREFIX = "map-"
 RUN_LENGTH = 16
-"""The id of a call by `ot.map` begins with that of its run; that of a retry ends in `.` and its number."""
+"""The id of a call by `ot.map` begins with that of its run; that of a retry ends in `.` and its
+number."""
 
 MAX_ARGS_BYTES = 4096
 """What of the arguments' JSON text is kept."""
 
 _MAX_ITEMS = 64
+_MAX_LEAVES, _MAX_LEAF = 2 * _MAX_ITEMS, 1000
+NUMBERS = frozenset((int, float, bool, type(None)))
+"""The types of values that are small and that nothing can be inside of."""
+
 _MAX_NAME = 60
 _MAX_DEPTH = 20
 _WINDOW = 16_384
 _MARGIN = 8_192
-"""A secret that the end of a window cuts in two is not known as one, so the end is left out: no secret is longer."""
+"""A secret that the end of a window cuts in two is not known as one, so the end is left out: no
+secret is longer."""
 
 _CELL, _ITEM, _OBJECT = 12, 8, 64
-_SIMPLE = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, pathlib.PurePath, uuid.UUID)
+_SIMPLE = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    decimal.Decimal,
+    pathlib.PurePath,
+    uuid.UUID,
+)
 _CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset)
 _TABLES = ("numpy", "pandas", "polars", "pyarrow", "xarray")
 
@@ -48,10 +64,14 @@ def new_run() -> str:
     return RUN_PREFIX + os.urandom((RUN_LENGTH - len(RUN_PREFIX)) // 2).hex()
 
 
-def excerpt(args: object, mask: Callable[[str], str], dumps: Callable[[object], bytes], size: int) -> tuple[str, bool]:
-    """Give the arguments as JSON text, masked and cut at 4 KB, and whether that is all of them, unchanged.
+def excerpt(
+    args: object, mask: Callable[[str], str], dumps: Callable[[object], bytes], size: int
+) -> tuple[str, bool]:
+    """Give the arguments as JSON text, masked and cut at 4 KB, and whether that is all of them,
+    unchanged.
 
-    `dumps` is orjson's; a frequent caller looks it up once. `size` is what `values.plain_copy` said of them.
+    `dumps` is orjson's; a frequent caller looks it up once. `size` is what `values.plain_copy` said
+    of them.
     """
     if 0 <= size <= _WINDOW:
         try:
@@ -72,17 +92,55 @@ def excerpt(args: object, mask: Callable[[str], str], dumps: Callable[[object], 
 
 
 def encode_inputs(inputs: Iterable[tuple[str, str]]) -> str:
-    """Write the arguments that came from other calls, each with the id of the call, as JSON text."""
-    return json.dumps([[values.encodable(str(name))[:_MAX_NAME], str(call_id)] for name, call_id in inputs])
+    """Write the arguments that came from other calls, each with the id of the call, as JSON
+    text."""
+    return json.dumps(
+        [[values.encodable(str(name))[:_MAX_NAME], str(call_id)] for name, call_id in inputs]
+    )
 
 
 def measure(value: object) -> int:
-    """Give the characters (of binary data the bytes) of a result, estimated where counting would cost."""
+    """Give the characters (of binary data the bytes) of a result, estimated where counting would
+    cost."""
+    kind = type(value)
+    if (kind is dict or kind is list) and (size := _json_length(value)):
+        return size
     return _size(value, 0, [_MAX_ITEMS])
 
 
+def _json_length(whole: Any) -> int:
+    """Give the length of the JSON text of a few plain items, or rows of them; 0 for anything
+    else. Writing it takes less time than a look at each item."""
+    if len(whole) > _MAX_ITEMS:
+        return 0
+    # The items are listed first: the tool may still be changing the value in another thread.
+    is_dict = type(whole) is dict
+    leaves: list[object] = list(whole) if is_dict else []
+    for item in list(whole.values()) if is_dict else list(whole):
+        kind = type(item)
+        inside = item if kind is list or kind is dict else (item,)
+        if len(inside) + len(leaves) > _MAX_LEAVES:
+            return 0
+        leaves += inside
+        if kind is dict:
+            leaves += item.values()
+    for leaf in leaves:
+        if type(leaf) is str:
+            if len(leaf) > _MAX_LEAF:
+                return 0
+        elif type(leaf) not in NUMBERS:
+            return 0
+    from orjson import dumps
+
+    try:
+        return len(dumps(whole))
+    except TypeError:  # a key that is not text, an integer over 64 bits, a lone surrogate
+        return 0
+
+
 def short_text(text: str, mask: Callable[[str], str], limit: int) -> str:
-    """Give a foreign text (a name that somebody typed, an id) masked, on one line, fit for UTF-8, and cut."""
+    """Give a foreign text (a name that somebody typed, an id) masked, on one line, fit for UTF-8,
+    and cut."""
     masked = mask(text) if len(text) <= _WINDOW else _masked_head(text, mask)
     return " ".join(values.encodable(masked[:limit]).split())
 
@@ -92,19 +150,25 @@ def _cut(raw: bytes) -> str:
 
 
 def _masked_head(text: str, mask: Callable[[str], str]) -> str:
-    """Give the beginning of a long text: masked first, cut after, so that half a secret is never left over."""
+    """Give the beginning of a long text: masked first, cut after, so that half a secret is never
+    left over."""
     masked = mask(text[:_WINDOW])
     return masked[: max(0, len(masked) - _MARGIN)][:MAX_ARGS_BYTES] + "..."
 
 
 def _shorten(value: object, mask: Callable[[str], str], budget: list[int], depth: int) -> object:
-    """Copy a value as plain JSON for a person to read: about as many characters as the budget has."""
+    """Copy a value as plain JSON for a person to read: about as many characters as the budget
+    has."""
     budget[0] -= 8
     if budget[0] <= 0 or depth > _MAX_DEPTH:
         return "..."
     if isinstance(value, str):
         budget[0] -= min(len(value), MAX_ARGS_BYTES)
-        return str.__str__(value) if len(value) <= MAX_ARGS_BYTES else _masked_head(str.__str__(value), mask)
+        return (
+            str.__str__(value)
+            if len(value) <= MAX_ARGS_BYTES
+            else _masked_head(str.__str__(value), mask)
+        )
     if isinstance(value, dict):
         pairs = list(islice(dict.items(value), budget[0]))
         return {
@@ -113,7 +177,11 @@ def _shorten(value: object, mask: Callable[[str], str], budget: list[int], depth
             if budget[0] > 0
         }
     if isinstance(value, (list, tuple)):
-        return [_shorten(item, mask, budget, depth + 1) for item in islice(value, budget[0]) if budget[0] > 0]
+        return [
+            _shorten(item, mask, budget, depth + 1)
+            for item in islice(value, budget[0])
+            if budget[0] > 0
+        ]
     if value is None or isinstance(value, (bool, float)):
         return value
     if type(value) is int:
@@ -121,11 +189,18 @@ def _shorten(value: object, mask: Callable[[str], str], budget: list[int], depth
     if isinstance(value, (bytes, bytearray)):
         return f"<{len(value)} bytes>"
     kind = type(value)
-    shape = getattr(value, "shape", None) if kind.__module__.partition(".")[0] in ("numpy", "pandas") else None
-    # A date, path, decimal or numpy scalar is written as `values` has it; of anything else its type.
+    shape = (
+        getattr(value, "shape", None)
+        if kind.__module__.partition(".")[0] in ("numpy", "pandas")
+        else None
+    )
+    # A date, path, decimal or numpy scalar is written as `values` has it; of anything else its
+    # type.
     if isinstance(value, _SIMPLE) or (shape == () and hasattr(value, "item")):
         return values.to_json(value)
-    return f"<{kind.__name__} of shape {shape}>" if isinstance(shape, tuple) else f"<{kind.__name__}>"
+    return (
+        f"<{kind.__name__} of shape {shape}>" if isinstance(shape, tuple) else f"<{kind.__name__}>"
+    )
 
 
 def _size(value: object, depth: int, left: list[int]) -> int:
@@ -145,10 +220,16 @@ def _size(value: object, depth: int, left: list[int]) -> int:
     container = next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
     if container is None:
         # A table or an array is measured by its shape, without a look at its contents.
-        shape = getattr(value, "shape", None) if type(value).__module__.partition(".")[0] in _TABLES else None
+        shape = (
+            getattr(value, "shape", None)
+            if type(value).__module__.partition(".")[0] in _TABLES
+            else None
+        )
         if not isinstance(shape, tuple) or not all(isinstance(side, int) for side in shape):
             return _OBJECT
-        return math.prod(shape) * (_CELL if len(shape) == 2 and hasattr(value, "columns") else _ITEM)
+        return math.prod(shape) * (
+            _CELL if len(shape) == 2 and hasattr(value, "columns") else _ITEM
+        )
     count: int = container.__len__(value)
     if not count or depth > _MAX_DEPTH:
         return 2
@@ -158,7 +239,9 @@ def _size(value: object, depth: int, left: list[int]) -> int:
     for item in list(islice(inside, max(1, left[0]))):
         left[0] -= 1
         seen += 1
-        total += 2 + sum(_size(part, depth + 1, left) for part in (item if container is dict else (item,)))
+        total += 2 + sum(
+            _size(part, depth + 1, left) for part in (item if container is dict else (item,))
+        )
         if left[0] <= 0:
             break
     return 2 + total * count // seen

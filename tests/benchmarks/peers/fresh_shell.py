@@ -1,7 +1,8 @@
-"""A program: start IPython, `%load_ext` what the command line names, print what that cost as one line of JSON.
+"""A program: start IPython, `%load_ext` what the command line names, print what that cost as one
+line of JSON.
 
-The second word says what is started, a `terminal` shell or a `kernel`. `cpu_s` is the process's own CPU time, `loaded`
-the top-level modules that came with the extension. Imports nothing of ours.
+The second word says what is started, a `terminal` shell or a `kernel`. `cpu_s` is the process's own
+CPU time, `loaded` the top-level modules that came with the extension. Imports nothing of ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""mcp: the SDK's own client connected in memory to its server, `await client.call_tool(name, args)`."""
+"""mcp: the SDK's own client connected in memory to its server, `await client.call_tool(name,
+args)`."""
 
 from __future__ import annotations
 

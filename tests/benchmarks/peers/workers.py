@@ -1,7 +1,8 @@
 """Our side of a peer: find or make its environment, start its worker, ask it for times.
 
-A peer that is importable here runs in this Python; any other gets an environment of its own below `build/bench/`,
-installed by name with pip and kept for the next run. What cannot be had is a PeerMissing with its reason.
+A peer that is importable here runs in this Python; any other gets an environment of its own below
+`build/bench/`, installed by name with pip and kept for the next run. What cannot be had is a
+PeerMissing with its reason.
 """
 
 from __future__ import annotations
@@ -90,14 +91,24 @@ class Worker:
 
 def _has(python: str, module: str) -> bool:
     look = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
-    return subprocess.run([python, "-c", look], cwd=ROOT.anchor, check=False, capture_output=True).returncode == 0
+    return (
+        subprocess.run(
+            [python, "-c", look], cwd=ROOT.anchor, check=False, capture_output=True
+        ).returncode
+        == 0
+    )
 
 
 def _do(command: list[str], module: str) -> None:
     """Run with the developer's own environment: that is where pip is told what it needs."""
     try:
         done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S, env=OUTSIDE
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=_INSTALL_TIMEOUT_S,
+            env=OUTSIDE,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise PeerMissing(f"{module}: {type(exc).__name__}") from exc

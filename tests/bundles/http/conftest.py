@@ -40,7 +40,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def make(client: HttpClient, clock: Clock) -> Make:
-    """`make({request: ...} or steps, args={name: schema}, required=[...], secrets={...}, ...) -> HttpRunner`"""
+    """`make({request: ...} or steps, args={name: schema}, required=[...], secrets={...}, ...) ->
+    HttpRunner`"""
 
     def made(
         definition: dict[str, Any],
@@ -55,7 +56,12 @@ def make(client: HttpClient, clock: Clock) -> Make:
         schema: dict[str, Any] | None = None,
         **rules: Any,
     ) -> HttpRunner:
-        named = {"type": "object", "properties": args or {}, "required": required or [], "additionalProperties": False}
+        named = {
+            "type": "object",
+            "properties": args or {},
+            "required": required or [],
+            "additionalProperties": False,
+        }
         kept = Secrets(secrets or {}, {})
         return HttpRunner(
             HttpDefinition.model_validate(definition),

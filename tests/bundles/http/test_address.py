@@ -1,4 +1,5 @@
-"""An address lies below a base URL or it does not: exactly, segment by segment, and both ways back."""
+"""An address lies below a base URL or it does not: exactly, segment by segment, and both ways
+back."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ _PORTS = st.sampled_from(["", ":80", ":443", ":8080"])
 _SEGMENTS = st.sampled_from(
     ["v1", "v10", "V1", "x", "%7Eme", "~me", "a b".replace(" ", "%20"), "${id}", "${s.a[0]}", ""]
 )
-_ORIGINS = st.builds("{}://{}{}".format, st.sampled_from(["http", "https", "HTTPS"]), _HOSTS, _PORTS)
+_ORIGINS = st.builds(
+    "{}://{}{}".format, st.sampled_from(["http", "https", "HTTPS"]), _HOSTS, _PORTS
+)
 _PATHS = st.lists(_SEGMENTS, max_size=4).map(lambda parts: "".join(f"/{part}" for part in parts))
 _QUERIES = st.sampled_from(["", "?", "?q=1", "?q=${q}", "?a=/v1"])
 _BASE_PATHS = st.lists(st.sampled_from(["v1", "v10", "x", "~me"]), max_size=2).map(
@@ -35,7 +38,13 @@ def _twin(url: str) -> tuple[object, ...]:
     if not place.endswith("]") and ":" in place.rpartition("]")[2]:
         host, _, port = place.rpartition(":")
     host = "[::1]" if host.startswith("[") else host.removesuffix(".")
-    return scheme.lower(), host, port, [urllib.parse.unquote(part) for part in path.split("/")[1:]] or [""], query
+    return (
+        scheme.lower(),
+        host,
+        port,
+        [urllib.parse.unquote(part) for part in path.split("/")[1:]] or [""],
+        query,
+    )
 
 
 @given(_ORIGINS, _BASE_PATHS, _ORIGINS, _PATHS, _QUERIES)
@@ -54,7 +63,13 @@ def test_an_address_below_a_base_url_is_the_same_address_again(
         assert below(joined(base, stored), base) == stored
 
 
-@given(_ORIGINS, _BASE_PATHS, _PATHS, _QUERIES, st.sampled_from(["https://stage.example", "http://10.0.0.1:81/v2"]))
+@given(
+    _ORIGINS,
+    _BASE_PATHS,
+    _PATHS,
+    _QUERIES,
+    st.sampled_from(["https://stage.example", "http://10.0.0.1:81/v2"]),
+)
 def test_a_stored_path_is_always_sent_to_the_host_of_the_other_environment(
     base_origin: str, base_path: str, path: str, query: str, other: str
 ) -> None:
@@ -92,7 +107,11 @@ def test_a_stored_path_is_always_sent_to_the_host_of_the_other_environment(
         ("https://a@b/x", "https://a", None),
         ("https://b\u00fccher.example/x", "https://xn--bcher-kva.example", "/x"),
         ("https://[::1]/x", "https://[0:0::1]:443", "/x"),
-        ("https://a/${s.items[?k=='/v1/'].id}/x?${q}", "https://a", "/${s.items[?k=='/v1/'].id}/x?${q}"),
+        (
+            "https://a/${s.items[?k=='/v1/'].id}/x?${q}",
+            "https://a",
+            "/${s.items[?k=='/v1/'].id}/x?${q}",
+        ),
         ("/x", "https://a", None),
         ("not a url", "https://a", None),
         ("https://a/x", "", None),

@@ -1,4 +1,5 @@
-"""Auth: bearer, basic, apiKey and OAuth2 client credentials, against a real server that wants them."""
+"""Auth: bearer, basic, apiKey and OAuth2 client credentials, against a real server that wants
+them."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def test_bearer_basic_and_keys_are_sent_where_they_belong(server: Loopback, make
 def test_auth_wins_over_a_header_of_the_same_name(server: Loopback, make: Make) -> None:
     auth = {"type": "bearer", "value": "${KEY}"}
 
-    found = make(asking(server.url("/echo"), auth, headers={"authorization": "mine"}), secrets=SECRETS).run({})
+    found = make(
+        asking(server.url("/echo"), auth, headers={"authorization": "mine"}), secrets=SECRETS
+    ).run({})
 
     assert found["headers"]["authorization"] == "Bearer k3y-value-123"
 
@@ -59,8 +62,12 @@ def test_what_is_made_of_a_secret_is_masked_too(server: Loopback, make: Make) ->
     assert json.loads(told["response"]["body"])["headers"]["authorization"] == "Basic ***"
 
 
-def test_a_key_that_is_written_into_the_record_is_masked_all_the_same(server: Loopback, make: Make) -> None:
-    told = make(asking(server.url("/echo"), {"type": "bearer", "value": "written-out-99"})).trace({})
+def test_a_key_that_is_written_into_the_record_is_masked_all_the_same(
+    server: Loopback, make: Make
+) -> None:
+    told = make(asking(server.url("/echo"), {"type": "bearer", "value": "written-out-99"})).trace(
+        {}
+    )
 
     assert "written-out-99" not in json.dumps(told)
 
@@ -88,7 +95,9 @@ def test_an_argument_that_no_header_can_hold_is_a_bad_argument(
     server: Loopback, make: Make, auth: dict[str, Any], value: str
 ) -> None:
     with pytest.raises(InvalidArgs, match="It is made from 'key'") as caught:
-        make(asking(server.url("/echo"), auth), args={"key": {"type": "string"}}).run({"key": value})
+        make(asking(server.url("/echo"), auth), args={"key": {"type": "string"}}).run(
+            {"key": value}
+        )
     assert "line1" not in str(caught.value)
     assert server.accepts == 0
 
@@ -119,7 +128,10 @@ class Issuer:
     def __call__(self, asked: Asked) -> tuple[int, Any]:
         if asked.path == "/token":
             return self._token(asked)
-        if self.valid and asked.headers.get("authorization") == f"Bearer token-number-{self.issued}":
+        if (
+            self.valid
+            and asked.headers.get("authorization") == f"Bearer token-number-{self.issued}"
+        ):
             return 200, {"path": asked.path, "said": asked.headers["authorization"]}
         return 401, {"error": f"not {asked.headers.get('authorization')}"}
 
@@ -132,7 +144,11 @@ class Issuer:
         ):
             return 401, {"error": "invalid_client"}
         self.issued += 1
-        return 200, {"access_token": f"token-number-{self.issued}", "token_type": "bearer", "expires_in": self.lasts}
+        return 200, {
+            "access_token": f"token-number-{self.issued}",
+            "token_type": "bearer",
+            "expires_in": self.lasts,
+        }
 
 
 @pytest.fixture
@@ -147,7 +163,13 @@ def stub(issuer: Issuer) -> Iterator[Stub]:
 
 
 def oauth(stub: Stub, **more: Any) -> dict[str, Any]:
-    auth = {"type": "oauth2", "tokenUrl": stub.url("/token"), "clientId": "client", "clientSecret": "${SECRET}", **more}
+    auth = {
+        "type": "oauth2",
+        "tokenUrl": stub.url("/token"),
+        "clientId": "client",
+        "clientSecret": "${SECRET}",
+        **more,
+    }
     return asking(stub.url("/data"), auth)
 
 
@@ -155,7 +177,9 @@ GOOD = {"SECRET": "s:cr t-long"}
 
 
 @pytest.mark.spec("002/Pending/Auth bearer basic apiKey and OAuth2")
-def test_a_token_is_fetched_once_and_kept_until_it_ends(stub: Stub, issuer: Issuer, make: Make, clock: Clock) -> None:
+def test_a_token_is_fetched_once_and_kept_until_it_ends(
+    stub: Stub, issuer: Issuer, make: Make, clock: Clock
+) -> None:
     runner = make(oauth(stub, scope="read write"), secrets=GOOD)
 
     runner.run({})
@@ -181,26 +205,38 @@ def test_a_refused_token_is_fetched_anew_once(stub: Stub, issuer: Issuer, make: 
     assert [one.path for one in stub.asked][-3:] == ["/data", "/token", "/data"]
 
 
-def test_a_client_that_must_stand_in_the_form_stands_there(stub: Stub, issuer: Issuer, make: Make) -> None:
+def test_a_client_that_must_stand_in_the_form_stands_there(
+    stub: Stub, issuer: Issuer, make: Make
+) -> None:
     issuer.only_in_form = True
 
     assert make(oauth(stub), secrets=GOOD).run({})["said"] == "Bearer token-number-1"
 
 
 def test_no_token_is_an_error_that_holds_no_secret(stub: Stub, make: Make) -> None:
-    with pytest.raises(ExecutionFailed, match=r"The token request to '.*/token' was answered with 401") as caught:
+    with pytest.raises(
+        ExecutionFailed, match=r"The token request to '.*/token' was answered with 401"
+    ) as caught:
         make(oauth(stub), secrets={"SECRET": "wrong-secret-value"}).run({})
     assert "wrong-secret-value" not in caught.value.message
     with pytest.raises(MissingSecret):
         make(oauth(stub)).run({})
-    with Stub(lambda asked: (200, {"token": "x"})) as other, pytest.raises(InvalidOutput, match="no access_token"):
+    with (
+        Stub(lambda asked: (200, {"token": "x"})) as other,
+        pytest.raises(InvalidOutput, match="no access_token"),
+    ):
         make(oauth(other), secrets=GOOD).run({})
-    with Stub(lambda asked: (200, {"access_token": "a\r\nb"})) as other, pytest.raises(InvalidOutput):
+    with (
+        Stub(lambda asked: (200, {"access_token": "a\r\nb"})) as other,
+        pytest.raises(InvalidOutput),
+    ):
         make(oauth(other), secrets=GOOD).run({})
 
 
 @pytest.mark.parametrize("lasts", [None, "soon", -5, 10**30, "3600", True])
-def test_an_odd_end_of_a_token_is_no_reason_to_fail(stub: Stub, issuer: Issuer, make: Make, lasts: Any) -> None:
+def test_an_odd_end_of_a_token_is_no_reason_to_fail(
+    stub: Stub, issuer: Issuer, make: Make, lasts: Any
+) -> None:
     issuer.lasts = lasts
     runner = make(oauth(stub), secrets=GOOD)
 

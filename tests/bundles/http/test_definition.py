@@ -40,7 +40,9 @@ def test_the_bundles_auth_goes_to_its_own_origin_unless_the_request_signs_itself
     placed = request.within(BASE, own)
 
     assert (placed.auth == own) is is_signed
-    assert placed.url_template == (f"{BASE}/x" if request.url_template == "/x" else request.url_template)
+    assert placed.url_template == (
+        f"{BASE}/x" if request.url_template == "/x" else request.url_template
+    )
     assert request.within(BASE, None).auth == request.auth
 
 

@@ -1,4 +1,5 @@
-"""`${var}`: typed and escaped where it stands, from arguments or from secrets, and never in the host."""
+"""`${var}`: typed and escaped where it stands, from arguments or from secrets, and never in the
+host."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def test_a_url_starts_with_http_or_https_and_names_a_host(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["a.test", "a.test.", "a.test:8443", "a.test:", "[::1]:8443", "127.0.0.1:1", "bücher.test"]
+    "host",
+    ["a.test", "a.test.", "a.test:8443", "a.test:", "[::1]:8443", "127.0.0.1:1", "bücher.test"],
 )
 def test_a_host_may_have_a_port(host: str) -> None:
     HttpDefinition.model_validate({"request": {"urlTemplate": f"https://{host}/${{x}}"}})
@@ -70,12 +72,16 @@ def test_a_host_may_have_a_port(host: str) -> None:
     ],
 )
 def test_no_variable_stands_in_scheme_host_or_port(url: str) -> None:
-    with pytest.raises(ValidationError, match=r"may not be in the scheme, host or port|must start with"):
+    with pytest.raises(
+        ValidationError, match=r"may not be in the scheme, host or port|must start with"
+    ):
         HttpDefinition.model_validate({"request": {"urlTemplate": url}})
     if url.startswith("http://"):
         auth = {"type": "oauth2", "tokenUrl": url, "clientId": "a", "clientSecret": "b"}
         with pytest.raises(ValidationError, match="may not be in"):
-            HttpDefinition.model_validate({"request": {"urlTemplate": "http://a.test/", "auth": auth}})
+            HttpDefinition.model_validate(
+                {"request": {"urlTemplate": "http://a.test/", "auth": auth}}
+            )
 
 
 @pytest.mark.parametrize(
@@ -103,12 +109,20 @@ def test_no_variable_stands_in_scheme_host_or_port(url: str) -> None:
         {"urlTemplate": "http://a.test/", "timeoutMs": "5"},
         {"urlTemplate": "http://a.test/", "timeout": 5},
         {"urlTemplate": "http://a.test/", "auth": {"type": "hmac"}},
-        {"urlTemplate": "http://a.test/", "auth": {"type": "apiKey", "in": "cookie", "name": "a", "value": "b"}},
-        {"urlTemplate": "http://a.test/", "auth": {"type": "apiKey", "in": "header", "name": "Host", "value": "b"}},
+        {
+            "urlTemplate": "http://a.test/",
+            "auth": {"type": "apiKey", "in": "cookie", "name": "a", "value": "b"},
+        },
+        {
+            "urlTemplate": "http://a.test/",
+            "auth": {"type": "apiKey", "in": "header", "name": "Host", "value": "b"},
+        },
         {},
     ],
 )
-def test_a_request_that_cannot_be_sent_is_refused_when_it_is_written(request_: dict[str, Any]) -> None:
+def test_a_request_that_cannot_be_sent_is_refused_when_it_is_written(
+    request_: dict[str, Any],
+) -> None:
     with pytest.raises(ValidationError):
         HttpDefinition.model_validate({"request": request_})
 
@@ -117,15 +131,25 @@ def test_a_request_that_cannot_be_sent_is_refused_when_it_is_written(request_: d
     "definition",
     [
         {},
-        {"request": {"urlTemplate": "http://a.test/"}, "steps": [{"request": {"urlTemplate": "http://a.test/"}}]},
+        {
+            "request": {"urlTemplate": "http://a.test/"},
+            "steps": [{"request": {"urlTemplate": "http://a.test/"}}],
+        },
         {"steps": []},
         {"response": {}},
         {"steps": [{"name": "a-b", "request": {"urlTemplate": "http://a.test/"}}]},
-        {"steps": [{"name": n, "request": {"urlTemplate": "http://a.test/"}} for n in ("step2", None)]},
+        {
+            "steps": [
+                {"name": n, "request": {"urlTemplate": "http://a.test/"}} for n in ("step2", None)
+            ]
+        },
         {"request": {"urlTemplate": "http://a.test/"}, "response": {"successCodes": [99]}},
         {"request": {"urlTemplate": "http://a.test/"}, "response": {"errorMode": "quiet"}},
         {"request": {"urlTemplate": "http://a.test/"}, "response": {"selector": "a..b"}},
-        {"request": {"urlTemplate": "http://a.test/"}, "response": {"selector": {"type": "regex", "expr": "(?<=a)b"}}},
+        {
+            "request": {"urlTemplate": "http://a.test/"},
+            "response": {"selector": {"type": "regex", "expr": "(?<=a)b"}},
+        },
         {"request": {"urlTemplate": "http://a.test/"}, "extra": 1},
     ],
 )
@@ -146,7 +170,10 @@ def test_a_definition_is_given_back_as_it_was_written() -> None:
                     "auth": {"type": "apiKey", "in": "query", "name": "key", "value": "${KEY}"},
                     "timeoutMs": 500,
                 },
-                "response": {"selector": {"type": "regex", "expr": "x"}, "successCodes": [200, "3xx"]},
+                "response": {
+                    "selector": {"type": "regex", "expr": "x"},
+                    "successCodes": [200, "3xx"],
+                },
             },
             {"request": {"urlTemplate": "https://a.test/"}, "response": {"selector": "a.b"}},
         ]
@@ -161,14 +188,35 @@ def test_path_query_headers_and_body_are_built_from_templates(server: Loopback, 
         "request": {
             "method": "post",
             "urlTemplate": server.url("/echo/${kind}/x?fixed=a%20b&also=${kind}"),
-            "query": {"q": "${q}", "n": "${n}", "tag": "${tags}", "list": ["1", "${n}"], "none": None, "flag": True},
+            "query": {
+                "q": "${q}",
+                "n": "${n}",
+                "tag": "${tags}",
+                "list": ["1", "${n}"],
+                "none": None,
+                "flag": True,
+            },
             "headers": {"X-Kind": "k-${kind}"},
-            "body": {"n": "${n}", "text": "no. ${n}", "tags": "${tags}", "deep": {"ok": "${ok}"}, "k": 1},
+            "body": {
+                "n": "${n}",
+                "text": "no. ${n}",
+                "tags": "${tags}",
+                "deep": {"ok": "${ok}"},
+                "k": 1,
+            },
         },
     }
-    args = {"kind": TEXT, "q": TEXT, "n": {"type": "integer"}, "tags": {"type": "array"}, "ok": {"type": "boolean"}}
+    args = {
+        "kind": TEXT,
+        "q": TEXT,
+        "n": {"type": "integer"},
+        "tags": {"type": "array"},
+        "ok": {"type": "boolean"},
+    }
 
-    make(definition, args=args).run({"kind": "big cat", "q": "a&b=c", "n": 3, "tags": ["x", "y z"], "ok": True})
+    make(definition, args=args).run(
+        {"kind": "big cat", "q": "a&b=c", "n": 3, "tags": ["x", "y z"], "ok": True}
+    )
 
     seen = server.seen[0]
     assert seen.method == "POST"
@@ -177,7 +225,13 @@ def test_path_query_headers_and_body_are_built_from_templates(server: Loopback, 
     )
     assert seen.headers["x-kind"] == "k-big cat"
     assert seen.headers["content-type"] == "application/json"
-    assert json.loads(seen.body) == {"n": 3, "text": "no. 3", "tags": ["x", "y z"], "deep": {"ok": True}, "k": 1}
+    assert json.loads(seen.body) == {
+        "n": 3,
+        "text": "no. 3",
+        "tags": ["x", "y z"],
+        "deep": {"ok": True},
+        "k": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -203,8 +257,12 @@ def test_path_query_headers_and_body_are_built_from_templates(server: Loopback, 
         ({"k": "v", "n": 1}, "k,v,n,1"),
     ],
 )
-def test_a_path_value_stays_in_its_segment(server: Loopback, make: Make, value: Any, sent: str) -> None:
-    make({"request": {"urlTemplate": server.url("/json/${x}/end?q=${x|json}")}}, args={"x": ANY}).run({"x": value})
+def test_a_path_value_stays_in_its_segment(
+    server: Loopback, make: Make, value: Any, sent: str
+) -> None:
+    make(
+        {"request": {"urlTemplate": server.url("/json/${x}/end?q=${x|json}")}}, args={"x": ANY}
+    ).run({"x": value})
 
     assert server.seen[0].target.split("?")[0] == f"/json/{sent}/end"
     assert server.seen[0].headers["host"] == f"127.0.0.1:{server.port}"
@@ -212,8 +270,12 @@ def test_a_path_value_stays_in_its_segment(server: Loopback, make: Make, value: 
 
 
 @pytest.mark.parametrize("value", [".", "..", "", None, [], {}])
-def test_a_path_value_that_would_climb_or_vanish_is_refused(server: Loopback, make: Make, value: Any) -> None:
-    runner = make({"request": {"method": "DELETE", "urlTemplate": server.url("/json/${x}")}}, args={"x": ANY})
+def test_a_path_value_that_would_climb_or_vanish_is_refused(
+    server: Loopback, make: Make, value: Any
+) -> None:
+    runner = make(
+        {"request": {"method": "DELETE", "urlTemplate": server.url("/json/${x}")}}, args={"x": ANY}
+    )
 
     with pytest.raises(InvalidArgs):
         runner.run({"x": value})
@@ -228,8 +290,12 @@ def test_two_values_cannot_make_dots_together(server: Loopback, make: Make) -> N
     assert server.accepts == 0
 
 
-@pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\x00b", "tab\tbed", "\x7f", "\x85", "snow ☃"])
-def test_a_header_holds_no_control_and_no_foreign_character(server: Loopback, make: Make, value: str) -> None:
+@pytest.mark.parametrize(
+    "value", ["a\r\nX-Evil: 1", "a\nb", "a\x00b", "tab\tbed", "\x7f", "\x85", "snow ☃"]
+)
+def test_a_header_holds_no_control_and_no_foreign_character(
+    server: Loopback, make: Make, value: str
+) -> None:
     definition = {"request": {"urlTemplate": server.url("/echo"), "headers": {"X-A": "v ${x}"}}}
 
     with pytest.raises(InvalidArgs, match=r"The header 'X-A' .* made from 'x'"):
@@ -240,7 +306,12 @@ def test_a_header_holds_no_control_and_no_foreign_character(server: Loopback, ma
 
 
 def test_a_header_may_hold_latin_1(server: Loopback, make: Make) -> None:
-    definition = {"request": {"urlTemplate": server.url("/echo"), "headers": {"X-A": "${x}", "X-L": "${l|csv}"}}}
+    definition = {
+        "request": {
+            "urlTemplate": server.url("/echo"),
+            "headers": {"X-A": "${x}", "X-L": "${l|csv}"},
+        }
+    }
 
     found = make(definition, args={"x": TEXT, "l": ANY}).run({"x": " grün ", "l": ["a", "b"]})
 
@@ -265,7 +336,9 @@ def test_a_header_may_hold_latin_1(server: Loopback, make: Make) -> None:
         ("$${x}", "x=%24%7Bx%7D"),
     ],
 )
-def test_lists_and_objects_are_written_as_the_form_says(server: Loopback, make: Make, form: str, sent: str) -> None:
+def test_lists_and_objects_are_written_as_the_form_says(
+    server: Loopback, make: Make, form: str, sent: str
+) -> None:
     definition = {"request": {"urlTemplate": server.url("/echo"), "query": {"x": form}}}
 
     make(definition, args={"x": ANY, "o": ANY}).run({"x": [1, 2], "o": {"a": 1, "b": {"c": 2}}})
@@ -276,7 +349,12 @@ def test_lists_and_objects_are_written_as_the_form_says(server: Loopback, make: 
 @pytest.mark.parametrize(
     ("body", "headers", "kind", "sent"),
     [
-        ('{"n": ${n}, "s": "a ${n}", "t": "${s}"}', {}, "application/json", '{"n":5,"s":"a 5","t":"x\\"y"}'),
+        (
+            '{"n": ${n}, "s": "a ${n}", "t": "${s}"}',
+            {},
+            "application/json",
+            '{"n":5,"s":"a 5","t":"x\\"y"}',
+        ),
         ("${o}", {}, "application/json", '{"k":[1,null]}'),
         ("plain ${s}", {}, "text/plain; charset=utf-8", 'plain x"y'),
         ("<a>${n}</a>", {"Content-Type": "application/xml"}, "application/xml", "<a>5</a>"),
@@ -293,32 +371,53 @@ def test_lists_and_objects_are_written_as_the_form_says(server: Loopback, make: 
             "application/x-www-form-urlencoded",
             "s=x%22y&l=1&l=2&l=3",
         ),
-        ([1, "${n}"], {"Content-Type": "application/vnd.x+json"}, "application/vnd.x+json", "[1,5]"),
+        (
+            [1, "${n}"],
+            {"Content-Type": "application/vnd.x+json"},
+            "application/vnd.x+json",
+            "[1,5]",
+        ),
         ("${s}", {"Content-Type": "application/json"}, "application/json", '"x\\"y"'),
     ],
 )
 def test_a_body_is_json_form_or_text(
     server: Loopback, make: Make, body: Any, headers: dict[str, str], kind: str, sent: str
 ) -> None:
-    request = {"method": "POST", "urlTemplate": server.url("/echo"), "body": body, "headers": headers}
+    request = {
+        "method": "POST",
+        "urlTemplate": server.url("/echo"),
+        "body": body,
+        "headers": headers,
+    }
     args = dict.fromkeys(("n", "s", "o", "l", "gone"), ANY)
 
-    make({"request": request}, args=args).run({"n": 5, "s": 'x"y', "o": {"k": [1, None]}, "l": [1, 2]})
+    make({"request": request}, args=args).run(
+        {"n": 5, "s": 'x"y', "o": {"k": [1, None]}, "l": [1, 2]}
+    )
 
     assert server.seen[0].headers["content-type"] == kind
     assert server.seen[0].body.decode() == sent
 
 
 def test_a_text_body_without_its_variable_is_refused(server: Loopback, make: Make) -> None:
-    request = {"method": "POST", "urlTemplate": server.url("/echo"), "body": "hello ${name}", "bodyType": "text"}
+    request = {
+        "method": "POST",
+        "urlTemplate": server.url("/echo"),
+        "body": "hello ${name}",
+        "bodyType": "text",
+    }
 
     with pytest.raises(InvalidArgs, match="'name' is needed in the body"):
         make({"request": request}, args={"name": TEXT}).run({})
 
 
-def test_a_remote_ref_in_the_schema_is_refused_and_not_fetched(server: Loopback, make: Make) -> None:
+def test_a_remote_ref_in_the_schema_is_refused_and_not_fetched(
+    server: Loopback, make: Make
+) -> None:
     with pytest.raises(InvalidTool):
-        make({"request": {"urlTemplate": server.url("/")}}, args={"x": {"$ref": server.url("/json")}})
+        make(
+            {"request": {"urlTemplate": server.url("/")}}, args={"x": {"$ref": server.url("/json")}}
+        )
     with pytest.raises(InvalidTool):
         make({"request": {"urlTemplate": server.url("/")}}, output={"$ref": server.url("/json")})
     assert server.accepts == 0
@@ -348,7 +447,9 @@ def test_a_request_over_its_limit_is_not_sent(server: Loopback, make: Make) -> N
     with pytest.raises(TooLarge):
         make({"request": request}, args={"x": TEXT}).run({"x": "a" * (300 << 20)})
     with pytest.raises(TooLarge, match="The URL has"):
-        make({"request": {"urlTemplate": server.url("/json/${x}")}}, args={"x": TEXT}).run({"x": "a" * 40_000})
+        make({"request": {"urlTemplate": server.url("/json/${x}")}}, args={"x": TEXT}).run(
+            {"x": "a" * 40_000}
+        )
     assert server.accepts == accepts
 
 
@@ -363,33 +464,63 @@ def test_files_are_sent_as_parts_or_as_the_body(server: Loopback, make: Make) ->
     body = server.seen[0].body
     boundary = server.seen[0].headers["content-type"].partition("boundary=")[2].encode()
     assert body.count(b"--" + boundary) == 4
-    assert b'name="f"; filename="f"\r\nContent-Type: application/octet-stream\r\n\r\n\x00\xff\r\n' in body
+    assert (
+        b'name="f"; filename="f"\r\nContent-Type: application/octet-stream\r\n\r\n\x00\xff\r\n'
+        in body
+    )
     assert b'name="n"\r\n\r\n1\r\n' in body
     assert b'name="n"\r\n\r\ntwo\r\n' in body
     assert b"gone" not in body
 
     whole = make({"request": {**request, "bodyType": "binary", "body": "${f}"}}, args={"f": ANY})
     whole.run({"f": {"base64": "AP8=", "mime": "image/png"}})
-    assert (server.seen[1].body, server.seen[1].headers["content-type"]) == (b"\x00\xff", "image/png")
+    assert (server.seen[1].body, server.seen[1].headers["content-type"]) == (
+        b"\x00\xff",
+        "image/png",
+    )
     whole.run({"f": "text"})
-    assert (server.seen[2].body, server.seen[2].headers["content-type"]) == (b"text", "application/octet-stream")
+    assert (server.seen[2].body, server.seen[2].headers["content-type"]) == (
+        b"text",
+        "application/octet-stream",
+    )
     whole.run({})
     assert server.seen[3].body == b""
 
 
 @pytest.mark.parametrize(
-    "value", [{"base64": "?"}, {"base64": "AA==", "mime": "a/b\r\nX: 1"}, {"base64": "AA==", "mime": 5}]
+    "value",
+    [{"base64": "?"}, {"base64": "AA==", "mime": "a/b\r\nX: 1"}, {"base64": "AA==", "mime": 5}],
 )
 def test_a_file_that_is_none_is_refused(server: Loopback, make: Make, value: Any) -> None:
     request = {"method": "POST", "urlTemplate": server.url("/echo")}
-    for more in ({"bodyType": "binary", "body": "${f}"}, {"bodyType": "multipart", "body": {"f": "${f}"}}):
+    for more in (
+        {"bodyType": "binary", "body": "${f}"},
+        {"bodyType": "multipart", "body": {"f": "${f}"}},
+    ):
         with pytest.raises(InvalidArgs):
             make({"request": {**request, **more}}, args={"f": ANY}).run({"f": value})
     assert server.accepts == 0
 
 
 ODD_TEXTS = (
-    *("", ".", "..", "/", "\\", "%2e", "\r\n", "\x00", "@", ":80", "#", "?", "&", "=", "é", "\ud800"),
+    *(
+        "",
+        ".",
+        "..",
+        "/",
+        "\\",
+        "%2e",
+        "\r\n",
+        "\x00",
+        "@",
+        ":80",
+        "#",
+        "?",
+        "&",
+        "=",
+        "é",
+        "\ud800",
+    ),
     *("${p}", "$${", "a", " ", "\u2028", "😀"),
 )
 
@@ -406,8 +537,11 @@ def _odd_value(chance: random.Random, depth: int = 0) -> Any:
 
 
 @pytest.mark.slow
-def test_no_value_leads_elsewhere_or_fails_in_an_odd_way(make: Make, make_client: MakeClient) -> None:
-    """Odd values in every place of a request: each is sent to the one host there is, or refused in our words."""
+def test_no_value_leads_elsewhere_or_fails_in_an_odd_way(
+    make: Make, make_client: MakeClient
+) -> None:
+    """Odd values in every place of a request: each is sent to the one host there is, or refused in
+    our words."""
     chance = random.Random(11)
     seen: list[httpx.Request] = []
 
@@ -419,7 +553,12 @@ def test_no_value_leads_elsewhere_or_fails_in_an_odd_way(make: Make, make_client
         "request": {
             "method": "POST",
             "urlTemplate": "http://good.test:8080/a/${p}/b-${p}?own=${q}&k=x${q}",
-            "query": {"q": "${q}", "deep": "${q|deep}", "spread": "${q|spread}", "list": ["${q}", "${q|csv}"]},
+            "query": {
+                "q": "${q}",
+                "deep": "${q|deep}",
+                "spread": "${q|spread}",
+                "list": ["${q}", "${q|csv}"],
+            },
             "headers": {"X-H": "${h}"},
             "body": {"b": "${b}", "t": "t ${b}", "l": ["${b}"]},
         }
@@ -439,7 +578,11 @@ def test_no_value_leads_elsewhere_or_fails_in_an_odd_way(make: Make, make_client
 
     assert 100 < refused < 1450
     for request in seen:
-        assert (request.url.scheme, request.url.host, request.url.port) == ("http", "good.test", 8080)
+        assert (request.url.scheme, request.url.host, request.url.port) == (
+            "http",
+            "good.test",
+            8080,
+        )
         assert request.url.raw_path.startswith(b"/a/")
         assert request.url.raw_path.split(b"?")[0].count(b"/") == 3
         assert request.headers.get("x-h", "").isprintable()

@@ -75,8 +75,18 @@ def test_a_call_gives_the_value_or_raises_why_not(server: Loopback, make: Make, 
         ("application/x-yaml", "a: 1", "auto", "a: 1"),
         ("application/toml", "a = 1", "auto", "a = 1"),
         ("application/vnd.a+yaml", "a: 1", "auto", "a: 1"),
-        ("application/octet-stream", "a", "auto", {"mime": "application/octet-stream", "base64": "YQ==", "size": 1}),
-        ("image/png", "PNG", "auto", {"mime": "image/png", "base64": base64.b64encode(b"PNG").decode(), "size": 3}),
+        (
+            "application/octet-stream",
+            "a",
+            "auto",
+            {"mime": "application/octet-stream", "base64": "YQ==", "size": 1},
+        ),
+        (
+            "image/png",
+            "PNG",
+            "auto",
+            {"mime": "image/png", "base64": base64.b64encode(b"PNG").decode(), "size": 3},
+        ),
         ("text/plain", "hi", "binary", {"mime": "text/plain", "base64": "aGk=", "size": 2}),
     ],
 )
@@ -112,12 +122,20 @@ def test_a_selector_that_does_not_fit_is_invalid_output(server: Loopback, make: 
 def test_a_pattern_that_would_hang_others_ends_at_once(make: Make, server: Loopback) -> None:
     selector = {"type": "regex", "expr": "(a+)+$"}
 
-    assert make(get(typed(server, "text/plain", "a" * 5000 + "!"), selector=selector)).run({}) is None
+    assert (
+        make(get(typed(server, "text/plain", "a" * 5000 + "!"), selector=selector)).run({}) is None
+    )
 
 
 @pytest.mark.parametrize(
     ("codes", "status", "good"),
-    [([404], 404, True), (["4xx"], 410, True), ([201], 200, False), (None, 204, True), (None, 304, False)],
+    [
+        ([404], 404, True),
+        (["4xx"], 410, True),
+        ([201], 200, False),
+        (None, 204, True),
+        (None, 304, False),
+    ],
 )
 def test_success_is_what_the_tool_says(
     server: Loopback, make: Make, codes: list[Any] | None, status: int, good: bool
@@ -169,7 +187,12 @@ def test_a_later_step_uses_an_earlier_response(server: Loopback, make: Make) -> 
             },
             "response": {"selector": "body"},
         },
-        {"request": {"urlTemplate": server.url("/echo"), "query": {"body": "${again}", "who": "${who}"}}},
+        {
+            "request": {
+                "urlTemplate": server.url("/echo"),
+                "query": {"body": "${again}", "who": "${who}"},
+            }
+        },
     ]
 
     found = make({"steps": steps}, args={"who": ANY}).run({"who": "a/b"})
@@ -232,43 +255,50 @@ def test_one_deadline_holds_for_all_steps(server: Loopback, make: Make) -> None:
 
     make({"steps": steps}, timeout_s=60, on=client).run({})
 
-    assert 60 >= client.limits[0] > client.limits[1] > client.limits[2], "each has what the earlier ones left"
+    assert 60 >= client.limits[0] > client.limits[1] > client.limits[2], (
+        "each has what the earlier ones left"
+    )
     with pytest.raises(CallTimeout) as caught:
         make({"steps": [*steps, get(server.url("/drip"))]}, timeout_s=0.5).run({})
     assert caught.value.status == 504
 
 
-def test_a_limit_of_the_request_is_shorter_than_that_of_the_call(server: Loopback, make: Make) -> None:
+def test_a_limit_of_the_request_is_shorter_than_that_of_the_call(
+    server: Loopback, make: Make
+) -> None:
     client = Noting()
-    request = {"urlTemplate": server.url("/hang"), "timeoutMs": 200}
+    request = {"urlTemplate": server.url("/hang"), "timeoutMs": 1000}
 
-    with pytest.raises(CallTimeout, match=r"within 0\.[12]"):
+    with pytest.raises(CallTimeout, match=r"within (1|0\.\d+) s"):
         make({"request": request}, timeout_s=60, on=client).run({})
 
-    assert client.limits[0] <= 0.2
+    assert client.limits[0] <= 1
 
 
 def test_the_clock_of_a_call_starts_with_its_first_request(server: Loopback, make: Make) -> None:
-    """What is looked up before takes nothing from it: here that takes longer than the whole limit."""
+    """What is looked up before takes nothing from it: here that takes longer than the whole
+    limit."""
 
     class SlowArguments(dict[str, object]):
         def get(self, name: str, default: object = None) -> object:
             begun = time.monotonic()
-            until(lambda: time.monotonic() > begun + 0.25)
+            until(lambda: time.monotonic() > begun + 1.25)
             return super().get(name, default)
 
     client = Noting()
-    request = {"urlTemplate": server.url("/json?x=${x}"), "timeoutMs": 200}
+    request = {"urlTemplate": server.url("/json?x=${x}"), "timeoutMs": 1000}
     runner = make({"request": request}, args={"x": {"type": "string"}}, on=client)
 
     with suppress(CallTimeout):  # on a busy machine the answer may come too late
         runner.send(SlowArguments(x="a"))
 
-    assert 0 < client.limits[0] <= 0.2
+    assert 0 < client.limits[0] <= 1
 
 
 @pytest.mark.spec("002/Pending/Limits on sent and received bytes")
-def test_a_tool_may_take_less_than_the_settings_allow_but_not_more(server: Loopback, make: Make) -> None:
+def test_a_tool_may_take_less_than_the_settings_allow_but_not_more(
+    server: Loopback, make: Make
+) -> None:
     url = server.url("/status/200?size=2000")
 
     with pytest.raises(TooLarge):
@@ -342,13 +372,22 @@ def test_idempotent_requests_are_tried_three_times_with_growing_waits(
         with pytest.raises(ExecutionFailed, match="HTTP 503"):
             make({"request": request}, on=on).run({})
         assert sum(one.method == method for one in server.seen) == 1
-    assert make({"request": {"method": "DELETE", "urlTemplate": server.url("/flaky/d")}}, on=on).run({}) == "at last"
+    assert (
+        make({"request": {"method": "DELETE", "urlTemplate": server.url("/flaky/d")}}, on=on).run(
+            {}
+        )
+        == "at last"
+    )
     assert make(get(server.url("/flaky/hangup?status=0")), on=on).run({}) == "at last"
 
 
 @pytest.mark.parametrize("after", ["1000000000", "9" * 400, "Wed, 21 Oct 2099 07:28:00 GMT"])
-def test_a_retry_after_beyond_the_deadline_is_not_waited_for(server: Loopback, make: Make, after: str) -> None:
-    url = server.url(f"/flaky/x?{httpx.QueryParams({'times': '9', 'status': '429', 'after': after})}")
+def test_a_retry_after_beyond_the_deadline_is_not_waited_for(
+    server: Loopback, make: Make, after: str
+) -> None:
+    url = server.url(
+        f"/flaky/x?{httpx.QueryParams({'times': '9', 'status': '429', 'after': after})}"
+    )
 
     with pytest.raises(ExecutionFailed, match="HTTP 429") as caught:
         make(get(url)).run({})
@@ -379,18 +418,26 @@ def test_a_preview_shows_what_would_be_sent_and_no_secret(server: Loopback, make
         {
             "method": "POST",
             "url": server.url("/p/***/echo%20***?k=***&s=***"),
-            "headers": {"X-K": "pre ***", "Content-Type": "application/json", "Authorization": "Basic ***"},
+            "headers": {
+                "X-K": "pre ***",
+                "Content-Type": "application/json",
+                "Authorization": "Basic ***",
+            },
             "body": '{"k":"***","x":"echo ***"}',
         },
         {"method": "GET", "url": server.url("/json/%24%7Bstep1.id%7D"), "headers": {}},
     ]
-    assert make({"steps": steps}, args={"x": ANY}).preview({"x": 1})[0]["headers"]["X-K"] == "pre ***"
+    assert (
+        make({"steps": steps}, args={"x": ANY}).preview({"x": 1})[0]["headers"]["X-K"] == "pre ***"
+    )
     with pytest.raises(InvalidArgs):
         runner.preview({"x": ".."})
     assert server.accepts == 0
 
 
-def test_a_trace_tells_request_response_and_result_without_secrets(server: Loopback, make: Make) -> None:
+def test_a_trace_tells_request_response_and_result_without_secrets(
+    server: Loopback, make: Make
+) -> None:
     request = {
         "urlTemplate": server.url("/echo"),
         "query": {"k": "${KEY}"},
@@ -453,8 +500,12 @@ def test_no_secret_stands_in_an_error(server: Loopback, make: Make) -> None:
         (f'{{"message": "the key {SECRET} is wrong"}}', "the key *** is wrong"),
     ],
 )
-def test_the_sentence_of_a_json_error_is_told(server: Loopback, make: Make, body: str, words: str) -> None:
-    url = server.url(f"/status/400?{httpx.QueryParams({'body': body, 'kind': 'application/json'})}&k=${{KEY}}")
+def test_the_sentence_of_a_json_error_is_told(
+    server: Loopback, make: Make, body: str, words: str
+) -> None:
+    url = server.url(
+        f"/status/400?{httpx.QueryParams({'body': body, 'kind': 'application/json'})}&k=${{KEY}}"
+    )
 
     with pytest.raises(ExecutionFailed) as caught:
         make(get(url), secrets={"KEY": SECRET}).run({})
@@ -483,8 +534,17 @@ def test_a_refusal_names_the_request_and_the_credentials(server: Loopback, make:
 
 
 def test_of_a_page_of_html_the_title_is_told(server: Loopback, make: Make) -> None:
-    page = "<html><head><title>502 Bad\n Gateway &amp; more</title></head><body>" + "<p>x</p>" * 99 + "</body></html>"
+    page = (
+        "<html><head><title>502 Bad\n Gateway &amp; more</title></head><body>"
+        + "<p>x</p>" * 99
+        + "</body></html>"
+    )
     with pytest.raises(ExecutionFailed, match=r"^HTTP 200 OK: 502 Bad Gateway & more$"):
         make(get(typed(server, "text/html", page), successCodes=[204])).run({})
     with pytest.raises(ExecutionFailed, match=r"^HTTP 200 OK: It is down$"):
-        make(get(typed(server, "text/html", "<style>a{}</style><b>It</b> is down"), successCodes=[204])).run({})
+        make(
+            get(
+                typed(server, "text/html", "<style>a{}</style><b>It</b> is down"),
+                successCodes=[204],
+            )
+        ).run({})

@@ -1,4 +1,5 @@
-"""Allowed hosts: on every hop and at the address really connected to. Nothing is ever dialled that is not allowed."""
+"""Allowed hosts: on every hop and at the address really connected to. Nothing is ever dialled that
+is not allowed."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def closed(make_client: MakeClient, dialled: list[tuple[str, int]]) -> Callable[
             raise Dialled
 
     def build(resolve: Callable[[str, int], list[str]] | None = None) -> HttpClient:
-        return make_client(network=Network(), resolve=resolve or (lambda host, port: ["93.184.216.34"]))
+        return make_client(
+            network=Network(), resolve=resolve or (lambda host, port: ["93.184.216.34"])
+        )
 
     return build
 
@@ -66,7 +69,11 @@ def test_a_host_that_is_not_listed_is_never_dialled(
 
     with pytest.raises(HostNotAllowed, match="is not allowed") as caught:
         runner.run({})
-    assert (caught.value.code, caught.value.reason, caught.value.status) == ("execution_error", "host_not_allowed", 403)
+    assert (caught.value.code, caught.value.reason, caught.value.status) == (
+        "execution_error",
+        "host_not_allowed",
+        403,
+    )
     assert dialled == []
 
 
@@ -75,7 +82,9 @@ def test_a_listed_host_is_dialled_at_its_address(
 ) -> None:
     for url in ("http://a.test/", "http://A.TEST./x", "http://deep.c.test/"):
         with pytest.raises(ExecutionFailed):
-            make(get(url), hosts=("a.test:80", "*.c.test"), on=closed(), allow_private=False, tries=1).run({})
+            make(
+                get(url), hosts=("a.test:80", "*.c.test"), on=closed(), allow_private=False, tries=1
+            ).run({})
 
     assert dialled == [("93.184.216.34", 80)] * 3
 
@@ -98,7 +107,9 @@ def test_a_name_that_leads_to_a_private_address_is_refused(
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_to_another_host_is_not_followed(server: Loopback, make: Make, status: int) -> None:
+def test_a_redirect_to_another_host_is_not_followed(
+    server: Loopback, make: Make, status: int
+) -> None:
     with Loopback() as other:
         target = httpx.QueryParams({"to": other.url("/json"), "status": str(status)})
         runner = make(get(server.url(f"/redirect?{target}")), hosts=(f"127.0.0.1:{server.port}",))
@@ -108,8 +119,12 @@ def test_a_redirect_to_another_host_is_not_followed(server: Loopback, make: Make
         assert other.accepts == 0
 
 
-@pytest.mark.parametrize("to", ["http://169.254.169.254/latest/meta-data/", "http://[fd00:ec2::254]/", "//127.1/"])
-def test_a_redirect_to_a_metadata_address_is_not_followed(server: Loopback, make: Make, to: str) -> None:
+@pytest.mark.parametrize(
+    "to", ["http://169.254.169.254/latest/meta-data/", "http://[fd00:ec2::254]/", "//127.1/"]
+)
+def test_a_redirect_to_a_metadata_address_is_not_followed(
+    server: Loopback, make: Make, to: str
+) -> None:
     with pytest.raises(HostNotAllowed):
         make(get(server.url(f"/redirect?{httpx.QueryParams({'to': to})}"))).run({})
     assert len(server.seen) == 1
@@ -139,9 +154,16 @@ def test_a_step_and_a_token_are_held_to_the_same_hosts(server: Loopback, make: M
         here = (f"127.0.0.1:{server.port}",)
         with pytest.raises(HostNotAllowed):
             make({"steps": [get(server.url("/json")), get(other.url("/json"))]}, hosts=here).run({})
-        auth = {"type": "oauth2", "tokenUrl": other.url("/json"), "clientId": "a", "clientSecret": "b"}
+        auth = {
+            "type": "oauth2",
+            "tokenUrl": other.url("/json"),
+            "clientId": "a",
+            "clientSecret": "b",
+        }
         with pytest.raises(HostNotAllowed):
-            make({"request": {"urlTemplate": server.url("/json"), "auth": auth}}, hosts=here).run({})
+            make({"request": {"urlTemplate": server.url("/json"), "auth": auth}}, hosts=here).run(
+                {}
+            )
         assert other.accepts == 0
         assert len(server.seen) == 1
 
@@ -163,7 +185,10 @@ def test_a_private_address_is_reached_where_it_is_named_with_its_port(
 ) -> None:
     client = make_client(resolve=lambda name, port: ["127.0.0.1"])
     runner = make(
-        get(server.url("/json", host=host)), hosts=(listed.format(port=server.port),), on=client, allow_private=False
+        get(server.url("/json", host=host)),
+        hosts=(listed.format(port=server.port),),
+        on=client,
+        allow_private=False,
     )
 
     if said:
@@ -175,7 +200,9 @@ def test_a_private_address_is_reached_where_it_is_named_with_its_port(
         assert [seen.path for seen in server.seen] == ["/json"]
 
 
-def test_a_named_private_address_lets_no_redirect_reach_another(make: Make, server: Loopback) -> None:
+def test_a_named_private_address_lets_no_redirect_reach_another(
+    make: Make, server: Loopback
+) -> None:
     with Loopback() as other:
         target = server.url("/redirect?to=" + other.url("/json"))
         listed = (f"127.0.0.1:{server.port}", "127.0.0.1")

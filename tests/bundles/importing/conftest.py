@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.bundles.importing.imported import ImportedTools
-from tests.core.support import Project
+from tests.harness.project import Project
 from tests.net.loopback import Loopback
 
 

@@ -9,7 +9,7 @@ from onetool_ipy import Toolbox
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest
 from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.faces import creation
-from tests.core.support import Project
+from tests.harness.project import Project
 from tests.net.loopback import Loopback, Seen
 
 

@@ -1,7 +1,8 @@
-"""Judges a request by an OpenAPI document: path, method, parameters, body. Shares no code with the importer.
+"""Judges a request by an OpenAPI document: path, method, parameters, body. Shares no code with the
+importer.
 
-What it wants is read from the document again, by plain look-ups, and judged by jsonschema-rs with the document itself
-as the root of every reference.
+What it wants is read from the document again, by plain look-ups, and judged by jsonschema-rs with
+the document itself as the root of every reference.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class Judge:
     def __post_init__(self) -> None:
         self._validators: dict[int, Any] = {}
         self._is_old = self.document["openapi"].startswith("3.0")
-        prefixes = {urlsplit(server["url"]).path.rstrip("/") for server in self.document.get("servers", [])} or {""}
+        prefixes = {
+            urlsplit(server["url"]).path.rstrip("/") for server in self.document.get("servers", [])
+        } or {""}
         self._prefixes = sorted(prefixes, key=len, reverse=True)
         self._paths = [
             (
@@ -38,7 +41,9 @@ class Judge:
                 re.findall(r"\{([^{}]*)\}", path),
                 item,
             )
-            for path, item in sorted(self.document["paths"].items(), key=lambda pair: pair[0].count("{"))
+            for path, item in sorted(
+                self.document["paths"].items(), key=lambda pair: pair[0].count("{")
+            )
         ]
 
     def faults(self, asked: Asked) -> list[str]:
@@ -47,10 +52,18 @@ class Judge:
         if found is None:
             return [f"no operation for {asked.method} {asked.path}"]
         operation, item, in_path = found
-        listed = [self._at(node) for node in (*item.get("parameters", []), *operation.get("parameters", []))]
-        return [*self._parameter_faults(asked, listed, in_path), *self._body_faults(asked, operation)]
+        listed = [
+            self._at(node)
+            for node in (*item.get("parameters", []), *operation.get("parameters", []))
+        ]
+        return [
+            *self._parameter_faults(asked, listed, in_path),
+            *self._body_faults(asked, operation),
+        ]
 
-    def _operation(self, asked: Asked) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]] | None:
+    def _operation(
+        self, asked: Asked
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]] | None:
         for prefix in self._prefixes:
             if not asked.path.startswith(prefix):
                 continue
@@ -61,7 +74,9 @@ class Judge:
                     return item[asked.method.lower()], item, values
         return None
 
-    def _parameter_faults(self, asked: Asked, listed: list[dict[str, Any]], in_path: dict[str, str]) -> list[str]:
+    def _parameter_faults(
+        self, asked: Asked, listed: list[dict[str, Any]], in_path: dict[str, str]
+    ) -> list[str]:
         faults: list[str] = []
         query: dict[str, list[str]] = {}
         for name, value in asked.query:
@@ -81,16 +96,26 @@ class Judge:
             if parameter.get("required") and not values and where != "cookie":
                 faults.append(f"{where} parameter '{name}' is missing")
             if values and not any(n.startswith(f"{name}[") for n in query):
-                faults += self._value_faults(f"{where} parameter '{name}'", values, schema, parameter)
-        faults += [f"query parameter '{name}' is not in the document" for name in query.keys() - known]
+                faults += self._value_faults(
+                    f"{where} parameter '{name}'", values, schema, parameter
+                )
+        faults += [
+            f"query parameter '{name}' is not in the document" for name in query.keys() - known
+        ]
         return faults
 
-    def _value_faults(self, what: str, values: list[str], schema: Any, parameter: dict[str, Any]) -> list[str]:
+    def _value_faults(
+        self, what: str, values: list[str], schema: Any, parameter: dict[str, Any]
+    ) -> list[str]:
         shape = self._at(schema)
         if shape.get("type") == "array":
-            explode = parameter.get("explode", parameter.get("style", "form") == "form" and parameter["in"] == "query")
+            explode = parameter.get(
+                "explode", parameter.get("style", "form") == "form" and parameter["in"] == "query"
+            )
             items = values if explode else [part for value in values for part in value.split(",")]
-            return self._schema_faults(what, [self._read(item, shape.get("items", _ANY)) for item in items], schema)
+            return self._schema_faults(
+                what, [self._read(item, shape.get("items", _ANY)) for item in items], schema
+            )
         if len(values) > 1:
             return [f"{what} comes {len(values)} times"]
         return self._schema_faults(what, self._read(values[0], schema), schema)
@@ -114,21 +139,32 @@ class Judge:
         if mime not in body.get("content", {}):
             return [f"a body of '{mime}' is not in the document"]
         schema = body["content"][mime].get("schema", _ANY)
-        return self._schema_faults("the body", json.loads(asked.body), schema) if mime.endswith("json") else []
+        return (
+            self._schema_faults("the body", json.loads(asked.body), schema)
+            if mime.endswith("json")
+            else []
+        )
 
     def _schema_faults(self, what: str, value: Any, schema: Any) -> list[str]:
-        return [f"{what}: {error.message[:200]}" for error in self._validator(schema).iter_errors(value)]
+        return [
+            f"{what}: {error.message[:200]}" for error in self._validator(schema).iter_errors(value)
+        ]
 
     def _validator(self, schema: Any) -> Any:
         if id(schema) not in self._validators:
             needed: dict[str, Any] = {}
             top = self._gathered(schema, needed)
-            kind = jsonschema_rs.Draft4Validator if self._is_old else jsonschema_rs.Draft202012Validator
+            kind = (
+                jsonschema_rs.Draft4Validator
+                if self._is_old
+                else jsonschema_rs.Draft202012Validator
+            )
             self._validators[id(schema)] = kind({"allOf": [top], "$defs": needed}, offline=True)
         return self._validators[id(schema)]
 
     def _gathered(self, node: Any, needed: dict[str, Any]) -> Any:
-        """The schema with what it refers to gathered in `needed`; what is read-only need not be sent."""
+        """The schema with what it refers to gathered in `needed`; what is read-only need not be
+        sent."""
         if isinstance(node, list):
             return [self._gathered(item, needed) for item in node]
         if not isinstance(node, dict):
@@ -139,10 +175,22 @@ class Judge:
                 needed[key] = True
                 needed[key] = self._gathered(self._at({"$ref": node["$ref"]}), needed)
             return {"$ref": f"#/$defs/{key}"}
-        out = {key: self._gathered(value, needed) for key, value in node.items() if key not in ("example", "examples")}
+        out = {
+            key: self._gathered(value, needed)
+            for key, value in node.items()
+            if key not in ("example", "examples")
+        }
         if isinstance(out.get("required"), list) and isinstance(out.get("properties"), dict):
-            kept = [n for n in out["required"] if not self._at(node["properties"].get(n, {})).get("readOnly")]
-            out = {**out, "required": kept} if kept else {k: v for k, v in out.items() if k != "required"}
+            kept = [
+                n
+                for n in out["required"]
+                if not self._at(node["properties"].get(n, {})).get("readOnly")
+            ]
+            out = (
+                {**out, "required": kept}
+                if kept
+                else {k: v for k, v in out.items() if k != "required"}
+            )
         if out.get("nullable") is True and isinstance(out.get("type"), str):
             out = {**out, "type": [out["type"], "null"]}
         return out

@@ -40,7 +40,9 @@ def client() -> Iterator[HttpClient]:
         part.close()
 
 
-def call(stub: Stub, client: HttpClient, command: str, args: dict[str, Any] | None = None, **secrets: str) -> Asked:
+def call(
+    stub: Stub, client: HttpClient, command: str, args: dict[str, Any] | None = None, **secrets: str
+) -> Asked:
     """What the tool of a command sends."""
     draft = import_curl(command)
     tool = read(ToolBody, draft.tool, own=(draft.tool["slug"], draft.tool["version"]))
@@ -82,7 +84,9 @@ SAME = [
 ]
 
 
-KNOWN: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "curl_requests.json").read_text("utf-8"))
+KNOWN: dict[str, dict[str, Any]] = json.loads(
+    (ROOT / "tests" / "data" / "curl_requests.json").read_text("utf-8")
+)
 
 
 @pytest.mark.parametrize("rest", SAME)
@@ -91,9 +95,15 @@ def test_the_tool_sends_what_curl_sends(stub: Stub, client: HttpClient, rest: st
     command = "curl " + rest.replace("U", stub.url()[:-1], 1)
     wanted = Asked(**{**KNOWN[rest], "body": KNOWN[rest]["body"].encode()})
     if shutil.which("curl"):
-        subprocess.run(["bash", "-c", command + " -s -o /dev/null --noproxy '*'"], check=True, timeout=HANG_S)
+        subprocess.run(
+            ["bash", "-c", command + " -s -o /dev/null --noproxy '*'"], check=True, timeout=HANG_S
+        )
         asked = stub.asked[-1]
-        assert (asked.method, asked.target, asked.body) == (wanted.method, wanted.target, wanted.body)
+        assert (asked.method, asked.target, asked.body) == (
+            wanted.method,
+            wanted.target,
+            wanted.body,
+        )
 
     found = call(stub, client, command)
 
@@ -112,14 +122,24 @@ def test_the_tool_sends_what_curl_sends(stub: Stub, client: HttpClient, rest: st
     assert {n: found.headers.get(n) for n in passed} == {n: wanted.headers.get(n) for n in passed}
 
 
-def test_placeholders_and_variables_are_arguments_or_secrets(stub: Stub, client: HttpClient) -> None:
+def test_placeholders_and_variables_are_arguments_or_secrets(
+    stub: Stub, client: HttpClient
+) -> None:
     command = (
-        f'curl "{stub.url()}r/{{owner}}/<the repo>/$ID?q={{term}}&id=$ID" -H "Authorization: Bearer $MY_TOKEN" '
-        f'-H "X-Org: o-${{ORG}}" -d "{{\\"name\\": \\"$NAME\\", \\"n\\": $COUNT, \\"api_key\\": \\"$K_KEY\\"}}"'
+        f'curl "{stub.url()}r/{{owner}}/<the repo>/$ID?q={{term}}&id=$ID" -H "Authorization: Bearer'
+        ' $MY_TOKEN" -H "X-Org: o-${ORG}" -d "{\\"name\\": \\"$NAME\\", \\"n\\": $COUNT,'
+        ' \\"api_key\\": \\"$K_KEY\\"}"'
     )
     draft = import_curl(command)
 
-    assert draft.tool["argSchema"]["required"] == ["owner", "the repo", "id", "term", "name", "count"]
+    assert draft.tool["argSchema"]["required"] == [
+        "owner",
+        "the repo",
+        "id",
+        "term",
+        "name",
+        "count",
+    ]
     assert draft.missing == ["MY_TOKEN", "ORG", "K_KEY"]
     assert draft.secrets == {}
     args = {"owner": "a/b", "the repo": "r", "id": "7", "term": "x", "name": "n", "count": "3"}
@@ -133,15 +153,25 @@ def test_placeholders_and_variables_are_arguments_or_secrets(stub: Stub, client:
 def test_a_form_with_a_file_takes_the_file_as_an_argument(stub: Stub, client: HttpClient) -> None:
     command = f"curl {stub.url()}up -F 'photo=@cat.png;type=image/png' -F name=Tom"
 
-    found = call(stub, client, command, {"photo": {"base64": "/9j/AA==", "filename": 'c"at.png', "mime": "image/png"}})
+    found = call(
+        stub,
+        client,
+        command,
+        {"photo": {"base64": "/9j/AA==", "filename": 'c"at.png', "mime": "image/png"}},
+    )
 
     assert found.headers["content-type"].startswith("multipart/form-data; boundary=")
-    assert b'name="photo"; filename="c%22at.png"\r\nContent-Type: image/png\r\n\r\n\xff\xd8\xff\x00\r\n' in found.body
+    assert (
+        b'name="photo"; filename="c%22at.png"\r\nContent-Type:'
+        b" image/png\r\n\r\n\xff\xd8\xff\x00\r\n" in found.body
+    )
     assert b'name="name"\r\n\r\nTom\r\n' in found.body
 
 
 def test_what_cannot_be_kept_is_noted() -> None:
-    draft = import_curl("curl -k --proxy http://p:1 a.test/x#part -d @body.json -H 'Host: b.test' -b jar.txt -m 2.5")
+    draft = import_curl(
+        "curl -k --proxy http://p:1 a.test/x#part -d @body.json -H 'Host: b.test' -b jar.txt -m 2.5"
+    )
 
     assert draft.notes == [
         "'insecure' is left out: certificates are always checked",

@@ -1,4 +1,5 @@
-"""Documents of others: what is not one is said in words; parsing never raises anything but InvalidRequest."""
+"""Documents of others: what is not one is said in words; parsing never raises anything but
+InvalidRequest."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ PLAIN = st.recursive(
     | st.booleans()
     | st.integers(-(2**53), 2**53)
     | st.text(st.characters(codec="ascii", exclude_categories=["Cc"])),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.from_regex(r"[a-z]{1,6}", fullmatch=True), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.from_regex(r"[a-z]{1,6}", fullmatch=True), inner)
+    ),
     max_leaves=8,
 )
 
@@ -59,7 +63,9 @@ def test_any_bytes_are_a_mapping_or_refused(source: bytes | str) -> None:
         assert isinstance(parse_document(source, ImportNotes()), dict)
 
 
-@pytest.mark.parametrize(("value", "text"), [("  a b ", "a b"), ("", ""), (None, ""), (5, ""), (["a"], "")])
+@pytest.mark.parametrize(
+    ("value", "text"), [("  a b ", "a b"), ("", ""), (None, ""), (5, ""), (["a"], "")]
+)
 def test_as_text_takes_only_text(value: object, text: str) -> None:
     assert as_text(value) == text
 

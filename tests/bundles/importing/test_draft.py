@@ -9,21 +9,37 @@ import jupyter_server
 import pytest
 
 from onetool_ipy.base.errors import InvalidRequest
-from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OperationChoice
+from onetool_ipy.bundles.importing.draft import (
+    BundleDraft,
+    ImportRequest,
+    MissingServer,
+    OperationChoice,
+)
 from onetool_ipy.bundles.importing.formats import import_document
 
 JUPYTER = (Path(jupyter_server.__file__).parent / "services" / "api" / "api.yaml").read_bytes()
 """A real Swagger 2.0 document: it has neither host nor operation ids."""
 
 PATHS = {
-    "/users": {"get": {"operationId": "listUsers", "tags": ["Users"]}, "post": {"operationId": "addUser"}},
+    "/users": {
+        "get": {"operationId": "listUsers", "tags": ["Users"]},
+        "post": {"operationId": "addUser"},
+    },
     "/users/{id}": {"delete": {"operationId": "deleteUser", "tags": ["Users", "Admin"]}},
-    "/orders": {"get": {"operationId": "listOrders", "tags": ["Orders"]}, "head": {"operationId": "anyOrders"}},
+    "/orders": {
+        "get": {"operationId": "listOrders", "tags": ["Orders"]},
+        "head": {"operationId": "anyOrders"},
+    },
 }
 
 
 def document(**parts: Any) -> dict[str, Any]:
-    return {"openapi": "3.1.0", "info": {"title": "Shop"}, "servers": [{"url": "https://a.test"}], **parts}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop"},
+        "servers": [{"url": "https://a.test"}],
+        **parts,
+    }
 
 
 def names(draft: BundleDraft) -> list[str]:
@@ -44,7 +60,9 @@ def names(draft: BundleDraft) -> list[str]:
         (OperationChoice(tags=("Users",), include=("list*",), read_only=True), ["listUsers"]),
     ],
 )
-def test_operations_are_chosen_by_tag_pattern_name_and_method(choice: OperationChoice, chosen: list[str]) -> None:
+def test_operations_are_chosen_by_tag_pattern_name_and_method(
+    choice: OperationChoice, chosen: list[str]
+) -> None:
     draft = import_document(document(paths=PATHS), ImportRequest(choice=choice))
 
     assert names(draft) == chosen
@@ -54,21 +72,34 @@ def test_operations_are_chosen_by_tag_pattern_name_and_method(choice: OperationC
 def test_only_what_is_chosen_says_what_it_needs() -> None:
     paths = {
         "/a": {"get": {"operationId": "a", "security": [{"key": []}]}},
-        "/b": {"get": {"operationId": "b", "servers": [{"url": "https://b.test"}], "callbacks": {"x": {}}}},
+        "/b": {
+            "get": {
+                "operationId": "b",
+                "servers": [{"url": "https://b.test"}],
+                "callbacks": {"x": {}},
+            }
+        },
     }
     schemes = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
 
     draft = import_document(
-        document(paths=paths, components=schemes), ImportRequest(choice=OperationChoice(names=("a",)))
+        document(paths=paths, components=schemes),
+        ImportRequest(choice=OperationChoice(names=("a",))),
     )
 
-    assert (draft.hosts, [each["name"] for each in draft.secrets], draft.notes) == (["a.test"], ["SHOP_KEY"], [])
+    assert (draft.hosts, [each["name"] for each in draft.secrets], draft.notes) == (
+        ["a.test"],
+        ["SHOP_KEY"],
+        [],
+    )
 
 
 def test_a_name_is_the_same_whatever_else_is_chosen() -> None:
     paths = {f"/{letter}": {"get": {"operationId": "get", "tags": [letter]}} for letter in "abc"}
 
-    draft = import_document(document(paths=paths), ImportRequest(choice=OperationChoice(tags=("c",))))
+    draft = import_document(
+        document(paths=paths), ImportRequest(choice=OperationChoice(tags=("c",)))
+    )
 
     assert names(draft) == ["get-3"]
 
@@ -97,14 +128,17 @@ def test_the_document_of_jupyter_server_is_imported_with_readable_names() -> Non
     by_name = {tool["slug"]: tool for tool in draft.tools}
     assert {"list-available-sessions", "restart-a-kernel", "delete-a-checkpoint"} <= by_name.keys()
     contents = by_name["get-contents-of-file-or-directory"]
-    assert contents["http"]["request"]["urlTemplate"] == "http://localhost:8888/api/contents/${path}"
+    assert (
+        contents["http"]["request"]["urlTemplate"] == "http://localhost:8888/api/contents/${path}"
+    )
     assert contents["argSchema"]["properties"]["format"]["enum"] == ["text", "base64"]
     assert by_name["post-sessions"]["http"]["request"]["bodyType"] == "json"  # its summary is long
     assert all(len(name) < 50 for name in by_name)
     assert draft.hosts == ["localhost:8888"]
 
     kernels = import_document(
-        JUPYTER, ImportRequest(server="http://localhost:8888", choice=OperationChoice(tags=("kernels",)))
+        JUPYTER,
+        ImportRequest(server="http://localhost:8888", choice=OperationChoice(tags=("kernels",))),
     )
     assert len(kernels.tools) == 6
     assert {tool["tags"][0] for tool in kernels.tools} == {"kernels"}
@@ -131,14 +165,16 @@ def test_a_relative_server_names_the_option() -> None:
 )
 def test_the_server_that_is_given_is_called(said: str, server: str | None, url: str) -> None:
     draft = import_document(
-        document(paths={"/users": {"get": {"x": 1}}}, servers=[{"url": said}]), ImportRequest(server=server)
+        document(paths={"/users": {"get": {"x": 1}}}, servers=[{"url": said}]),
+        ImportRequest(server=server),
     )
 
     assert draft.tools[0]["http"]["request"]["urlTemplate"] == url
 
 
 @pytest.mark.parametrize(
-    "server", ["ftp://b.test", "https://", "https://${HOST}", "https://u@b.test", "https://b.test/?x"]
+    "server",
+    ["ftp://b.test", "https://", "https://${HOST}", "https://u@b.test", "https://b.test/?x"],
 )
 def test_a_server_that_is_no_address_is_refused(server: str) -> None:
     with pytest.raises(MissingServer, match="is not the URL of a server"):
@@ -155,7 +191,9 @@ def test_a_server_that_is_no_address_is_refused(server: str) -> None:
         ({"summary": "??"}, "get-items"),
     ],
 )
-def test_a_name_is_what_the_document_calls_the_operation(operation: dict[str, Any], name: str) -> None:
+def test_a_name_is_what_the_document_calls_the_operation(
+    operation: dict[str, Any], name: str
+) -> None:
     draft = import_document(document(paths={"/items/": {"get": operation}}))
 
     assert names(draft) == [name]

@@ -19,7 +19,9 @@ from onetool_ipy.bundles.importing.labels import (
 )
 from onetool_ipy.bundles.validation import MAX_RUNES
 
-WORDS = st.text(max_size=80) | st.sampled_from(["a b", "a--b", "-", "é", "Ä ö", "x" * 200, "١٢", "a/b", "${x}"])
+WORDS = st.text(max_size=80) | st.sampled_from(
+    ["a b", "a--b", "-", "é", "Ä ö", "x" * 200, "١٢", "a/b", "${x}"]
+)
 
 
 @given(text=WORDS)
@@ -52,7 +54,9 @@ def test_slug_is_read_as_its_words(text: str, name: str) -> None:
     assert slug(text, "tool") == name
 
 
-@pytest.mark.parametrize(("text", "label"), [("1.2.3", "1.2.3"), (".1.", "1"), ("", "1"), ("v 1", "v-1")])
+@pytest.mark.parametrize(
+    ("text", "label"), [("1.2.3", "1.2.3"), (".1.", "1"), ("", "1"), ("v 1", "v-1")]
+)
 def test_version_keeps_its_dots(text: str, label: str) -> None:
     assert version(text) == label
 
@@ -74,7 +78,11 @@ def test_secret_is_named_after_its_owner(parts: tuple[str, ...], name: str) -> N
     assert secret(*parts) == name
 
 
-@given(names=st.lists(st.sampled_from(["a", "a-2", "a-3", "abcdef", "abcde-2"]) | st.text(max_size=8), max_size=20))
+@given(
+    names=st.lists(
+        st.sampled_from(["a", "a-2", "a-3", "abcdef", "abcde-2"]) | st.text(max_size=8), max_size=20
+    )
+)
 def test_no_name_is_handed_out_twice(names: list[str]) -> None:
     unique = UniqueNames(longest=6, taken=["a"])
 

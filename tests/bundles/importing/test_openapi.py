@@ -1,4 +1,5 @@
-"""OpenAPI documents, good and bad: what becomes of parameters, bodies, references, servers, security and names."""
+"""OpenAPI documents, good and bad: what becomes of parameters, bodies, references, servers,
+security and names."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def document(**parts: Any) -> dict[str, Any]:
     return {**whole, **parts}
 
 
-def one(operation: dict[str, Any], *, path: str = "/pets", method: str = "get", **parts: Any) -> BundleDraft:
+def one(
+    operation: dict[str, Any], *, path: str = "/pets", method: str = "get", **parts: Any
+) -> BundleDraft:
     draft = import_document(document(paths={path: {method: operation}}, **parts))
     for tool in draft.tools:
         read(ToolBody, tool, own=(tool["slug"], tool["version"]))
@@ -53,13 +56,21 @@ def test_a_document_becomes_a_bundle_and_its_tools() -> None:
         "description": "Finds it.",
         "tags": ["pets", "a,b"],
         "deprecated": True,
-        "parameters": [param("path", "petId", required=True), param("query", "full", description="All of it?")],
+        "parameters": [
+            param("path", "petId", required=True),
+            param("query", "full", description="All of it?"),
+        ],
         "responses": {"200": {"content": {"application/json": {"schema": {"type": "object"}}}}},
     }
 
     draft = one(operation, path="/pets/{petId}")
 
-    assert draft.bundle == {"slug": "pet-store", "displayName": "Pet Store", "description": "", "isEnabled": True}
+    assert draft.bundle == {
+        "slug": "pet-store",
+        "displayName": "Pet Store",
+        "description": "",
+        "isEnabled": True,
+    }
     assert draft.tools == [
         {
             "slug": "getPet",
@@ -103,11 +114,19 @@ def test_a_document_becomes_a_bundle_and_its_tools() -> None:
         ({"style": "deepObject", "schema": {"type": "object"}}, "${ids|deep}"),
         ({"schema": {"type": "object"}}, "${ids|spread}"),
         ({"schema": {"type": "object"}, "explode": False}, "${ids|csv}"),
-        ({"schema": None, "content": {"application/json": {"schema": {"type": "object"}}}}, "${ids|json}"),
+        (
+            {"schema": None, "content": {"application/json": {"schema": {"type": "object"}}}},
+            "${ids|json}",
+        ),
     ],
 )
 def test_a_query_parameter_keeps_its_style(more: dict[str, Any], placeholder: str) -> None:
-    parameter = {"in": "query", "name": "ids", "schema": {"type": "array", "items": {"type": "string"}}, **more}
+    parameter = {
+        "in": "query",
+        "name": "ids",
+        "schema": {"type": "array", "items": {"type": "string"}},
+        **more,
+    }
 
     assert request_of(one({"parameters": [parameter]}))["query"] == {"ids": placeholder}
 
@@ -121,12 +140,18 @@ def test_a_path_parameter_keeps_its_style() -> None:
 
     draft = one({"parameters": parameters}, path="/x/{a}/{b}/{c}/{d}/a b$")
 
-    assert request_of(draft)["urlTemplate"] == "https://a.test/v1/x/.${a}/;b=${b}/${c}/${d}/a%20b%24"
-    assert draft.notes == ["GET /x/{a}/{b}/{c}/{d}/a b$: the path's 'd' is not a parameter, and is taken as text"]
+    assert (
+        request_of(draft)["urlTemplate"] == "https://a.test/v1/x/.${a}/;b=${b}/${c}/${d}/a%20b%24"
+    )
+    assert draft.notes == [
+        "GET /x/{a}/{b}/{c}/{d}/a b$: the path's 'd' is not a parameter, and is taken as text"
+    ]
 
 
 def test_headers_are_taken_and_cookies_noted() -> None:
-    parameters = [param("header", n) for n in ("X-Trace", "Accept", "authorization", "Host")] + [param("cookie", "sid")]
+    parameters = [param("header", n) for n in ("X-Trace", "Accept", "authorization", "Host")] + [
+        param("cookie", "sid")
+    ]
 
     draft = one({"parameters": parameters})
 
@@ -161,24 +186,43 @@ def test_the_same_name_in_two_places_makes_two_arguments() -> None:
                 "headers": {"Content-Type": "application/merge-patch+json"},
             },
         ),
-        ("application/x-www-form-urlencoded", {"body": {"a": "${a}", "b": "${b}"}, "bodyType": "form"}),
+        (
+            "application/x-www-form-urlencoded",
+            {"body": {"a": "${a}", "b": "${b}"}, "bodyType": "form"},
+        ),
         ("multipart/form-data", {"body": {"a": "${a}", "b": "${b}"}, "bodyType": "multipart"}),
-        ("text/plain", {"body": "${body}", "bodyType": "text", "headers": {"Content-Type": "text/plain"}}),
-        ("image/png", {"body": "${body}", "bodyType": "binary", "headers": {"Content-Type": "image/png"}}),
+        (
+            "text/plain",
+            {"body": "${body}", "bodyType": "text", "headers": {"Content-Type": "text/plain"}},
+        ),
+        (
+            "image/png",
+            {"body": "${body}", "bodyType": "binary", "headers": {"Content-Type": "image/png"}},
+        ),
     ],
 )
 def test_a_body_becomes_arguments(content: str, expected: dict[str, Any]) -> None:
-    fields = {"a": {"type": "integer"}, "b": {"type": "string"}, "id": {"type": "string", "readOnly": True}}
+    fields = {
+        "a": {"type": "integer"},
+        "b": {"type": "string"},
+        "id": {"type": "string", "readOnly": True},
+    }
     schema = {"type": "object", "properties": fields, "required": ["a", "id"]}
 
-    draft = one({"requestBody": {"required": True, "content": {content: {"schema": schema}}}}, method="post")
+    draft = one(
+        {"requestBody": {"required": True, "content": {content: {"schema": schema}}}}, method="post"
+    )
 
     request = request_of(draft)
     assert {key: request[key] for key in expected} == expected
-    assert draft.tools[0]["argSchema"]["required"] == (["a"] if isinstance(expected["body"], dict) else ["body"])
+    assert draft.tools[0]["argSchema"]["required"] == (
+        ["a"] if isinstance(expected["body"], dict) else ["body"]
+    )
 
 
-@pytest.mark.parametrize(("content", "is_file"), [("application/json", False), ("multipart/form-data", True)])
+@pytest.mark.parametrize(
+    ("content", "is_file"), [("application/json", False), ("multipart/form-data", True)]
+)
 def test_a_binary_field_is_a_file_in_a_multipart_form_alone(content: str, is_file: bool) -> None:
     schema = {"type": "object", "properties": {"doc": {"type": "string", "format": "binary"}}}
 
@@ -219,7 +263,10 @@ def test_schemas_of_3_0_become_json_schema() -> None:
     body = {"content": {"application/json": {"schema": {"type": "object", "properties": fields}}}}
 
     draft = one(
-        {"requestBody": body}, method="post", openapi="3.0.3", components={"schemas": {"P": {"type": "string"}}}
+        {"requestBody": body},
+        method="post",
+        openapi="3.0.3",
+        components={"schemas": {"P": {"type": "string"}}},
     )
 
     found = draft.tools[0]["argSchema"]
@@ -238,14 +285,19 @@ def test_schemas_of_3_0_become_json_schema() -> None:
 
 
 def test_references_in_a_circle_stay_a_circle() -> None:
-    node = {"type": "object", "properties": {"next": {"$ref": "#/components/schemas/Node"}, "v": {"type": "integer"}}}
+    node = {
+        "type": "object",
+        "properties": {"next": {"$ref": "#/components/schemas/Node"}, "v": {"type": "integer"}},
+    }
     body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Node"}}}}
     loops = {"A": {"$ref": "#/components/schemas/B"}, "B": {"$ref": "#/components/schemas/A"}}
 
     draft = one(
         {
             "requestBody": body,
-            "parameters": [{"in": "query", "name": "x", "schema": {"$ref": "#/components/schemas/A"}}],
+            "parameters": [
+                {"in": "query", "name": "x", "schema": {"$ref": "#/components/schemas/A"}}
+            ],
         },
         method="post",
         components={"schemas": {"Node": node, **loops}},
@@ -267,7 +319,9 @@ def test_nothing_outside_of_the_document_is_fetched() -> None:
     draft = one({"parameters": parameters})
 
     assert draft.tools[0]["argSchema"]["properties"] == {"a": {}, "b": {}}
-    assert "'https://evil.test/p.json' is outside of the document, and is not fetched" in draft.notes
+    assert (
+        "'https://evil.test/p.json' is outside of the document, and is not fetched" in draft.notes
+    )
     assert "'other.yaml#/x' is outside of the document, and is not fetched" in draft.notes
     assert "'#/nowhere' does not exist in the document" in draft.notes
 
@@ -279,8 +333,14 @@ SCHEMES = {
     "bearer": {"type": "http", "scheme": "Bearer"},
     "basic": {"type": "http", "scheme": "basic"},
     "digest": {"type": "http", "scheme": "digest"},
-    "machine": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://a.test/token", "scopes": {}}}},
-    "person": {"type": "oauth2", "flows": {"implicit": {"authorizationUrl": "https://a.test/x", "scopes": {}}}},
+    "machine": {
+        "type": "oauth2",
+        "flows": {"clientCredentials": {"tokenUrl": "https://a.test/token", "scopes": {}}},
+    },
+    "person": {
+        "type": "oauth2",
+        "flows": {"implicit": {"authorizationUrl": "https://a.test/x", "scopes": {}}},
+    },
     "mtls": {"type": "mutualTLS"},
 }
 
@@ -288,12 +348,22 @@ SCHEMES = {
 @pytest.mark.parametrize(
     ("security", "auth"),
     [
-        ([{"key": []}], {"type": "apiKey", "in": "header", "name": "X-Key", "value": "${PET_STORE_KEY}"}),
-        ([{"keyInQuery": []}], {"type": "apiKey", "in": "query", "name": "k", "value": "${PET_STORE_KEY_IN_QUERY}"}),
+        (
+            [{"key": []}],
+            {"type": "apiKey", "in": "header", "name": "X-Key", "value": "${PET_STORE_KEY}"},
+        ),
+        (
+            [{"keyInQuery": []}],
+            {"type": "apiKey", "in": "query", "name": "k", "value": "${PET_STORE_KEY_IN_QUERY}"},
+        ),
         ([{"bearer": []}], {"type": "bearer", "value": "${PET_STORE_BEARER}"}),
         (
             [{"digest": []}, {"basic": []}],
-            {"type": "basic", "username": "${PET_STORE_BASIC_USERNAME}", "password": "${PET_STORE_BASIC_PASSWORD}"},
+            {
+                "type": "basic",
+                "username": "${PET_STORE_BASIC_USERNAME}",
+                "password": "${PET_STORE_BASIC_PASSWORD}",
+            },
         ),
         (
             [{"machine": ["read", "write"]}],
@@ -314,7 +384,9 @@ SCHEMES = {
     ],
 )
 def test_security_schemes_become_auth_with_names_of_secrets(security: list[Any], auth: Any) -> None:
-    draft = one({"security": security}, components={"securitySchemes": SCHEMES}, security=[{"key": []}])
+    draft = one(
+        {"security": security}, components={"securitySchemes": SCHEMES}, security=[{"key": []}]
+    )
 
     assert request_of(draft).get("auth") == auth
     if auth is None and security:
@@ -344,7 +416,10 @@ def test_keys_that_are_wanted_together_are_all_sent() -> None:
     [
         ({"url": "https://a.test"}, None, "https://a.test/pets"),
         (
-            {"url": "https://{r}.a.test/{v}", "variables": {"r": {"default": "eu"}, "v": {"default": 2}}},
+            {
+                "url": "https://{r}.a.test/{v}",
+                "variables": {"r": {"default": "eu"}, "v": {"default": 2}},
+            },
             None,
             "https://eu.a.test/2/pets",
         ),
@@ -352,9 +427,13 @@ def test_keys_that_are_wanted_together_are_all_sent() -> None:
         ({"url": "v3"}, "https://b.test/docs/openapi.json", "https://b.test/docs/v3/pets"),
     ],
 )
-def test_the_server_is_the_first_one_with_its_defaults(server: dict[str, Any], base_url: str | None, url: str) -> None:
+def test_the_server_is_the_first_one_with_its_defaults(
+    server: dict[str, Any], base_url: str | None, url: str
+) -> None:
     draft = import_document(
-        document(servers=[server, {"url": "https://other.test"}], paths={"/pets": {"get": {"x": 1}}}),
+        document(
+            servers=[server, {"url": "https://other.test"}], paths={"/pets": {"get": {"x": 1}}}
+        ),
         ImportRequest(base_url=base_url),
     )
 
@@ -382,14 +461,18 @@ def test_names_come_from_operation_ids_and_are_all_different() -> None:
 
 def test_schemas_whose_references_multiply_are_left_out() -> None:
     """Such a schema would hold every call; the tool works without it."""
-    schemas = {f"s{i}": {"allOf": [{"$ref": f"#/components/schemas/s{i + 1}"}] * 2} for i in range(20)} | {"s20": {}}
+    schemas = {
+        f"s{i}": {"allOf": [{"$ref": f"#/components/schemas/s{i + 1}"}] * 2} for i in range(20)
+    } | {"s20": {}}
     top = {"$ref": "#/components/schemas/s0"}
     operation = {
         "parameters": [{"name": "x", "in": "query", "schema": top, "description": "An x."}],
         "responses": {"200": {"content": {"application/json": {"schema": top}}}},
     }
 
-    draft = import_document(document(paths={"/x": {"get": operation}}, components={"schemas": schemas}))
+    draft = import_document(
+        document(paths={"/x": {"get": operation}}, components={"schemas": schemas})
+    )
 
     assert draft.tools[0]["argSchema"]["properties"] == {"x": {"description": "An x."}}
     assert "outputSchema" not in draft.tools[0]
@@ -404,7 +487,10 @@ def test_shared_parameters_and_referred_paths_are_taken() -> None:
         "parameters": [param("path", "id", required=True), param("query", "v")],
         "get": {"parameters": [param("query", "v", required=True)]},
     }
-    whole = document(paths={"/x/{id}": {"$ref": "#/components/pathItems/X"}}, components={"pathItems": {"X": item}})
+    whole = document(
+        paths={"/x/{id}": {"$ref": "#/components/pathItems/X"}},
+        components={"pathItems": {"X": item}},
+    )
 
     tool = import_document(whole).tools[0]
 
@@ -413,7 +499,11 @@ def test_shared_parameters_and_referred_paths_are_taken() -> None:
 
 def test_output_schemas_are_taken_where_they_are_sane() -> None:
     good = {"content": {"application/json": {"schema": {"type": "array"}}}}
-    large = {"content": {"application/json": {"schema": {"enum": ["x" * 100 + str(i) for i in range(300)]}}}}
+    large = {
+        "content": {
+            "application/json": {"schema": {"enum": ["x" * 100 + str(i) for i in range(300)]}}
+        }
+    }
 
     assert one({"responses": {"200": good}}).tools[0]["outputSchema"] == {"type": "array"}
     assert "outputSchema" not in one({"responses": {"200": good, "204": {}}}).tools[0]
@@ -490,12 +580,16 @@ paths:
 
     draft = import_document(text)
 
-    assert draft.tools[0]["argSchema"]["properties"] == {"on": {"type": "string", "enum": ["yes", "no", "2020-01-01"]}}
+    assert draft.tools[0]["argSchema"]["properties"] == {
+        "on": {"type": "string", "enum": ["yes", "no", "2020-01-01"]}
+    }
 
 
 def test_a_yaml_of_aliases_without_end_is_refused() -> None:
     """Unfolded, it has 10 to the 29 entries: who follows them all never ends."""
-    lines = ["a0: &a0 [x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
+    lines = ["a0: &a0 [x]"] + [
+        f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)
+    ]
 
     with pytest.raises(InvalidRequest):
         import_document("openapi: 3.0.0\n" + "\n".join(lines))
@@ -521,7 +615,8 @@ def test_styles_of_a_real_document_are_imported_with_notes() -> None:
 
 @pytest.mark.slow
 def test_a_damaged_document_costs_a_note_or_is_refused() -> None:
-    """A real document with parts of it replaced at random: every tool that comes out can still be kept."""
+    """A real document with parts of it replaced at random: every tool that comes out can still be
+    kept."""
     chance = random.Random(5)
     whole = json.loads(text_of("readme.json"))
     whole["paths"] = dict(list(whole["paths"].items())[:6])
@@ -559,7 +654,13 @@ def test_a_damaged_document_costs_a_note_or_is_refused() -> None:
 
 
 def _places(node: Any) -> Iterator[tuple[Any, Any]]:
-    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+    for key, value in (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    ):
         yield node, key
         yield from _places(value)
 
@@ -568,14 +669,20 @@ def test_what_stands_behind_a_hash_tells_operations_apart_and_is_not_sent() -> N
     number = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
     paths = {
         "/files/{id}": {"put": {"operationId": "put_files_id", "parameters": [number]}},
-        "/files/{id}#add_{kind}": {"put": {"operationId": "put_files_id#add", "parameters": [number]}},
+        "/files/{id}#add_{kind}": {
+            "put": {"operationId": "put_files_id#add", "parameters": [number]}
+        },
         "/files/{id}?fields=x#remove": {"put": {"parameters": [number]}},
     }
 
     draft = import_document(document(paths=paths))
 
     assert [tool["http"]["request"]["urlTemplate"] for tool in draft.tools] == [
-        *("https://a.test/v1/files/${id}", "https://a.test/v1/files/${id}", "https://a.test/v1/files/${id}?fields=x"),
+        *(
+            "https://a.test/v1/files/${id}",
+            "https://a.test/v1/files/${id}",
+            "https://a.test/v1/files/${id}?fields=x",
+        ),
     ]
     assert len({tool["slug"] for tool in draft.tools}) == 3
     assert [list(tool["argSchema"]["properties"]) for tool in draft.tools] == [["id"]] * 3
@@ -584,8 +691,15 @@ def test_what_stands_behind_a_hash_tells_operations_apart_and_is_not_sent() -> N
 
 
 def test_an_argument_named_as_a_secret_is_renamed_and_that_is_said() -> None:
-    listed = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in ("MY_KEY", "STORE_KEY", "other")]
-    body = {"content": {"application/json": {"schema": {"properties": {"BODY_KEY": {"type": "string"}}}}}}
+    listed = [
+        {"name": name, "in": "query", "schema": {"type": "string"}}
+        for name in ("MY_KEY", "STORE_KEY", "other")
+    ]
+    body = {
+        "content": {
+            "application/json": {"schema": {"properties": {"BODY_KEY": {"type": "string"}}}}
+        }
+    }
     paths = {"/pets": {"post": {"parameters": listed, "requestBody": body}}}
     schemes = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
 
@@ -595,7 +709,11 @@ def test_an_argument_named_as_a_secret_is_renamed_and_that_is_said() -> None:
     )
 
     request = request_of(draft)
-    assert request["query"] == {"MY_KEY": "${MY_KEY_2}", "STORE_KEY": "${STORE_KEY_2}", "other": "${other}"}
+    assert request["query"] == {
+        "MY_KEY": "${MY_KEY_2}",
+        "STORE_KEY": "${STORE_KEY_2}",
+        "other": "${other}",
+    }
     assert request["body"] == {"BODY_KEY": "${BODY_KEY_2}"}
     assert request["auth"] == {"type": "bearer", "value": "${STORE_KEY}"}
     assert "POST /pets: 'MY_KEY' is the argument 'MY_KEY_2'" in draft.notes
@@ -603,12 +721,24 @@ def test_an_argument_named_as_a_secret_is_renamed_and_that_is_said() -> None:
 
 def test_words_of_a_document_hold_no_control_characters() -> None:
     evil = "\x1b]0;x\x07a\u202eb\x9b2J"
-    operation = {"summary": evil, "description": evil, "tags": [evil], "parameters": [{"name": evil, "in": "cookie"}]}
+    operation = {
+        "summary": evil,
+        "description": evil,
+        "tags": [evil],
+        "parameters": [{"name": evil, "in": "cookie"}],
+    }
 
-    draft = import_document(document(info={"title": evil, "description": evil}, paths={f"/{evil}": {"get": operation}}))
+    draft = import_document(
+        document(info={"title": evil, "description": evil}, paths={f"/{evil}": {"get": operation}})
+    )
 
     tool = draft.tools[0]
-    shown = [draft.bundle["displayName"], draft.bundle["description"], tool["displayName"], tool["description"]]
+    shown = [
+        draft.bundle["displayName"],
+        draft.bundle["description"],
+        tool["displayName"],
+        tool["description"],
+    ]
     for text in (*shown, *draft.notes, draft.bundle["slug"], tool["slug"]):
         assert not any(sign in text for sign in "\x1b\x07\u202e\x9b"), text
     assert request_of(draft)["urlTemplate"].isascii()
@@ -617,8 +747,19 @@ def test_words_of_a_document_hold_no_control_characters() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        *("https://user:word@a.test/", "https://a.test\\@b.test/", "https://a.test\n.b.test/", "https://a\x1b.test/"),
-        *("https://{x}/", "https://a.test:99999/", "https://[::1/", "https:///path", "https://a.test/?k=v"),
+        *(
+            "https://user:word@a.test/",
+            "https://a.test\\@b.test/",
+            "https://a.test\n.b.test/",
+            "https://a\x1b.test/",
+        ),
+        *(
+            "https://{x}/",
+            "https://a.test:99999/",
+            "https://[::1/",
+            "https:///path",
+            "https://a.test/?k=v",
+        ),
     ],
 )
 def test_a_server_that_could_be_read_in_two_ways_makes_no_tool(url: str) -> None:
@@ -628,7 +769,9 @@ def test_a_server_that_could_be_read_in_two_ways_makes_no_tool(url: str) -> None
 
 @pytest.mark.slow
 def test_a_document_of_a_million_operations_is_refused_at_once() -> None:
-    paths = {f"/{number}": {key: {"x": 1} for key in ("get", "put", "post")} for number in range(7_000)}
+    paths = {
+        f"/{number}": {key: {"x": 1} for key in ("get", "put", "post")} for number in range(7_000)
+    }
 
     with pytest.raises(InvalidRequest, match="more than 20,000 operations"):
         import_document(document(paths=paths))
@@ -659,30 +802,64 @@ EVIL = "${OPENAI_API_KEY}"
     "parts",
     [
         {"info": {"title": EVIL, "version": EVIL}},
-        {"servers": [{"url": "https://a.test/{x}", "variables": {"x": {"default": EVIL}}}, {"url": "https://b.test"}]},
+        {
+            "servers": [
+                {"url": "https://a.test/{x}", "variables": {"x": {"default": EVIL}}},
+                {"url": "https://b.test"},
+            ]
+        },
         {"path": f"/{EVIL}"},
         {"path": f"/x?y={EVIL}"},
-        {"operation": {"parameters": [{"name": EVIL, "in": place} for place in ("query", "header", "path")]}},
+        {
+            "operation": {
+                "parameters": [{"name": EVIL, "in": place} for place in ("query", "header", "path")]
+            }
+        },
         *(
             {"operation": {"requestBody": {"content": {mime: {"schema": {"type": "string"}}}}}}
-            for mime in (EVIL, f"text/{EVIL}", f"image/{EVIL}", f"application/{EVIL}+json", f"text/json; x={EVIL}")
+            for mime in (
+                EVIL,
+                f"text/{EVIL}",
+                f"image/{EVIL}",
+                f"application/{EVIL}+json",
+                f"text/json; x={EVIL}",
+            )
         ),
         {"operation": {"responses": {"200": {"content": {f"application/{EVIL}+json": {}}}}}},
         {"scheme": {"type": "apiKey", "in": "query", "name": EVIL}},
-        {"scheme": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://a.test/"}}}},
-        {"scheme": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": f"https://a.test/{EVIL}"}}}},
+        {
+            "scheme": {
+                "type": "oauth2",
+                "flows": {"clientCredentials": {"tokenUrl": "https://a.test/"}},
+            }
+        },
+        {
+            "scheme": {
+                "type": "oauth2",
+                "flows": {"clientCredentials": {"tokenUrl": f"https://a.test/{EVIL}"}},
+            }
+        },
     ],
 )
 def test_no_word_of_a_document_is_a_template(parts: dict[str, Any]) -> None:
     """A document cannot name a secret: every `${` in a tool is ours."""
     scheme = parts.get("scheme")
-    operation = {"responses": {}, **parts.get("operation", {}), **({"security": [{"k": [EVIL]}]} if scheme else {})}
-    whole = {"servers": [{"url": "https://a.test"}], **{k: v for k, v in parts.items() if k in ("info", "servers")}}
+    operation = {
+        "responses": {},
+        **parts.get("operation", {}),
+        **({"security": [{"k": [EVIL]}]} if scheme else {}),
+    }
+    whole = {
+        "servers": [{"url": "https://a.test"}],
+        **{k: v for k, v in parts.items() if k in ("info", "servers")},
+    }
     components = {"securitySchemes": {"k": scheme}} if scheme else {}
 
     try:
         draft = import_document(
-            document(**whole, components=components, paths={parts.get("path", "/x"): {"post": operation}})
+            document(
+                **whole, components=components, paths={parts.get("path", "/x"): {"post": operation}}
+            )
         )
     except InvalidRequest:
         return  # it makes no tool at all
@@ -690,7 +867,10 @@ def test_no_word_of_a_document_is_a_template(parts: dict[str, Any]) -> None:
     for tool in draft.tools:
         request = tool["http"]["request"]
         used = {
-            placeholder.name for key, part in request.items() if key != "auth" for placeholder in placeholders_in(part)
+            placeholder.name
+            for key, part in request.items()
+            if key != "auth"
+            for placeholder in placeholders_in(part)
         }
         used |= {
             placeholder.name
@@ -698,18 +878,29 @@ def test_no_word_of_a_document_is_a_template(parts: dict[str, Any]) -> None:
             if key != "name"
             for placeholder in placeholders_in(text)
         }
-        assert used <= {*tool["argSchema"]["properties"], *(secret["name"] for secret in draft.secrets)}
+        assert used <= {
+            *tool["argSchema"]["properties"],
+            *(secret["name"] for secret in draft.secrets),
+        }
 
 
 def test_names_made_of_paths_leave_out_what_all_paths_share() -> None:
     paths = {
         path: {"get": {"responses": {"200": {"description": "ok"}}}}
-        for path in ("/lab/api/listings/%40jupyterlab/list", "/lab/api/settings/{name}", "/lab/api/themes")
+        for path in (
+            "/lab/api/listings/%40jupyterlab/list",
+            "/lab/api/settings/{name}",
+            "/lab/api/themes",
+        )
     }
 
     tools = import_document(document(paths=paths)).tools
 
-    assert [tool["slug"] for tool in tools] == ["get-listings-jupyterlab-list", "get-settings-name", "get-themes"]
+    assert [tool["slug"] for tool in tools] == [
+        "get-listings-jupyterlab-list",
+        "get-settings-name",
+        "get-themes",
+    ]
     assert all("/lab/api/" in tool["http"]["request"]["urlTemplate"] for tool in tools)
 
     (alone,) = import_document(document(paths={"/lab/api/themes": paths["/lab/api/themes"]})).tools

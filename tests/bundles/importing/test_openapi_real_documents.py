@@ -1,4 +1,5 @@
-"""OpenAPI documents that others wrote: imported whole, in time, and called against a server that knows the document."""
+"""OpenAPI documents that others wrote: imported whole, in time, and called against a server that
+knows the document."""
 
 from __future__ import annotations
 
@@ -34,8 +35,19 @@ OPERATIONS = {"github.json": 1223, "star-trek.json": 120, "readme.json": 54, "ga
 FIVE: dict[str, dict[str, dict[str, Any]]] = {
     "github.json": {
         "repos-get": {"owner": "octo/cat", "repo": "hello world"},
-        "issues-list-for-repo": {"owner": "a", "repo": "b", "labels": "bug,ui", "state": "all", "per_page": 5},
-        "issues-create": {"owner": "a", "repo": "b", "title": "Tïtle", "labels": ["x", {"name": "y"}]},
+        "issues-list-for-repo": {
+            "owner": "a",
+            "repo": "b",
+            "labels": "bug,ui",
+            "state": "all",
+            "per_page": 5,
+        },
+        "issues-create": {
+            "owner": "a",
+            "repo": "b",
+            "title": "Tïtle",
+            "labels": ["x", {"name": "y"}],
+        },
         "repos-create-or-update-file-contents": {
             "owner": "a",
             "repo": "b",
@@ -49,7 +61,12 @@ FIVE: dict[str, dict[str, dict[str, Any]]] = {
     "star-trek.json": {
         "get-animal": {"uid": "ANMA0000264633"},
         "get-book-search": {"pageNumber": 0, "pageSize": 50},
-        "post-animal-search": {"pageNumber": 1, "sort": "name,ASC", "name": "Größe & Co", "earthAnimal": True},
+        "post-animal-search": {
+            "pageNumber": 1,
+            "sort": "name,ASC",
+            "name": "Größe & Co",
+            "earthAnimal": True,
+        },
         "post-book-search": {"title": "a=b&c", "publishedYearFrom": 1990},
         "get-movie": {"uid": "MOMA0000001"},
     },
@@ -57,14 +74,21 @@ FIVE: dict[str, dict[str, dict[str, Any]]] = {
         "createAPIKey": {"subdomain": "acme", "label": "ci key"},
         "getCategories": {"branch": "v1.0/beta", "section": "guides"},
         "createChangelog": {"title": "News", "type": "added", "content": {"body": "text"}},
-        "updateCategory": {"branch": "stable", "section": "guides", "title": "a b", "body": {"title": "c"}},
+        "updateCategory": {
+            "branch": "stable",
+            "section": "guides",
+            "title": "a b",
+            "body": {"title": "c"},
+        },
         "search": {"query": "how to?", "section": "guides"},
     },
     "galaxy.yaml": {
         "getAllData": {"limit": 5, "offset": 10},
         "getPlanet": {"planetId": 3},
         "deletePlanet": {"planetId": 3},
-        "createUser": {"body": {"name": "Marc", "email": "marc@scalar.com", "password": "i-love-scalar"}},
+        "createUser": {
+            "body": {"name": "Marc", "email": "marc@scalar.com", "password": "i-love-scalar"}
+        },
         "getMe": {},
     },
 }
@@ -138,13 +162,20 @@ class Desk:
 
 def _sample(schema: dict[str, Any]) -> Any:
     inner = {key: value for key, value in schema.items() if key != "$defs"}
-    whole = {"type": "object", "properties": {"value": inner}, "required": ["value"], "$defs": schema.get("$defs", {})}
+    whole = {
+        "type": "object",
+        "properties": {"value": inner},
+        "required": ["value"],
+        "$defs": schema.get("$defs", {}),
+    }
     return next(args for _, args in samples(whole))["value"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_every_operation_becomes_a_tool_that_can_be_kept(drafts: dict[str, BundleDraft], name: str) -> None:
+def test_every_operation_becomes_a_tool_that_can_be_kept(
+    drafts: dict[str, BundleDraft], name: str
+) -> None:
     draft = drafts[name]
 
     assert len(draft.tools) == OPERATIONS[name]
@@ -156,29 +187,46 @@ def test_every_operation_becomes_a_tool_that_can_be_kept(drafts: dict[str, Bundl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["readme.json", pytest.param("github.json", marks=pytest.mark.soak)])
-def test_a_large_document_in_yaml_is_the_same_as_in_json(drafts: dict[str, BundleDraft], name: str) -> None:
-    """More values than a configuration may have: a text without aliases has as many as its length allows."""
-    text = yaml.dump(json.loads(text_of(name)), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+@pytest.mark.parametrize(
+    "name", ["readme.json", pytest.param("github.json", marks=pytest.mark.soak)]
+)
+def test_a_large_document_in_yaml_is_the_same_as_in_json(
+    drafts: dict[str, BundleDraft], name: str
+) -> None:
+    """More values than a configuration may have: a text without aliases has as many as its length
+    allows."""
+    text = yaml.dump(
+        json.loads(text_of(name)), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True
+    )
 
     draft = import_document(f"{text}x-many: [{'1,' * MAX_VALUES}]\n")
 
     for tool, expected in zip(draft.tools, drafts[name].tools, strict=True):
-        assert all(tool[key] == expected[key] for key in ("slug", "description", "argSchema", "http"))
+        assert all(
+            tool[key] == expected[key] for key in ("slug", "description", "argSchema", "http")
+        )
     assert draft.notes == drafts[name].notes
 
 
 @pytest.mark.slow
 def test_what_the_documents_have_beyond_tools_is_noted(drafts: dict[str, BundleDraft]) -> None:
-    assert "'webhooks' are calls that a server makes, and are left out" in drafts["galaxy.yaml"].notes
+    assert (
+        "'webhooks' are calls that a server makes, and are left out" in drafts["galaxy.yaml"].notes
+    )
     assert drafts["github.json"].hosts == ["api.github.com", "uploads.github.com"]
     assert [secret["name"] for secret in drafts["readme.json"].secrets] == ["README_API_BEARER"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "slug"), [(name, slug) for name, five in FIVE.items() for slug in five])
+@pytest.mark.parametrize(
+    ("name", "slug"), [(name, slug) for name, five in FIVE.items() for slug in five]
+)
 def test_five_tools_send_what_the_document_asks_for(
-    drafts: dict[str, BundleDraft], judges: dict[str, Judge], client: HttpClient, name: str, slug: str
+    drafts: dict[str, BundleDraft],
+    judges: dict[str, Judge],
+    client: HttpClient,
+    name: str,
+    slug: str,
 ) -> None:
     desk = Desk(judges[name], drafts[name], client)
 
@@ -191,10 +239,15 @@ def test_five_tools_send_what_the_document_asks_for(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "nth"), [("github.json", 12), ("star-trek.json", 8), ("readme.json", 1), ("galaxy.yaml", 1)]
+    ("name", "nth"),
+    [("github.json", 12), ("star-trek.json", 8), ("readme.json", 1), ("galaxy.yaml", 1)],
 )
 def test_tools_with_every_argument_send_what_the_document_asks_for(
-    drafts: dict[str, BundleDraft], judges: dict[str, Judge], client: HttpClient, name: str, nth: int
+    drafts: dict[str, BundleDraft],
+    judges: dict[str, Judge],
+    client: HttpClient,
+    name: str,
+    nth: int,
 ) -> None:
     """A sample that does not fit its own schema (a pattern, a choice) is passed over; most do."""
     desk = Desk(judges[name], drafts[name], client)
@@ -222,7 +275,9 @@ def test_a_wrong_request_is_noticed(judges: dict[str, Judge]) -> None:
     """The judge can say no."""
 
     def asked(method: str, target: str, body: bytes = b"") -> list[str]:
-        return judges["github.json"].faults(Asked(method, target, {"content-type": "application/json"}, body))
+        return judges["github.json"].faults(
+            Asked(method, target, {"content-type": "application/json"}, body)
+        )
 
     assert asked("GET", "/repos/a/b") == []
     assert asked("GET", "/repos/a/b?x=1") == ["query parameter 'x' is not in the document"]

@@ -1,4 +1,5 @@
-"""Swagger 2.0 documents: two of the usual kinds are imported, and what their tools send is judged at a real server."""
+"""Swagger 2.0 documents: two of the usual kinds are imported, and what their tools send is judged
+at a real server."""
 
 from __future__ import annotations
 
@@ -152,7 +153,9 @@ SECRETS = {
 }
 
 
-def test_forms_lists_and_shared_parameters_are_sent_as_the_document_says(imported: ImportedTools) -> None:
+def test_forms_lists_and_shared_parameters_are_sent_as_the_document_says(
+    imported: ImportedTools,
+) -> None:
     assert imported.store(TALK, "api", SECRETS).hosts == [imported.host]
 
     post = imported.sent(
@@ -186,12 +189,17 @@ def test_forms_lists_and_shared_parameters_are_sent_as_the_document_says(importe
     ]
 
 
-def test_arguments_are_checked_by_the_schemas_of_parameters(imported: ImportedTools, server: Loopback) -> None:
+def test_arguments_are_checked_by_the_schemas_of_parameters(
+    imported: ImportedTools, server: Loopback
+) -> None:
     imported.store(TALK, "api", SECRETS)
 
     for args in ({"limit": 0}, {"limit": "x"}, {"types": ["secret"]}, {"more": 1}):
         assert imported.box.call("api.conversations-list", args).error.code == "invalid_args"  # type: ignore[union-attr]
-    assert imported.box.call("api.chat-postMessage", {"text": "no channel"}).error.code == "invalid_args"  # type: ignore[union-attr]
+    assert (
+        imported.box.call("api.chat-postMessage", {"text": "no channel"}).error.code
+        == "invalid_args"
+    )  # type: ignore[union-attr]
     assert server.seen == []
 
 
@@ -200,8 +208,12 @@ def test_a_file_of_a_form_makes_it_multipart(imported: ImportedTools) -> None:
 
     seen = imported.sent("api.files-upload", file="the content", title="A title")
 
-    whole = message_from_bytes(b"Content-Type: " + seen.headers["content-type"].encode() + b"\r\n\r\n" + seen.body)
-    parts = {part.get_param("name", header="content-disposition"): part for part in whole.get_payload()}  # type: ignore[union-attr]
+    whole = message_from_bytes(
+        b"Content-Type: " + seen.headers["content-type"].encode() + b"\r\n\r\n" + seen.body
+    )
+    parts = {
+        part.get_param("name", header="content-disposition"): part for part in whole.get_payload()
+    }  # type: ignore[union-attr]
     assert parts["file"].get_payload() == "the content"  # type: ignore[index, union-attr]
     assert parts["title"].get_payload() == "A title"  # type: ignore[index, union-attr]
 
@@ -219,7 +231,9 @@ def test_bodies_of_json_and_bytes_are_sent_as_such(imported: ImportedTools) -> N
     assert (put.method, put.target) == ("PUT", "/echo/v1.44/containers/a%2Fb/archive?path=%2Ftmp")
     assert put.headers["content-type"] == "application/x-tar"
     assert put.body == b"\x00\x01\x02"
-    wrong = imported.box.call("api.ContainerCreate", {"body": {"Ports": [{"PrivatePort": "x"}]}}).error
+    wrong = imported.box.call(
+        "api.ContainerCreate", {"body": {"Ports": [{"PrivatePort": "x"}]}}
+    ).error
     assert wrong.details[0]["pointer"].startswith("/body")  # type: ignore[union-attr, index]
 
 
@@ -231,7 +245,9 @@ def test_basic_auth_response_schemas_and_words(imported: ImportedTools) -> None:
 
     assert seen.headers["authorization"] == "Basic YWRhOmxvdmVsYWNl"
     assert "authorization" not in imported.sent("api.SystemVersion").headers
-    assert answer.meta["mismatch"], "the server answers with an object, and the document says a list"
+    assert answer.meta["mismatch"], (
+        "the server answers with an object, and the document says a list"
+    )
     spec = imported.box.registry.get("api.ContainerList")
     assert spec.read_only  # type: ignore[union-attr]
     assert "(default: false)" in spec.parameters["properties"]["all"]["description"]  # type: ignore[union-attr]
@@ -252,13 +268,24 @@ def test_every_operation_is_a_tool_and_what_is_lost_is_said(text: str) -> None:
     [
         ({"host": "a.test"}, None, "https://a.test/x"),
         ({"host": "a.test", "schemes": ["http"]}, None, "http://a.test/x"),
-        ({"host": "a.test", "schemes": ["wss", "http", "https"], "basePath": "v1/"}, None, "https://a.test/v1/x"),
+        (
+            {"host": "a.test", "schemes": ["wss", "http", "https"], "basePath": "v1/"},
+            None,
+            "https://a.test/v1/x",
+        ),
         ({"host": "a.test"}, "http://b.test/swagger.json", "http://a.test/x"),
         ({"basePath": "/v2"}, "https://b.test:8443/docs/swagger.json", "https://b.test:8443/v2/x"),
     ],
 )
-def test_the_server_is_made_of_host_base_path_and_scheme(parts: dict[str, Any], base_url: str, url: str) -> None:
-    document = {"swagger": 2.0, "info": {"title": "T"}, "paths": {"/x": {"get": {"responses": {}}}}, **parts}
+def test_the_server_is_made_of_host_base_path_and_scheme(
+    parts: dict[str, Any], base_url: str, url: str
+) -> None:
+    document = {
+        "swagger": 2.0,
+        "info": {"title": "T"},
+        "paths": {"/x": {"get": {"responses": {}}}},
+        **parts,
+    }
 
     draft = import_document(document, ImportRequest(base_url=base_url))
 
@@ -318,5 +345,11 @@ def test_whatever_stands_in_one_place_costs_a_note_or_is_refused(text: str) -> N
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
-    for key, sub in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, sub in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         yield from _paths(sub, (*path, key))

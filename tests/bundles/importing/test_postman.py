@@ -10,7 +10,12 @@ from urllib.parse import parse_qsl
 import pytest
 
 from onetool_ipy.base.errors import InvalidRequest
-from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OperationChoice
+from onetool_ipy.bundles.importing.draft import (
+    BundleDraft,
+    ImportRequest,
+    MissingServer,
+    OperationChoice,
+)
 from onetool_ipy.bundles.importing.formats import import_document
 from tests.bundles.importing.imported import ImportedTools
 
@@ -19,12 +24,25 @@ SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 
 def url(path: str, **parts: Any) -> dict[str, Any]:
     names = path.strip("/").split("/")
-    return {"raw": f"{{{{baseUrl}}}}/{'/'.join(names)}", "host": ["{{baseUrl}}"], "path": names, **parts}
+    return {
+        "raw": f"{{{{baseUrl}}}}/{'/'.join(names)}",
+        "host": ["{{baseUrl}}"],
+        "path": names,
+        **parts,
+    }
 
 
 COLLECTION: dict[str, Any] = {
-    "info": {"_postman_id": "1", "name": "Shop API", "schema": SCHEMA, "description": {"content": "A shop."}},
-    "auth": {"type": "bearer", "bearer": [{"key": "token", "value": "tok-literal-123", "type": "string"}]},
+    "info": {
+        "_postman_id": "1",
+        "name": "Shop API",
+        "schema": SCHEMA,
+        "description": {"content": "A shop."},
+    },
+    "auth": {
+        "type": "bearer",
+        "bearer": [{"key": "token", "value": "tok-literal-123", "type": "string"}],
+    },
     "variable": [
         {"key": "host", "value": "HOST"},
         {"key": "baseUrl", "value": "http://{{host}}/echo"},
@@ -53,7 +71,9 @@ COLLECTION: dict[str, Any] = {
                                 {"key": "fields", "value": "name", "description": "What to give."},
                                 {"key": "verbose", "value": "true", "disabled": True},
                             ],
-                            variable=[{"key": "userId", "value": "7", "description": "The user's number."}],
+                            variable=[
+                                {"key": "userId", "value": "7", "description": "The user's number."}
+                            ],
                         ),
                     },
                 },
@@ -64,7 +84,10 @@ COLLECTION: dict[str, Any] = {
                         "url": url("users"),
                         "auth": {
                             "type": "basic",
-                            "basic": [{"key": "username", "value": "ada"}, {"key": "password", "value": "{{pw}}"}],
+                            "basic": [
+                                {"key": "username", "value": "ada"},
+                                {"key": "password", "value": "{{pw}}"},
+                            ],
                         },
                     },
                 },
@@ -75,7 +98,10 @@ COLLECTION: dict[str, Any] = {
                         "auth": {"type": "noauth"},
                         "body": {
                             "mode": "raw",
-                            "raw": '{"user": {"name": "{{name}}", "password": "hunter2-literal"}, "keep": {{keep}}}',
+                            "raw": (
+                                '{"user": {"name": "{{name}}", "password": "hunter2-literal"},'
+                                ' "keep": {{keep}}}'
+                            ),
                             "options": {"raw": {"language": "json"}},
                         },
                         "url": url("login"),
@@ -87,7 +113,10 @@ COLLECTION: dict[str, Any] = {
             "name": "Orders",
             "auth": {
                 "type": "apikey",
-                "apikey": [{"key": "key", "value": "X-Key"}, {"key": "value", "value": "key-of-orders"}],
+                "apikey": [
+                    {"key": "key", "value": "X-Key"},
+                    {"key": "value", "value": "key-of-orders"},
+                ],
             },
             "item": [
                 {
@@ -96,7 +125,10 @@ COLLECTION: dict[str, Any] = {
                         "method": "POST",
                         "body": {
                             "mode": "urlencoded",
-                            "urlencoded": [{"key": "q", "value": "a b"}, {"key": "n", "value": "2"}],
+                            "urlencoded": [
+                                {"key": "q", "value": "a b"},
+                                {"key": "n", "value": "2"},
+                            ],
                         },
                         "url": url("orders/search"),
                     },
@@ -107,7 +139,10 @@ COLLECTION: dict[str, Any] = {
                         "method": "PUT",
                         "body": {
                             "mode": "formdata",
-                            "formdata": [{"key": "doc", "type": "file", "src": "x"}, {"key": "title", "value": "T"}],
+                            "formdata": [
+                                {"key": "doc", "type": "file", "src": "x"},
+                                {"key": "title", "value": "T"},
+                            ],
                         },
                         "url": url("orders/doc"),
                     },
@@ -125,7 +160,11 @@ COLLECTION: dict[str, Any] = {
                 },
                 {
                     "name": "Signed",
-                    "request": {"method": "GET", "url": url("signed"), "auth": {"type": "awsv4", "awsv4": []}},
+                    "request": {
+                        "method": "GET",
+                        "url": url("signed"),
+                        "auth": {"type": "awsv4", "awsv4": []},
+                    },
                 },
                 {"name": "Elsewhere", "request": {"method": "GET", "url": "{{other}}/x"}},
             ],
@@ -139,7 +178,13 @@ def draft_of(collection: dict[str, Any], **asked: Any) -> BundleDraft:
 
 
 def test_requests_are_sent_as_postman_sends_them(imported: ImportedTools) -> None:
-    own = {"SHOP_TOKEN": "new-token", "SHOP_PIN": "1234", "SHOP_PW": "pw-1", "SHOP_USERNAME": "ada", "SHOP_KEY": "k-1"}
+    own = {
+        "SHOP_TOKEN": "new-token",
+        "SHOP_PIN": "1234",
+        "SHOP_PW": "pw-1",
+        "SHOP_USERNAME": "ada",
+        "SHOP_KEY": "k-1",
+    }
     imported.store(json.dumps(COLLECTION), "shop", {**own, "SHOP_PASSWORD": "s3cret-1"})
 
     got = imported.sent("shop.get-user")
@@ -160,7 +205,10 @@ def test_requests_are_sent_as_postman_sends_them(imported: ImportedTools) -> Non
     assert "authorization" not in got.headers
     got = imported.sent("shop.orders-list", n=3)
     assert parse_qsl(got.body.decode()) == [("q", "a b"), ("n", "3")]
-    assert (got.headers["x-key"], got.headers["content-type"]) == ("k-1", "application/x-www-form-urlencoded")
+    assert (got.headers["x-key"], got.headers["content-type"]) == (
+        "k-1",
+        "application/x-www-form-urlencoded",
+    )
     got = imported.sent("shop.upload", doc="content")
     assert b"content" in got.body
     assert got.headers["content-type"].startswith("multipart/form-data")
@@ -177,12 +225,24 @@ def test_folders_are_tags_and_words_are_kept() -> None:
         "shop-api",
         "A shop.",
     )
-    assert list(by_name) == ["get-user", "users-list", "login", "orders-list", "upload", "ask", "signed"]
+    assert list(by_name) == [
+        "get-user",
+        "users-list",
+        "login",
+        "orders-list",
+        "upload",
+        "ask",
+        "signed",
+    ]
     assert by_name["get-user"]["tags"] == ["Users"]
     assert by_name["get-user"]["description"] == "One user."
     assert by_name["users-list"]["displayName"] == "List"
     properties = by_name["get-user"]["argSchema"]["properties"]
-    assert properties["userId"] == {"type": "integer", "description": "The user's number.", "default": 7}
+    assert properties["userId"] == {
+        "type": "integer",
+        "description": "The user's number.",
+        "default": 7,
+    }
     assert properties["fields"]["description"] == "What to give."
     assert by_name["login"]["argSchema"]["required"] == ["name", "keep"]
     chosen = draft_of(COLLECTION, choice=OperationChoice(tags=("orders",), include=("/orders/*",)))
@@ -211,10 +271,18 @@ def test_two_credentials_of_one_name_are_two_secrets() -> None:
     def item(name: str, token: str) -> dict[str, Any]:
         return {
             "name": name,
-            "request": {"url": "https://a.test/x", "auth": {"type": "bearer", "bearer": {"token": token}}},
+            "request": {
+                "url": "https://a.test/x",
+                "auth": {"type": "bearer", "bearer": {"token": token}},
+            },
         }
 
-    draft = draft_of({"info": {"name": "Two"}, "item": [item("a", "one-1"), item("b", "two-2"), item("c", "one-1")]})
+    draft = draft_of(
+        {
+            "info": {"name": "Two"},
+            "item": [item("a", "one-1"), item("b", "two-2"), item("c", "one-1")],
+        }
+    )
 
     values = [tool["http"]["request"]["auth"]["value"] for tool in draft.tools]
     assert values == ["${TWO_TOKEN}", "${TWO_TOKEN_2}", "${TWO_TOKEN}"]
@@ -224,19 +292,33 @@ def test_two_credentials_of_one_name_are_two_secrets() -> None:
     ("fields", "auth"),
     [
         (
-            {"grant_type": "client_credentials", "accessTokenUrl": "https://a.test/t", "scope": "a b"},
+            {
+                "grant_type": "client_credentials",
+                "accessTokenUrl": "https://a.test/t",
+                "scope": "a b",
+            },
             {"type": "oauth2", "tokenUrl": "https://a.test/t", "scope": "a b"},
         ),
-        ({"grant_type": "client_credentials", "accessTokenUrl": "https://a.test/t"}, {"type": "oauth2"}),
+        (
+            {"grant_type": "client_credentials", "accessTokenUrl": "https://a.test/t"},
+            {"type": "oauth2"},
+        ),
         ({"grant_type": "client_credentials", "accessTokenUrl": "{{tokens}}"}, {"type": "bearer"}),
-        ({"grant_type": "authorization_code", "accessTokenUrl": "https://a.test/t"}, {"type": "bearer"}),
+        (
+            {"grant_type": "authorization_code", "accessTokenUrl": "https://a.test/t"},
+            {"type": "bearer"},
+        ),
     ],
 )
-def test_oauth2_is_asked_for_where_no_person_is_needed(fields: dict[str, str], auth: dict[str, str]) -> None:
+def test_oauth2_is_asked_for_where_no_person_is_needed(
+    fields: dict[str, str], auth: dict[str, str]
+) -> None:
     own = {**fields, "clientId": "me-1", "clientSecret": "secret-1", "accessToken": "token-1"}
     request = {"url": "https://a.test/x", "auth": {"type": "oauth2", "oauth2": own}}
 
-    made = draft_of({"info": {"name": "T"}, "item": [{"name": "x", "request": request}]}).tools[0]["http"]["request"]
+    made = draft_of({"info": {"name": "T"}, "item": [{"name": "x", "request": request}]}).tools[0][
+        "http"
+    ]["request"]
 
     assert {key: made["auth"][key] for key in auth} == auth
     assert ("scope" in made["auth"]) is ("scope" in auth)
@@ -263,10 +345,20 @@ def test_a_server_is_named_where_the_collection_has_none() -> None:
         ("a.test/v1/x?q=1", "http://a.test/v1/x"),
         ({"url": "https://a.test"}, "https://a.test/"),
         (
-            {"url": {"protocol": "https", "host": ["a", "test"], "port": "8443", "path": ["x", {"value": "y"}]}},
+            {
+                "url": {
+                    "protocol": "https",
+                    "host": ["a", "test"],
+                    "port": "8443",
+                    "path": ["x", {"value": "y"}],
+                }
+            },
             "https://a.test:8443/x/y",
         ),
-        ({"url": {"raw": "https://a.test/{{x y}}/${evil}/{{$guid}}"}}, "https://a.test/${x_y}/%24${evil}/${guid}"),
+        (
+            {"url": {"raw": "https://a.test/{{x y}}/${evil}/{{$guid}}"}},
+            "https://a.test/${x_y}/%24${evil}/${guid}",
+        ),
     ],
 )
 def test_a_url_may_be_written_in_many_ways(request_: Any, template: str) -> None:
@@ -282,7 +374,10 @@ def test_a_url_may_be_written_in_many_ways(request_: Any, template: str) -> None
         ({"requests": [], "order": [], "folders": []}, "version 1"),
         ({"info": {"name": "x"}, "item": []}, "no operation"),
         (
-            {"info": {"name": "x"}, "item": [{"name": "y", "request": {"method": "LINK", "url": "https://a.test"}}]},
+            {
+                "info": {"name": "x"},
+                "item": [{"name": "y", "request": {"method": "LINK", "url": "https://a.test"}}],
+            },
             "no operation",
         ),
     ],
@@ -302,16 +397,28 @@ def test_a_hostile_collection_costs_a_note_or_is_refused() -> None:
         5,
         [],
         {"request": None},
-        {"name": evil, "request": {"url": f"https://a.test/{evil}", "header": [{"key": evil, "value": evil}]}},
+        {
+            "name": evil,
+            "request": {"url": f"https://a.test/{evil}", "header": [{"key": evil, "value": evil}]},
+        },
         {"name": 3, "request": {"url": 7}},
-        {"request": {"url": {"raw": [], "query": {}, "path": 3}, "body": {"mode": "raw", "raw": {}}}},
+        {
+            "request": {
+                "url": {"raw": [], "query": {}, "path": 3},
+                "body": {"mode": "raw", "raw": {}},
+            }
+        },
         {"name": "loop", "request": "{{a}}/x"},
         {
             "name": "nest",
             "request": {
                 "url": "https://a.test/n",
                 "method": "POST",
-                "body": {"mode": "raw", "raw": "[" * 500 + "]" * 500, "options": {"raw": {"language": "json"}}},
+                "body": {
+                    "mode": "raw",
+                    "raw": "[" * 500 + "]" * 500,
+                    "options": {"raw": {"language": "json"}},
+                },
             },
         },
     ]

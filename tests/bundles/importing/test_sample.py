@@ -1,4 +1,5 @@
-"""One request as it was sent becomes a tool: what may change is an argument, what is secret is a name."""
+"""One request as it was sent becomes a tool: what may change is an argument, what is secret is a
+name."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def request(tool_draft: SampleDraft) -> Json:
 
 def test_what_may_change_is_an_argument_with_its_default() -> None:
     draft = import_curl(
-        'curl \'https://a.test/x?state=open&n=5&on=true&zip=007&t=a&t=b\' --json \'{"k": {"d": 1}, "z": null}\''
+        'curl \'https://a.test/x?state=open&n=5&on=true&zip=007&t=a&t=b\' --json \'{"k": {"d": 1},'
+        ' "z": null}\''
     )
 
     assert draft.tool["argSchema"] == {
@@ -44,7 +46,10 @@ def test_what_may_change_is_an_argument_with_its_default() -> None:
 @pytest.mark.parametrize(
     ("command", "secrets"),
     [
-        ("curl https://api.github.com/user -H 'Authorization: Bearer ghp-12345678'", {"GITHUB_TOKEN": "ghp-12345678"}),
+        (
+            "curl https://api.github.com/user -H 'Authorization: Bearer ghp-12345678'",
+            {"GITHUB_TOKEN": "ghp-12345678"},
+        ),
         ("curl https://x.test/ -H 'X-API-Key: key-12345678'", {"X_API_KEY": "key-12345678"}),
         ("curl 'https://www.acme.test/?api_key=key-12345678'", {"ACME_API_KEY": "key-12345678"}),
         ("curl https://u:pw-12345678@a.b.test/", {"B_USERNAME": "u", "B_PASSWORD": "pw-12345678"}),
@@ -52,7 +57,10 @@ def test_what_may_change_is_an_argument_with_its_default() -> None:
             "curl 127.0.0.1:1/ -H 'authorization: basic YW5uOnB3LTEyMzQ1Njc4'",
             {"API_USERNAME": "ann", "API_PASSWORD": "pw-12345678"},
         ),
-        ("curl https://b.test -d 'client_secret=cs-12345678&grant=x'", {"B_CLIENT_SECRET": "cs-12345678"}),
+        (
+            "curl https://b.test -d 'client_secret=cs-12345678&grant=x'",
+            {"B_CLIENT_SECRET": "cs-12345678"},
+        ),
         ("curl https://b.test -b 'sid=sess-12345678'", {"B_COOKIE": "sid=sess-12345678"}),
         (
             "curl https://b.test/key-12345678/x -H 'X-Token: key-12345678' -d 'note=key-12345678'",
@@ -60,7 +68,9 @@ def test_what_may_change_is_an_argument_with_its_default() -> None:
         ),
     ],
 )
-def test_the_value_of_a_secret_never_stands_in_the_tool(command: str, secrets: dict[str, str]) -> None:
+def test_the_value_of_a_secret_never_stands_in_the_tool(
+    command: str, secrets: dict[str, str]
+) -> None:
     draft = import_curl(command)
 
     assert draft.secrets == secrets
@@ -96,7 +106,10 @@ def test_the_method_is_the_one_that_curl_takes(fields: dict[str, Any], method: s
 
 
 def test_headers_that_the_connection_sets_are_left_out_and_said() -> None:
-    tool_draft = draft(headers=["Host: b.test", "Content-Length: 3", "X-Empty;", "X-None:", "X-A: 1"], cookie="jar.txt")
+    tool_draft = draft(
+        headers=["Host: b.test", "Content-Length: 3", "X-Empty;", "X-None:", "X-A: 1"],
+        cookie="jar.txt",
+    )
 
     assert request(tool_draft)["headers"] == {"X-Empty": "", "X-A": "1"}
     assert tool_draft.notes == [
@@ -116,8 +129,12 @@ def test_headers_that_the_connection_sets_are_left_out_and_said() -> None:
     ],
     ids=["object", "list", "text", "deep", "variable"],
 )
-def test_a_json_body_is_taken_apart_as_far_as_it_is_json(text: str, body: object, kind: str) -> None:
-    tool_draft = draft(data=[("data", text)], headers=["Content-Type: application/json"], variables={"ALL": None})
+def test_a_json_body_is_taken_apart_as_far_as_it_is_json(
+    text: str, body: object, kind: str
+) -> None:
+    tool_draft = draft(
+        data=[("data", text)], headers=["Content-Type: application/json"], variables={"ALL": None}
+    )
 
     assert request(tool_draft)["body"] == body
     assert request(tool_draft)["bodyType"] == kind

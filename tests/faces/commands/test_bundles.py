@@ -1,4 +1,5 @@
-"""`%tool new http`, `%tool bundle`, `%tool import openapi`: HTTP tools made and used in a kernel, on a real API."""
+"""`%tool new http`, `%tool bundle`, `%tool import openapi`: HTTP tools made and used in a kernel,
+on a real API."""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ class Api(ThreadingHTTPServer):
 
     def document(self) -> dict[str, Any]:
         number = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
-        one = {"operationId": "getUser", "parameters": [number], "responses": {"200": {"description": "ok"}}}
+        one = {
+            "operationId": "getUser",
+            "parameters": [number],
+            "responses": {"200": {"description": "ok"}},
+        }
         return {
             "openapi": "3.0.3",
             "info": {"title": "Small Users", "version": "2.1"},
@@ -55,7 +60,11 @@ class _Handler(BaseHTTPRequestHandler):
         size = int(self.headers.get("Content-Length") or 0)
         asked = {"verb": self.command, "path": self.path, "headers": dict(self.headers)}
         self.server.seen.append({**asked, "body": self.rfile.read(size).decode()})
-        told = self.server.document() if self.path == "/openapi.json" else {"path": self.path, "verb": self.command}
+        told = (
+            self.server.document()
+            if self.path == "/openapi.json"
+            else {"path": self.path, "verb": self.command}
+        )
         body = json.dumps(told).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -108,9 +117,14 @@ def test_check_sends_no_request_that_may_write(loaded: Kernel, api: Api) -> None
 
 
 def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Api) -> None:
-    curl = f"curl -s -H 'Accept: application/json' 'http://{api.host}/users/{{id}}?limit=5' \\\n  --compressed"
+    curl = (
+        f"curl -s -H 'Accept: application/json' 'http://{api.host}/users/{{id}}?limit=5' \\\n "
+        " --compressed"
+    )
 
-    said = loaded.execute(f"%%tool new http my-api.get-user --arg id:integer --allow-host\n{curl}").result_text
+    said = loaded.execute(
+        f"%%tool new http my-api.get-user --arg id:integer --allow-host\n{curl}"
+    ).result_text
 
     assert "my-api.get-user@1: stored." in said
     assert "argument id: int, required" in said
@@ -126,7 +140,10 @@ def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Api) -> None:
 
 def test_a_number_is_text_in_an_address_wherever_it_is_typed(loaded: Kernel, api: Api) -> None:
     """The line `Try it:` names the call in Python, and there an id is a number."""
-    loaded.execute(f"%tool new http api.orders --url http://{api.host}/orders/{{id}}?paid={{paid}} --allow-host")
+    loaded.execute(
+        f"%tool new http api.orders --url http://{api.host}/orders/{{id}}?paid={{paid}}"
+        " --allow-host"
+    )
 
     loaded.execute("%tool api.orders id=3 paid=true")
     loaded.execute("api.orders(id=3, paid=True)")
@@ -149,7 +166,9 @@ def test_a_host_is_not_allowed_without_a_yes(loaded: Kernel, api: Api) -> None:
 
 @pytest.mark.parametrize(("answer", "allowed"), [("y", True), ("n", False), ("", False)])
 def test_a_person_is_asked(loaded: Kernel, api: Api, answer: str, allowed: bool) -> None:
-    running = loaded.start_execute(f"%tool new http my-api.get --url http://{api.host}/x", allow_stdin=True)
+    running = loaded.start_execute(
+        f"%tool new http my-api.get --url http://{api.host}/x", allow_stdin=True
+    )
 
     asked = loaded.answer_input(answer)
     running.wait()
@@ -159,7 +178,9 @@ def test_a_person_is_asked(loaded: Kernel, api: Api, answer: str, allowed: bool)
 
 
 def test_a_yes_to_a_private_address_is_enough_at_once(kernel: Kernel, api: Api) -> None:
-    (kernel.cwd / "api.json").write_text(json.dumps({**api.document(), "security": []}), encoding="utf-8")
+    (kernel.cwd / "api.json").write_text(
+        json.dumps({**api.document(), "security": []}), encoding="utf-8"
+    )
     kernel.execute("%load_ext onetool_ipy")
 
     kernel.execute(f"%tool new http my-api.get --url http://{api.host}/x --allow-host")
@@ -167,11 +188,15 @@ def test_a_yes_to_a_private_address_is_enough_at_once(kernel: Kernel, api: Api) 
     kernel.execute("%tool import openapi api.json --bundle users --allow-host")
     assert "/users/7" in kernel.execute("%tool users.getUser id=7").text
 
-    settings = yaml.safe_load((kernel.cwd / ".onetool" / "onetool.yaml").read_text(encoding="utf-8"))
+    settings = yaml.safe_load(
+        (kernel.cwd / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
+    )
     assert settings["http"] == {"allowed_hosts": [api.host]}
 
 
-def test_what_breaks_the_schema_of_a_document_is_shown_with_a_line_below(loaded: Kernel, api: Api) -> None:
+def test_what_breaks_the_schema_of_a_document_is_shown_with_a_line_below(
+    loaded: Kernel, api: Api
+) -> None:
     document = api.document()
     schema = {"type": "object", "properties": {"verb": {"type": "integer"}}, "required": ["id"]}
     content = {"application/json": {"schema": schema}}
@@ -187,7 +212,9 @@ def test_what_breaks_the_schema_of_a_document_is_shown_with_a_line_below(loaded:
     assert loaded.evaluate("(r.ok, len(r.meta['mismatch']), r.data['verb'])") == "(True, 2, 'GET')"
 
 
-@pytest.mark.parametrize(("answer", "made"), [("y", True), ("n", False), ("", False), (None, False)])
+@pytest.mark.parametrize(
+    ("answer", "made"), [("y", True), ("n", False), ("", False), (None, False)]
+)
 def test_a_secret_goes_to_another_host_only_after_a_yes(
     loaded: Kernel, api: Api, answer: str | None, made: bool
 ) -> None:
@@ -217,7 +244,9 @@ def test_a_secret_goes_to_another_host_only_after_a_yes(
     assert "there already" in loaded.execute(other).text
 
 
-def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(loaded: Kernel, api: Api) -> None:
+def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(
+    loaded: Kernel, api: Api
+) -> None:
     cell = f"%%tool new http my-api.me --allow-host {{}}\ncurl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
 
     first = loaded.execute(cell.format(""))
@@ -232,15 +261,21 @@ def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(loaded: Kerne
     assert "/me" in called.text
     secrets = loaded.cwd / ".onetool" / "secrets.yaml"
     assert secrets.stat().st_mode & 0o777 == 0o600
-    stored = "".join(p.read_text(encoding="utf-8") for p in (loaded.cwd / ".onetool" / "bundles").rglob("*.json"))
+    stored = "".join(
+        p.read_text(encoding="utf-8") for p in (loaded.cwd / ".onetool" / "bundles").rglob("*.json")
+    )
     for outcome in (first, refused, second, called):
         assert TOKEN not in str(outcome)
     assert TOKEN not in stored
     assert "${API_TOKEN}" in stored
 
 
-def test_a_secret_is_kept_after_a_yes_and_stop_keeps_what_was_stored(loaded: Kernel, api: Api) -> None:
-    cell = f"%%tool new http my-api.me\ncurl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
+def test_a_secret_is_kept_after_a_yes_and_stop_keeps_what_was_stored(
+    loaded: Kernel, api: Api
+) -> None:
+    cell = (
+        f"%%tool new http my-api.me\ncurl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
+    )
     secrets = loaded.cwd / ".onetool" / "secrets.yaml"
 
     running = loaded.start_execute(cell, allow_stdin=True)
@@ -267,8 +302,9 @@ def test_a_secret_is_kept_after_a_yes_and_stop_keeps_what_was_stored(loaded: Ker
 def test_dry_shows_the_masked_request_and_sends_nothing(loaded: Kernel, api: Api) -> None:
     body = '{"name": "$name", "age": 5}'
     loaded.execute(
-        f"%tool new http my-api.add --url http://{api.host}/users --method POST --header 'X-Api-Key: {TOKEN}' "
-        f"--body '{body}' --allow-host --save-secrets --describe 'Add a user.'"
+        f"%tool new http my-api.add --url http://{api.host}/users --method POST --header"
+        f" 'X-Api-Key: {TOKEN}' --body '{body}' --allow-host --save-secrets --describe 'Add a"
+        " user.'"
     )
 
     shown = loaded.execute("%tool my-api.add name=Ada --dry")
@@ -288,7 +324,9 @@ def test_dry_shows_the_masked_request_and_sends_nothing(loaded: Kernel, api: Api
 
 
 def test_a_body_that_is_no_json_is_sent_as_it_is(loaded: Kernel, api: Api) -> None:
-    loaded.execute(f"%tool new http my-api.note --url http://{api.host}/notes --body 'tea=1' --allow-host")
+    loaded.execute(
+        f"%tool new http my-api.note --url http://{api.host}/notes --body 'tea=1' --allow-host"
+    )
 
     loaded.execute("%tool my-api.note")
 
@@ -335,15 +373,22 @@ def test_bundles_are_listed_switched_shown_and_deleted(loaded: Kernel, api: Api)
     assert "with 1 tool." in loaded.execute("%tool bundle delete my-api --with-tools").text
     assert "my-api" not in loaded.execute("%tool bundle list").text
     assert "read-only" in loaded.execute("%tool bundle delete time", allow_errors=True).text
-    assert "read-only" in loaded.execute("%tool new http time.now2 --url https://x.com/", allow_errors=True).text
+    assert (
+        "read-only"
+        in loaded.execute("%tool new http time.now2 --url https://x.com/", allow_errors=True).text
+    )
 
 
 def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_path: Path) -> None:
-    refused = loaded.execute(f"%tool import openapi http://{api.host}/openapi.json", allow_errors=True)
+    refused = loaded.execute(
+        f"%tool import openapi http://{api.host}/openapi.json", allow_errors=True
+    )
     assert "not allowed" in refused.text
     assert api.seen == []
 
-    said = loaded.execute(f"%tool import openapi http://{api.host}/openapi.json --bundle users --allow-host").text
+    said = loaded.execute(
+        f"%tool import openapi http://{api.host}/openapi.json --bundle users --allow-host"
+    ).text
 
     assert "The bundle users has 1 tool: Small Users" in said
     assert "secrets.yaml" in said
@@ -406,7 +451,9 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
         ("%%tool bundle list\nand more", "takes no cell body"),
     ],
 )
-def test_what_is_typed_wrong_is_told_in_a_few_lines_and_makes_nothing(loaded: Kernel, line: str, said: str) -> None:
+def test_what_is_typed_wrong_is_told_in_a_few_lines_and_makes_nothing(
+    loaded: Kernel, line: str, said: str
+) -> None:
     outcome = loaded.execute(line, allow_errors=True)
 
     assert outcome.error is not None
@@ -416,7 +463,9 @@ def test_what_is_typed_wrong_is_told_in_a_few_lines_and_makes_nothing(loaded: Ke
     assert list((loaded.cwd / ".onetool").rglob("*.json")) == []
 
 
-def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(loaded: Kernel, api: Api) -> None:
+def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(
+    loaded: Kernel, api: Api
+) -> None:
     """The tool, the host and the name are there; what must be mended first is said."""
     config = loaded.cwd / ".onetool" / "onetool.yaml"
     config.parent.mkdir(exist_ok=True)
@@ -424,7 +473,9 @@ def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(loaded:
     wrong = "models: {bad: {provider: openai, base_url: 'htp://x', model: m}}"
     config.write_text(f"{before}\n{wrong}\n", encoding="utf-8")
 
-    said = loaded.execute(f"%tool new http my-api.get --url http://{api.host}/x --allow-host").result_text
+    said = loaded.execute(
+        f"%tool new http my-api.get --url http://{api.host}/x --allow-host"
+    ).result_text
 
     assert "my-api.get@1: stored." in said
     assert "Not in use yet: .onetool/onetool.yaml" in said
@@ -434,17 +485,26 @@ def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(loaded:
 
 
 @pytest.mark.slow
-def test_a_document_without_security_is_imported_with_auth_for_all_its_tools(loaded: Kernel, api: Api) -> None:
-    """`--auth` names a secret; a wrong one says what can be written. What refuses it names the request."""
-    (loaded.cwd / "api.json").write_text(json.dumps({**api.document(), "security": []}), encoding="utf-8")
+def test_a_document_without_security_is_imported_with_auth_for_all_its_tools(
+    loaded: Kernel, api: Api
+) -> None:
+    """`--auth` names a secret; a wrong one says what can be written. What refuses it names the
+    request."""
+    (loaded.cwd / "api.json").write_text(
+        json.dumps({**api.document(), "security": []}), encoding="utf-8"
+    )
     secrets = loaded.cwd / ".onetool" / "secrets.yaml"
     secrets.write_text(f"API_TOKEN: {TOKEN}\n", encoding="utf-8")
     secrets.chmod(0o600)
     loaded.execute("%tool reload")
-    wrong = loaded.execute("%tool import openapi api.json --bundle users --auth token", allow_errors=True)
+    wrong = loaded.execute(
+        "%tool import openapi api.json --bundle users --auth token", allow_errors=True
+    )
     assert "Write bearer:API_TOKEN" in wrong.text
 
-    missing = loaded.execute("%tool import openapi api.json --bundle basic --allow-host --auth basic:me:PASS").text
+    missing = loaded.execute(
+        "%tool import openapi api.json --bundle basic --allow-host --auth basic:me:PASS"
+    ).text
     line = f"%tool import openapi api.json --allow-host --secret-host API_TOKEN={api.host} --bundle"
     loaded.execute(f"{line} users --auth bearer:API_TOKEN")
     loaded.execute(f"{line} keys --auth header:X-Api-Key:API_TOKEN")
@@ -471,7 +531,9 @@ def test_the_second_curl_of_an_api_uses_the_auth_of_the_first(loaded: Kernel, ap
     assert loaded.execute(f"%%tool new http shop.me\n{first}").text.count("there already") == 1
     assert (
         "'Content-Type': 'application/json'"
-        in loaded.execute("x = %tool shop.orders\nprint({k.title(): v for k, v in x.meta['headers'].items()})").text
+        in loaded.execute(
+            "x = %tool shop.orders\nprint({k.title(): v for k, v in x.meta['headers'].items()})"
+        ).text
     )
 
 
@@ -495,7 +557,10 @@ def test_bundle_set_gives_all_tools_a_base_url_and_auth(loaded: Kernel, api: Api
     elsewhere = "%tool bundle set shop --base-url https://other.example.com --auth bearer:SHOP"
     loaded.execute("%tool bundle set shop --auth bearer:SHOP")
     asked = loaded.execute(elsewhere, allow_errors=True).text
-    assert f"The secret 'SHOP' is used with '{api.host}'; this would send it to 'other.example.com:443'" in asked
+    assert (
+        f"The secret 'SHOP' is used with '{api.host}'; this would send it to"
+        " 'other.example.com:443'" in asked
+    )
     assert api.host in loaded.execute("%tool bundle show shop").text
 
 
@@ -509,13 +574,18 @@ def test_an_environment_is_made_and_switched(loaded: Kernel, api: Api) -> None:
     loaded.execute(f"%tool bundle set shop --base-url http://{api.host}/live")
     loaded.execute("%tool new http shop.you --url /you")
 
-    made = loaded.execute(f"%tool bundle env shop test --base-url http://{api.host}/test --auth bearer:SHOP").text
+    made = loaded.execute(
+        f"%tool bundle env shop test --base-url http://{api.host}/test --auth bearer:SHOP"
+    ).text
     assert f"base URL http://{api.host}/test, auth bearer" in made
     assert "/test/you" in loaded.execute("%tool shop.you").text
     assert f"* test  http://{api.host}/test" in loaded.execute("%tool bundle env shop").text
     loaded.execute("%tool bundle env shop default")
     assert "/live/you" in loaded.execute("%tool shop.you").text
-    assert [each["headers"].get("Authorization") for each in api.seen[-2:]] == [f"Bearer {TOKEN}", None]
+    assert [each["headers"].get("Authorization") for each in api.seen[-2:]] == [
+        f"Bearer {TOKEN}",
+        None,
+    ]
     wrong = loaded.execute("%tool bundle env shop tst", allow_errors=True).text
     assert "has no environment 'tst'. Did you mean 'test'?" in wrong
     kept = (loaded.cwd / ".onetool" / "environments.json").read_text(encoding="utf-8")
@@ -546,7 +616,9 @@ def test_an_environment_moves_tools_that_were_made_with_a_whole_address(
     (file,) = (loaded.cwd / ".onetool" / "bundles" / "shop").glob("get*@*.json")
     tool = f"shop.{file.name.partition('@')[0]}"
     (secret,) = {
-        name for path in file.parent.glob("*.json") for name in re.findall(r"\$\{([A-Z_]+)\}", path.read_text())
+        name
+        for path in file.parent.glob("*.json")
+        for name in re.findall(r"\$\{([A-Z_]+)\}", path.read_text())
     }
     secrets = loaded.cwd / ".onetool" / "secrets.yaml"
     secrets.write_text(f"{secret}: {TOKEN}\n", encoding="utf-8")
@@ -567,8 +639,12 @@ def test_an_environment_moves_tools_that_were_made_with_a_whole_address(
         ("/users/7", f"Bearer {TOKEN}")
     ]
     assert api.seen == []
-    refused = loaded.execute(f"%tool new http shop.back --url http://{api.host}/x\n%tool shop.back", allow_errors=True)
-    assert "belongs to the environment 'default', and the bundle 'shop' uses 'staging'" in refused.text
+    refused = loaded.execute(
+        f"%tool new http shop.back --url http://{api.host}/x\n%tool shop.back", allow_errors=True
+    )
+    assert (
+        "belongs to the environment 'default', and the bundle 'shop' uses 'staging'" in refused.text
+    )
     assert api.seen == []
     back = loaded.execute("%tool bundle env shop default", allow_errors=True).text
     words = f"The secret '{secret}' is used with '{staging.host}' (the environment 'staging'); "
@@ -585,14 +661,25 @@ def test_an_environment_has_variables(loaded: Kernel, api: Api) -> None:
     loaded.execute("%tool new http shop.x --url '/${region}/x?l=${lang}'")
 
     assert "/test/eu/x?l=de" in loaded.execute("%tool shop.x").text
-    assert f"* test  http://{api.host}/test  region=eu  lang=de" in loaded.execute("%tool bundle env shop").text
+    assert (
+        f"* test  http://{api.host}/test  region=eu  lang=de"
+        in loaded.execute("%tool bundle env shop").text
+    )
     loaded.execute("%tool bundle env shop test --set region=us")
     assert "/test/us/x?l=de" in loaded.execute("%tool shop.x").text
-    missing = loaded.execute("%tool bundle env shop test --set region=\n%tool shop.x", allow_errors=True).text
-    assert "'shop.x' needs 'region', which is neither a variable of the environment 'test' nor a secret." in missing
+    missing = loaded.execute(
+        "%tool bundle env shop test --set region=\n%tool shop.x", allow_errors=True
+    ).text
+    assert (
+        "'shop.x' needs 'region', which is neither a variable of the environment 'test' nor a"
+        " secret." in missing
+    )
     refused = loaded.execute("%tool bundle env shop test --set api_key=abc", allow_errors=True).text
     assert "'api_key' looks like a secret" in refused
-    assert "is not NAME=VALUE" in loaded.execute("%tool bundle env shop test --set region", allow_errors=True).text
+    assert (
+        "is not NAME=VALUE"
+        in loaded.execute("%tool bundle env shop test --set region", allow_errors=True).text
+    )
 
 
 def test_new_http_alone_opens_the_editor_in_the_cell(loaded: Kernel) -> None:

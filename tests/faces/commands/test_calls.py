@@ -1,4 +1,5 @@
-"""The author's loop: a cell saved as a pack file, and checked; history, stats and results as sub-commands."""
+"""The author's loop: a cell saved as a pack file, and checked; history, stats and results as
+sub-commands."""
 
 from __future__ import annotations
 
@@ -104,7 +105,10 @@ def test_rerun_of_a_call_that_may_write_asks(loaded: Kernel) -> None:
     assert "%tool nb.write line=one" in refused.text
     run = loaded.start_execute("%tool history rerun 1", allow_stdin=True)
     question = loaded.answer_input("no")
-    assert question == "  %tool nb.write line=one\n'nb.write' may change something. Call it again? [y/N] "
+    assert (
+        question
+        == "  %tool nb.write line=one\n'nb.write' may change something. Call it again? [y/N] "
+    )
     answered = run.wait()
     assert answered.ok, "a no is an answer, not an error"
     assert "Call it again? You said no, " in answered.text
@@ -143,7 +147,9 @@ def test_a_cut_result_has_a_handle_and_says_how_to_get_the_rest(loaded: Kernel) 
     assert f"handle=&#x27;{handle}&#x27;" in outcome.result["text/html"]
     assert "application/json" not in outcome.result
     assert outcome.result_metadata["onetool"]["tool"] == "tools.echo"
-    assert loaded.evaluate(f"ot.result(handle='{handle}', offset=1234)['lines']") == repr(['{"n":1233}'])
+    assert loaded.evaluate(f"ot.result(handle='{handle}', offset=1234)['lines']") == repr(
+        ['{"n":1233}']
+    )
     assert loaded.evaluate("len(x.data)") == "1234"
 
 
@@ -166,7 +172,9 @@ def test_nothing_from_a_tool_becomes_html(loaded: Kernel, message: str, shown: s
 
 @pytest.mark.slow
 def test_frames_images_and_broken_objects_show_themselves(loaded: Kernel) -> None:
-    loaded.execute("import pandas as pd\nx = %tool tools.echo message={pd.DataFrame({'<a>': [1, 2]})}")
+    loaded.execute(
+        "import pandas as pd\nx = %tool tools.echo message={pd.DataFrame({'<a>': [1, 2]})}"
+    )
     frame = loaded.execute("x").result
     assert frame is not None
     assert "<table" in frame["text/html"]
@@ -176,7 +184,8 @@ def test_frames_images_and_broken_objects_show_themselves(loaded: Kernel) -> Non
     assert image is not None
     assert "image/png" in image
     odd = loaded.execute(
-        "class Odd:\n    def __repr__(self): raise RuntimeError\nz = %tool tools.echo message={Odd()}\nz"
+        "class Odd:\n    def __repr__(self): raise RuntimeError\nz = %tool tools.echo"
+        " message={Odd()}\nz"
     )
     assert "repr failed" in odd.result_text
 
@@ -185,12 +194,17 @@ def test_a_table_that_pandas_cuts_has_a_handle_and_says_so(loaded: Kernel) -> No
     """Small ones are shown as they are; a large one is kept by reference and can be paged."""
     loaded.execute("import pandas as pd")
     small = loaded.execute("%tool tools.echo message={pd.DataFrame({'a': range(50)})}")
-    large = loaded.execute("x = %tool tools.echo message={pd.DataFrame({'a': range(100_000), 'b': 1})}\nx")
+    large = loaded.execute(
+        "x = %tool tools.echo message={pd.DataFrame({'a': range(100_000), 'b': 1})}\nx"
+    )
     column = loaded.execute("%tool tools.echo message={pd.Series(range(70), name='s')}")
 
     assert "ot.result" not in small.text
     handle = loaded.execute("print(x.handle)").text.strip()
-    rest = f"... 10 of 100,000 rows × 2 columns · open in viewer: ot.view('{handle}') · by line: ot.result("
+    rest = (
+        f"... 10 of 100,000 rows × 2 columns · open in viewer: ot.view('{handle}') · by line:"
+        " ot.result("
+    )
     assert rest in large.text
     assert "100000 rows" not in large.text, "pandas' own line, without commas"
     assert large.result is not None
@@ -200,7 +214,9 @@ def test_a_table_that_pandas_cuts_has_a_handle_and_says_so(loaded: Kernel) -> No
     last = loaded.evaluate(f"ot.result(handle='{handle}', offset=100_000)['lines']")
     assert '"a":99999' in last.replace(" ", "")
     assert "10 of 70 rows ·" in column.text
-    wide = loaded.execute("%tool tools.echo message={pd.DataFrame(0, index=range(3), columns=range(200))}")
+    wide = loaded.execute(
+        "%tool tools.echo message={pd.DataFrame(0, index=range(3), columns=range(200))}"
+    )
     assert "3 rows × 20 of 200 columns" in wide.text
 
 
@@ -215,7 +231,9 @@ def test_handles_complete_where_a_handle_is_wanted(loaded: Kernel) -> None:
 @pytest.mark.slow
 def test_a_hundred_megabytes_add_next_to_nothing_to_the_notebook(loaded: Kernel) -> None:
     """Row 13: the cell shows the first lines and a handle; Python has all of it."""
-    outcome = loaded.execute("x = %tool tools.echo message={('y' * 99 + '\\n') * 1_000_000}\nx", timeout=HANG_S)
+    outcome = loaded.execute(
+        "x = %tool tools.echo message={('y' * 99 + '\\n') * 1_000_000}\nx", timeout=HANG_S
+    )
     assert outcome.result is not None
     assert sum(len(body) for body in outcome.result.values()) < 50_000
     assert "of 1,000,001 lines" in outcome.result_text
@@ -224,8 +242,12 @@ def test_a_hundred_megabytes_add_next_to_nothing_to_the_notebook(loaded: Kernel)
 
 
 def test_search_on_a_table_gives_rows(loaded: Kernel) -> None:
-    """Of a DataFrame and of a list of records: a table, how many there are, and all of them as a DataFrame."""
-    loaded.execute("import pandas as pd\nrows = [{'city': ('Lisboa', 'Porto')[n % 2], 'n': n} for n in range(2000)]")
+    """Of a DataFrame and of a list of records: a table, how many there are, and all of them as a
+    DataFrame."""
+    loaded.execute(
+        "import pandas as pd\nrows = [{'city': ('Lisboa', 'Porto')[n % 2], 'n': n} for n in"
+        " range(2000)]"
+    )
     for value in ("pd.DataFrame(rows, index=range(5, 2005))", "rows"):
         loaded.execute(f"x = %tool tools.echo message={{{value}}}")
         found = loaded.execute("x.search('Lisboa')")
@@ -233,10 +255,20 @@ def test_search_on_a_table_gives_rows(loaded: Kernel) -> None:
         assert "<table" in found.result["text/html"]
         assert ">Lisboa</td>" in found.result["text/html"]
         assert "1,000 of 2,000 rows, 100 shown · all of them: .df" in found.result_text
-        assert loaded.evaluate("x.search('Lisboa').df['n'].tolist() == list(range(0, 2000, 2))") == "True"
-        assert loaded.evaluate("x.search('Lisboa')['matched'], len(x.search('Lisboa')['lines'])") == "(1000, 100)"
+        assert (
+            loaded.evaluate("x.search('Lisboa').df['n'].tolist() == list(range(0, 2000, 2))")
+            == "True"
+        )
+        assert (
+            loaded.evaluate("x.search('Lisboa')['matched'], len(x.search('Lisboa')['lines'])")
+            == "(1000, 100)"
+        )
     assert loaded.execute("x.search('Faro')").result_text == "0 of 2,000 rows"
     loaded.execute("t = %tool tools.echo message={'a\\nb\\n' * 200}")
-    assert loaded.execute("t.search('b', limit=2)").result_text.endswith("200 of 400 lines, 2 shown · all of them: .df")
+    assert loaded.execute("t.search('b', limit=2)").result_text.endswith(
+        "200 of 400 lines, 2 shown · all of them: .df"
+    )
     assert loaded.evaluate("t.search('b').df['line'].tolist() == ['b'] * 200") == "True"
-    assert loaded.execute("t.lines(limit=2)").result_text.endswith("2 of 400 lines · more with offset=3")
+    assert loaded.execute("t.lines(limit=2)").result_text.endswith(
+        "2 of 400 lines · more with offset=3"
+    )

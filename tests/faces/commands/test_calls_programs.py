@@ -52,7 +52,9 @@ def _reminded(kernel: Kernel) -> list[str]:
 
 @pytest.mark.slow
 def test_a_program_gives_an_answer(loaded: Kernel) -> None:
-    outcome = loaded.execute("%%tool program -o a\nimport crm\nprint('hello')\ncrm.customers(region='eu')")
+    outcome = loaded.execute(
+        "%%tool program -o a\nimport crm\nprint('hello')\ncrm.customers(region='eu')"
+    )
     assert outcome.result is None
     assert loaded.evaluate("(a.text, len(a.value), a.df.shape)") == "('hello\\n', 2, (2, 2))"
     shown = loaded.execute("%%tool program @limit\nlimit + 1", allow_errors=True)
@@ -136,8 +138,12 @@ def test_rule_6_a_program_waits_and_goes_on_after_a_restart(loaded: Kernel) -> N
 
 
 def test_a_model_writes_a_program_and_distil_makes_it_a_cell(loaded: Kernel) -> None:
-    loaded.execute(f"m = ScriptedModel([('program', {{'code': {PROGRAM!r}}}), 'One reminder.'])\nlimit = 1")
-    running = loaded.start_execute("a = %ask --model m --code Remind those over @limit", allow_stdin=True)
+    loaded.execute(
+        f"m = ScriptedModel([('program', {{'code': {PROGRAM!r}}}), 'One reminder.'])\nlimit = 1"
+    )
+    running = loaded.start_execute(
+        "a = %ask --model m --code Remind those over @limit", allow_stdin=True
+    )
     loaded.answer_input("all")
     assert "One reminder." in running.wait().text
     outcome = loaded.execute("%ask --distil")

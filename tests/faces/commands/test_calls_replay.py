@@ -27,14 +27,19 @@ def shell(kernel: Kernel) -> Kernel:
 
 @pytest.mark.slow
 def test_recorded_until_it_is_switched_off_and_answered_after(shell: Kernel) -> None:
-    assert "No replay is on. Switch one on with: %tool replay FILE" in shell.execute("%tool replay").text
+    assert (
+        "No replay is on. Switch one on with: %tool replay FILE"
+        in shell.execute("%tool replay").text
+    )
     assert "(auto): 0 answers" in shell.execute("%tool replay calls.jsonl").text
     shell.execute("a = %tool nb.dice\nb = nb.dice(20)\nc = $nb.dice sides=8")
     assert "3 recorded so far" in shell.execute("%tool replay").text
     assert "Off: Replay" in shell.execute("%tool replay off").text
     assert "No replay was on" in shell.execute("%tool replay off").text
 
-    shell.execute("%tool replay calls.jsonl --only\nd = %tool nb.dice\ne = nb.dice(20)\nf = $nb.dice sides=8")
+    shell.execute(
+        "%tool replay calls.jsonl --only\nd = %tool nb.dice\ne = nb.dice(20)\nf = $nb.dice sides=8"
+    )
 
     assert shell.evaluate("(a.data, b, c.data) == (d.data, e, f.data)") == "True"
     assert shell.evaluate("seen") == "[6, 20, 8]"
@@ -59,7 +64,10 @@ def test_the_context_manager_does_the_same(shell: Kernel) -> None:
         ("%tool replay --refresh", "takes one file"),
         ("%tool replay a.jsonl --only --refresh", "at most one of"),
         ("%tool replay a.jsonl --onyl", "--onyl"),
-        ("%tool replay nowhere.jsonl --only", "Record it first where there is a network: %tool replay"),
+        (
+            "%tool replay nowhere.jsonl --only",
+            "Record it first where there is a network: %tool replay",
+        ),
         ("%tool replay /dev", "Cannot read '/dev': it is a folder"),
         ("with ot.replay('x.jsonl', mode='often'): pass", "No mode 'often' of replay"),
     ],
@@ -78,7 +86,10 @@ def test_a_miss_is_an_error_that_stops_the_cell(shell: Kernel) -> None:
     outcome = shell.execute("%tool nb.dice sides=2", allow_errors=True)
     assert not outcome.ok
     assert "'nb.dice' was not recorded with these arguments" in outcome.text
-    assert "Run it once where there is a network, to keep its answer, after: %tool replay" in outcome.text
+    assert (
+        "Run it once where there is a network, to keep its answer, after: %tool replay"
+        in outcome.text
+    )
 
 
 def test_replay_is_completed_and_in_the_help(shell: Kernel) -> None:

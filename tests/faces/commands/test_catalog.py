@@ -35,12 +35,17 @@ def test_help_forms_show_the_page_of_a_tool(loaded: Kernel) -> None:
 
 
 def test_the_page_of_a_built_in_tool_says_how_python_gets_it(loaded: Kernel) -> None:
-    assert "In Python: from onetool_ipy.live import fs" in loaded.execute("%tool info fs.read_file").result_text
+    assert (
+        "In Python: from onetool_ipy.live import fs"
+        in loaded.execute("%tool info fs.read_file").result_text
+    )
     assert "In Python" not in loaded.execute("%tool info ot.help").result_text
 
 
 @pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "untrusted"])
-def test_what_the_project_recommends_comes_first_and_runs_nothing(kernel: Kernel, is_trusted: bool) -> None:
+def test_what_the_project_recommends_comes_first_and_runs_nothing(
+    kernel: Kernel, is_trusted: bool
+) -> None:
     pack = """
     open("imported", "w").close()
     def go() -> int:
@@ -96,7 +101,10 @@ def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
     ):
         word = line.split()[0]
         assert f"%tool {word}" in loaded.execute(f"%tool {line}").result_text, line
-    assert "%tool server add" in loaded.execute("%tool server add x no-such-command --help").result_text
+    assert (
+        "%tool server add"
+        in loaded.execute("%tool server add x no-such-command --help").result_text
+    )
     assert "%tool list [TEXT]" not in loaded.execute("%tool list -- --help", allow_errors=True).text
     assert loaded.execute("%tool time.now").result is not None, "none of these did anything"
     assert "%tool history" in loaded.execute("%tool history --help").result_text

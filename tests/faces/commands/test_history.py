@@ -1,4 +1,5 @@
-"""`history` as a person reads it: local times, runs as one line, failures with their message, numbers to call again."""
+"""`history` as a person reads it: local times, runs as one line, failures with their message,
+numbers to call again."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ def test_a_list_is_readable(loaded: Kernel) -> None:
     """U14: no ids, no raw rows; a run of `ot.map` is one line; the error is told."""
     loaded.execute(STREETS)
     loaded.execute("%tool nb.code street=X7", allow_errors=True)
-    loaded.execute("import pandas as pd; m = ot.map('nb.code', pd.DataFrame({'s': ['a', 'X47', 'c']}), street='s')")
+    loaded.execute(
+        "import pandas as pd; m = ot.map('nb.code', pd.DataFrame({'s': ['a', 'X47', 'c']}),"
+        " street='s')"
+    )
     loaded.execute("%tool tools.echo message=hello")
 
     text = loaded.execute("%tool history").result_text
@@ -52,8 +56,12 @@ def test_numbers_are_those_of_the_list_that_was_shown(loaded: Kernel) -> None:
     assert shown.index("second") < shown.index("first")
 
     assert loaded.execute("%tool history rerun 2").result_text == "first"
-    assert loaded.execute("%tool history rerun 2").result_text == "first", "a call made since does not shift the list"
-    assert loaded.execute("%tool history rerun").result_text == "first", "without a number the last call"
+    assert loaded.execute("%tool history rerun 2").result_text == "first", (
+        "a call made since does not shift the list"
+    )
+    assert loaded.execute("%tool history rerun").result_text == "first", (
+        "without a number the last call"
+    )
     assert "second" not in loaded.execute("%tool history FIRST echo").result_text
     missing = loaded.execute("%tool history rerun 999", allow_errors=True)
     assert "No call '999'" in missing.text

@@ -59,8 +59,9 @@ def test_why_shows_the_request_and_what_the_server_said(loaded: Kernel) -> None:
     with Stub(lambda _asked: (422, {"error": "The wind is too strong."})) as stub:
         url = stub.url("/flights/{number}?to=Wien")
         loaded.execute(
-            f"%tool new http air.book --url '{url}' --method POST --header 'X-Api-Key: tok-91b7e2f4c0' "
-            '--body \'{"seat": "$seat"}\' --arg number:integer --allow-host --save-secrets'
+            f"%tool new http air.book --url '{url}' --method POST --header 'X-Api-Key:"
+            ' tok-91b7e2f4c0\' --body \'{"seat": "$seat"}\' --arg number:integer --allow-host'
+            " --save-secrets"
         )
         failed = loaded.execute("%tool air.book number=7 seat=A1", allow_errors=True)
         assert failed.error is not None

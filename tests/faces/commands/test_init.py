@@ -58,7 +58,14 @@ def box(tmp_path: Path) -> Any:
     [("everywhere", {"notebook", "shell"}), ("notebook", {"notebook"}), ("shell", {"shell"})],
 )
 def test_command_and_option_are_where_their_place_is(place: Any, where: set[str]) -> None:
-    command = Command("x", "NAME", "do it", print, place=place, options=(Option("--a", place=place), Option("--b")))
+    command = Command(
+        "x",
+        "NAME",
+        "do it",
+        print,
+        place=place,
+        options=(Option("--a", place=place), Option("--b")),
+    )
     places: Any = ("notebook", "shell")
 
     assert {each for each in places if command.runs_in(each)} == where
@@ -114,7 +121,12 @@ def test_command_of_one_word_takes_one(words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("reply", "is_yes"),
-    [(Reply("accept"), True), (Reply("decline"), False), (Reply("cancel"), False), (NobodyToAsk("x"), None)],
+    [
+        (Reply("accept"), True),
+        (Reply("decline"), False),
+        (Reply("cancel"), False),
+        (NobodyToAsk("x"), None),
+    ],
 )
 def test_yes_is_a_yes_and_nobody_is_none(box: Toolbox, reply: Any, is_yes: bool | None) -> None:
     person = box.host = Person(reply)

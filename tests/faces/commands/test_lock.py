@@ -1,4 +1,5 @@
-"""`lock`, `verify` and `diff` in a real project: a clean run says nothing, a changed tool is named and fails."""
+"""`lock`, `verify` and `diff` in a real project: a clean run says nothing, a changed tool is named
+and fails."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ import pytest
 
 from onetool_ipy.faces.cli import main
 from tests.conftest import FreshKernel
-from tests.core.support import Project, project
 from tests.harness.patience import HANG_S
+from tests.harness.project import Project
 from tests.harness.surroundings import ROOT
 
-__all__ = ["project"]  # a fixture
+__all__ = []  # a fixture
 
 PACK = '''
 pack = "shop"
@@ -86,9 +87,14 @@ def test_a_changed_tool_is_named_and_fails_and_a_new_one_does_not(
     assert _run("verify") == 0
     assert "The tool 'till.sell' is new." in capsys.readouterr().out
 
-    shop.write("tools/shop.py", PACK.replace("limit: int = 10", "limit: int").replace("Find goods", "Find things"))
+    shop.write(
+        "tools/shop.py",
+        PACK.replace("limit: int = 10", "limit: int").replace("Find goods", "Find things"),
+    )
     assert _run("verify", "--json") == 1
-    drift = next(each for each in json.loads(capsys.readouterr().out)["drift"] if each["name"] == "shop.find")
+    drift = next(
+        each for each in json.loads(capsys.readouterr().out)["drift"] if each["name"] == "shop.find"
+    )
     assert drift["state"] == "changed"
     assert "the argument 'limit' became required" in drift["lines"]
     assert "  + Find things." in drift["lines"]
@@ -156,7 +162,9 @@ def test_any_changed_byte_of_the_code_of_a_pack_is_drift(
 
 
 @pytest.mark.slow
-def test_another_folder_gives_the_same_bytes(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_folder_gives_the_same_bytes(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A colleague's clone, and CI, have the project elsewhere, and other values of variables."""
     (shop.root / "goods.py").write_text(SERVER.replace("{extra}", ""), encoding="utf-8")
     env = {"PYTHONPATH": str(ROOT), "MODE": "${LOCK_MODE}"}
@@ -172,12 +180,17 @@ def test_another_folder_gives_the_same_bytes(shop: Project, monkeypatch: pytest.
     monkeypatch.chdir(other)
     assert _run("verify") == 0
     assert _run("lock") == 0
-    assert (other / ".onetool" / "onetool.lock").read_bytes() == (shop.home / "onetool.lock").read_bytes()
+    assert (other / ".onetool" / "onetool.lock").read_bytes() == (
+        shop.home / "onetool.lock"
+    ).read_bytes()
 
 
 @pytest.mark.slow
-def test_a_notebook_locks_what_the_files_of_the_project_name(fresh_kernel: FreshKernel, tmp_path: Path) -> None:
-    """Servers of this session, cell tools and adopted ones are in no file; the command line gives the same bytes."""
+def test_a_notebook_locks_what_the_files_of_the_project_name(
+    fresh_kernel: FreshKernel, tmp_path: Path
+) -> None:
+    """Servers of this session, cell tools and adopted ones are in no file; the command line gives
+    the same bytes."""
     work = tmp_path / "work"
     (work / ".onetool" / "tools").mkdir(parents=True)
     (work / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
@@ -188,7 +201,10 @@ def test_a_notebook_locks_what_the_files_of_the_project_name(fresh_kernel: Fresh
     kernel.execute("%load_ext onetool_ipy")
     kernel.execute(f"%tool server add goods {sys.executable} {work / 'goods.py'}")
     assert kernel.evaluate("goods.stock(name='x')") == "1"
-    kernel.execute('from onetool_ipy import tool\n@tool\ndef mine(text: str) -> str:\n    """Echo."""\n    return text')
+    kernel.execute(
+        'from onetool_ipy import tool\n@tool\ndef mine(text: str) -> str:\n    """Echo."""\n   '
+        " return text"
+    )
     kernel.execute("import textwrap\not.adopt(textwrap)")
     kernel.execute("%tool lock")
     path = work / ".onetool" / "onetool.lock"
@@ -199,16 +215,26 @@ def test_a_notebook_locks_what_the_files_of_the_project_name(fresh_kernel: Fresh
 
     path.unlink()
     command = [sys.executable, "-m", "onetool_ipy", "lock"]
-    subprocess.run(command, cwd=work, env={**os.environ, **env}, check=True, timeout=HANG_S, capture_output=True)
+    subprocess.run(
+        command,
+        cwd=work,
+        env={**os.environ, **env},
+        check=True,
+        timeout=HANG_S,
+        capture_output=True,
+    )
     assert path.read_bytes() == lock
 
 
 @pytest.mark.slow
 def test_a_server_is_asked_anew(shop: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is cached of a server's tools does not hide that they changed; a server that does not start fails."""
+    """What is cached of a server's tools does not hide that they changed; a server that does not
+    start fails."""
     program = shop.root / "goods.py"
     program.write_text(SERVER.replace("{extra}", ""), encoding="utf-8")
-    server = {"goods": {"command": sys.executable, "args": ["goods.py"], "env": {"PYTHONPATH": str(ROOT)}}}
+    server = {
+        "goods": {"command": sys.executable, "args": ["goods.py"], "env": {"PYTHONPATH": str(ROOT)}}
+    }
     shop.write("onetool.yaml", json.dumps({"version": 1, "servers": server}))
     assert _run("lock") == 0
     assert _run("verify") == 0

@@ -62,15 +62,20 @@ def test_why_a_server_does_not_start(loaded: Kernel) -> None:
     assert "does not work" in said
     assert "its output" in said
     loaded.execute("%tool server add nowhere no-such-command-at-all")
-    assert "no-such-command-at-all" in loaded.execute("%tool server test nowhere", timeout=HANG_S).text
+    assert (
+        "no-such-command-at-all" in loaded.execute("%tool server test nowhere", timeout=HANG_S).text
+    )
 
 
 @pytest.mark.slow
 def test_import_of_another_clients_file(loaded: Kernel) -> None:
-    """`--save` keeps the servers in onetool.yaml and their secrets in secrets.yaml; nothing shown holds one."""
+    """`--save` keeps the servers in onetool.yaml and their secrets in secrets.yaml; nothing shown
+    holds one."""
     folder = loaded.cwd
     entry = real("time")
-    servers = {"clock": {"command": entry["command"], "args": [], "env": {"API_TOKEN": TOKEN, "MODE": "x"}}}
+    servers = {
+        "clock": {"command": entry["command"], "args": [], "env": {"API_TOKEN": TOKEN, "MODE": "x"}}
+    }
     (folder / "claude.json").write_text(f'{{ // mine\n "mcpServers": {json.dumps(servers)},\n}}')
     assert "--yes" in refused(loaded, "%tool server import claude.json")
     assert not (folder / ".onetool" / "secrets.yaml").exists()
@@ -126,7 +131,10 @@ def test_wrong_words(loaded: Kernel, line: str, said: str) -> None:
             '{"servers": {"a": {"type": "http", "url": "https://h/mcp"}}}',
             {"a": {"type": "http", "url": "https://h/mcp"}},
         ),
-        ('{"mcp": {"servers": {"a": {"url": "https://h"}}}}', {"a": {"type": "http", "url": "https://h"}}),
+        (
+            '{"mcp": {"servers": {"a": {"url": "https://h"}}}}',
+            {"a": {"type": "http", "url": "https://h"}},
+        ),
         (
             '// c\n{"mcpServers": {"a": {"command": "x", /* no, */ "disabled": true,},}}',
             {"a": {"type": "stdio", "command": "x", "enabled": False}},
@@ -144,7 +152,9 @@ def test_client_files(tmp_path: Path, text: str, servers: dict[str, object]) -> 
     assert {found.name: found.data for found in read_client_file(file)} == servers
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"mcpServers": {}}', '{"mcpServers": []}', "\x00", "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"mcpServers": {}}', '{"mcpServers": []}', "\x00", "[" * 100_000]
+)
 def test_files_that_are_none(tmp_path: Path, text: str) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(text)
@@ -155,7 +165,10 @@ def test_files_that_are_none(tmp_path: Path, text: str) -> None:
 def test_what_looks_secret_is_told_apart() -> None:
     found = FoundServer(
         "git-hub",
-        {"headers": {"Authorization": "Bearer abc", "X-Mode": "fast"}, "env": {"GITHUB_TOKEN": TOKEN, "OTHER": "${X}"}},
+        {
+            "headers": {"Authorization": "Bearer abc", "X-Mode": "fast"},
+            "env": {"GITHUB_TOKEN": TOKEN, "OTHER": "${X}"},
+        },
     )
     data, secrets = without_secrets(found)
     assert secrets == {"GIT_HUB_AUTHORIZATION": "Bearer abc", "GIT_HUB_GITHUB_TOKEN": TOKEN}
@@ -178,10 +191,15 @@ server.run()
 
 
 @pytest.mark.slow
-def test_a_command_line_of_any_readme_is_taken_as_it_is_and_is_a_python_name_at_once(loaded: Kernel) -> None:
-    """Flags behind the command are the command's, also those that we have too; ours stand before it."""
+def test_a_command_line_of_any_readme_is_taken_as_it_is_and_is_a_python_name_at_once(
+    loaded: Kernel,
+) -> None:
+    """Flags behind the command are the command's, also those that we have too; ours stand before
+    it."""
     (loaded.cwd / "sums.py").write_text(SUMS, encoding="utf-8")
-    said = loaded.execute(f"%tool server add sums {sys.executable} -u sums.py -y --factor 10 --url x --save -- -c").text
+    said = loaded.execute(
+        f"%tool server add sums {sys.executable} -u sums.py -y --factor 10 --url x --save -- -c"
+    ).text
     assert "sums: added for this session." in said
     assert "--url, --save went to the command" in said
     assert "Try: %tool server test sums" in said
@@ -190,8 +208,12 @@ def test_a_command_line_of_any_readme_is_taken_as_it_is_and_is_a_python_name_at_
     assert not (loaded.cwd / ".onetool").exists()
 
     loaded.execute("%tool server remove sums")
-    assert loaded.evaluate("'sums' in globals()") == "False", "a name of a server that is gone stays"
-    missing = loaded.execute("%tool server add every npx-that-is-not-there -y @scope/server DIR").text
+    assert loaded.evaluate("'sums' in globals()") == "False", (
+        "a name of a server that is gone stays"
+    )
+    missing = loaded.execute(
+        "%tool server add every npx-that-is-not-there -y @scope/server DIR"
+    ).text
     assert "There is no program 'npx-that-is-not-there' on your PATH." in missing
 
 
@@ -206,7 +228,9 @@ def test_a_saved_server_is_removed_from_the_file(loaded: Kernel) -> None:
     (loaded.cwd / "sums.py").write_text(SUMS, encoding="utf-8")
     loaded.execute(f"%tool server add --save sums {sys.executable} sums.py --factor 1")
     assert "sums" in file.read_text(encoding="utf-8")
-    assert loaded.execute("%tool server").text.count("not started") == 2, "nobody waits for a server by adding one"
+    assert loaded.execute("%tool server").text.count("not started") == 2, (
+        "nobody waits for a server by adding one"
+    )
     said = loaded.execute("%tool server remove sums").text
     assert f"sums is removed, also from {file}" in said
     assert loaded.evaluate("'sums' in globals()") == "False"
@@ -240,29 +264,42 @@ def test_import_asks_and_a_no_changes_nothing(loaded: Kernel) -> None:
 
 def test_export_shows_json_to_paste_without_secrets(loaded: Kernel) -> None:
     assert "no MCP servers to export" in loaded.execute("%tool server export").text
-    (loaded.cwd / "mcp.json").write_text(json.dumps({"mcpServers": {"a": {"command": "x", "env": {"KEY": TOKEN}}}}))
+    (loaded.cwd / "mcp.json").write_text(
+        json.dumps({"mcpServers": {"a": {"command": "x", "env": {"KEY": TOKEN}}}})
+    )
     loaded.execute("%tool server import mcp.json --yes --save")
 
     text = loaded.execute("%tool server export").result_text
     assert json.loads(text[: text.rindex("}") + 1])["mcpServers"]["a"]["env"] == {"KEY": "${A_KEY}"}
     assert "Set there: A_KEY." in text
     assert TOKEN not in text
-    assert json.loads(loaded.execute("%tool server export vscode a").result_text)["inputs"][0]["id"] == "A_KEY"
+    assert (
+        json.loads(loaded.execute("%tool server export vscode a").result_text)["inputs"][0]["id"]
+        == "A_KEY"
+    )
     assert not (loaded.cwd / ".mcp.json").exists()
 
 
 @pytest.mark.slow
 def test_a_registry_card_asks_for_what_is_missing_and_shows_the_command(loaded: Kernel) -> None:
     server = real("time")
-    variables = [{"name": "CLOCK_KEY", "isRequired": True, "isSecret": True, "description": "A key\x07"}]
-    package = {"registryType": "pypi", "identifier": "mcp-server-time", "environmentVariables": variables}
+    variables = [
+        {"name": "CLOCK_KEY", "isRequired": True, "isSecret": True, "description": "A key\x07"}
+    ]
+    package = {
+        "registryType": "pypi",
+        "identifier": "mcp-server-time",
+        "environmentVariables": variables,
+    }
     card = {"name": "io.github.someone/clock", "version": "1", "packages": [package]}
     (loaded.cwd / "server.json").write_text(json.dumps(card))
     programs = loaded.cwd / "programs"
     programs.mkdir()
     (programs / "uvx").write_text(f'#!/bin/sh\nshift\nexec {server["command"]} "$@"\n')
     (programs / "uvx").chmod(0o755)
-    loaded.execute(f"import os; os.environ['PATH'] = {str(programs)!r} + os.pathsep + os.environ['PATH']")
+    loaded.execute(
+        f"import os; os.environ['PATH'] = {str(programs)!r} + os.pathsep + os.environ['PATH']"
+    )
 
     assert "needs 'CLOCK_KEY'" in refused(loaded, "%tool server add server.json")
     adding = loaded.start_execute("%tool server add server.json --save", allow_stdin=True)
@@ -274,13 +311,19 @@ def test_a_registry_card_asks_for_what_is_missing_and_shows_the_command(loaded: 
     needs = loaded.answer_input(TOKEN)
     assert needs.startswith("The server 'clock' needs 'CLOCK_KEY'.\nA key\\x07\nCLOCK_KEY (text")
     question = loaded.answer_input("y").replace("\n       | ", "")
-    assert '"command": "uvx", "args": ["mcp-server-time"], "env": {"CLOCK_KEY": "${CLOCK_CLOCK_KEY}"}' in question
+    assert (
+        '"command": "uvx", "args": ["mcp-server-time"], "env": {"CLOCK_KEY": "${CLOCK_CLOCK_KEY}"}'
+        in question
+    )
     assert TOKEN not in question + adding.wait(HANG_S).text
     assert TOKEN not in (loaded.cwd / ".onetool" / "onetool.yaml").read_text()
     assert TOKEN in (loaded.cwd / ".onetool" / "secrets.yaml").read_text()
     assert "works" in loaded.execute("%tool server test clock", timeout=HANG_S).text
     again = refused(loaded, "%tool server add server.json")
     assert "There is a server 'clock'." in again
-    assert "other: added" in loaded.execute("%tool server add --yes --env CLOCK_KEY=k other server.json").text
+    assert (
+        "other: added"
+        in loaded.execute("%tool server add --yes --env CLOCK_KEY=k other server.json").text
+    )
     (loaded.cwd / "other.json").write_text("{}")
     assert "not a registry card" in refused(loaded, "%tool server add other.json")

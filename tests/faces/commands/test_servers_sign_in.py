@@ -1,4 +1,5 @@
-"""`%tool server login` and `logout` in a real kernel, at a server on loopback that wants a sign-in."""
+"""`%tool server login` and `logout` in a real kernel, at a server on loopback that wants a
+sign-in."""
 
 from __future__ import annotations
 
@@ -67,7 +68,9 @@ def test_login_and_logout(loaded: Kernel, server: OAuthServer) -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_is_stopped_and_the_address_given_by_hand(loaded: Kernel, server: OAuthServer) -> None:
+def test_a_cell_is_stopped_and_the_address_given_by_hand(
+    loaded: Kernel, server: OAuthServer
+) -> None:
     """A browser on another machine cannot bring the answer; the person copies the address."""
     assert "No sign-in to 'crm' is under way" in refused(loaded, f"{LOGIN} --code x")
     cell = loaded.start_execute(LOGIN, allow_stdin=True)
@@ -75,11 +78,19 @@ def test_a_cell_is_stopped_and_the_address_given_by_hand(loaded: Kernel, server:
     loaded.interrupt()
     assert cell.wait(HANG_S, allow_errors=True).error is not None
     ended = server.visit(url)
-    assert "belongs to another sign-in" in refused(loaded, f"{LOGIN} --code {ended.replace('state=', 'state=x')!r}")
+    assert "belongs to another sign-in" in refused(
+        loaded, f"{LOGIN} --code {ended.replace('state=', 'state=x')!r}"
+    )
 
-    assert "You are signed in to crm" in loaded.execute(f"{LOGIN} --code {ended!r}", timeout=HANG_S).text
+    assert (
+        "You are signed in to crm"
+        in loaded.execute(f"{LOGIN} --code {ended!r}", timeout=HANG_S).text
+    )
 
-    assert "You are signed in to 'crm'" in loaded.execute(LOGIN, allow_errors=True, allow_stdin=True).text
+    assert (
+        "You are signed in to 'crm'"
+        in loaded.execute(LOGIN, allow_errors=True, allow_stdin=True).text
+    )
 
 
 def test_the_answer_is_asked_for_where_nothing_listens(kernel: Kernel, server: OAuthServer) -> None:
@@ -100,13 +111,21 @@ def test_the_answer_is_asked_for_where_nothing_listens(kernel: Kernel, server: O
 
 
 @pytest.mark.slow
-def test_the_secret_of_a_client_is_sent_after_a_yes_alone(kernel: Kernel, server: OAuthServer) -> None:
+def test_the_secret_of_a_client_is_sent_after_a_yes_alone(
+    kernel: Kernel, server: OAuthServer
+) -> None:
     """Its definition names no issuer, so only the server says where the secret goes."""
-    auth = {"client_id": "mine", "client_secret": "${CRM_SECRET}", "redirect_uri": "http://127.0.0.1:1/callback"}
+    auth = {
+        "client_id": "mine",
+        "client_secret": "${CRM_SECRET}",
+        "redirect_uri": "http://127.0.0.1:1/callback",
+    }
     kernel.cwd.joinpath(".onetool").mkdir()
     config = f"version: 1\nservers: {{crm: {{url: '{server.url}', auth: {auth}}}}}\n"
     kernel.cwd.joinpath(".onetool", "onetool.yaml").write_text(config, encoding="utf-8")
-    kernel.execute("import os; os.environ.update(ONETOOL_TRUST=os.getcwd(), CRM_SECRET='a-secret-canary')")
+    kernel.execute(
+        "import os; os.environ.update(ONETOOL_TRUST=os.getcwd(), CRM_SECRET='a-secret-canary')"
+    )
     kernel.execute("%load_ext onetool_ipy")
 
     cell = kernel.start_execute(LOGIN, allow_stdin=True)

@@ -30,11 +30,16 @@ def test_an_expression_of_the_notebook_is_adopted(loaded: Kernel) -> None:
     assert "Adopted: shop.price, shop.buy" in text
     assert "tea at the corner" in loaded.execute("%tool shop.price item=tea").text
     assert "tea at the corner" in loaded.execute('shop.price("tea")').text
-    assert "['shop.price']" in loaded.execute('[r["name"] for r in ot.tools("shop") if "price" in r["name"]]').text
+    assert (
+        "['shop.price']"
+        in loaded.execute('[r["name"] for r in ot.tools("shop") if "price" in r["name"]]').text
+    )
     assert "read-only" in loaded.execute("%tool info shop.price").text
 
 
-def test_the_same_cell_again_replaces_its_tools_and_another_one_is_told_of_the_pack(loaded: Kernel) -> None:
+def test_the_same_cell_again_replaces_its_tools_and_another_one_is_told_of_the_pack(
+    loaded: Kernel,
+) -> None:
     first = loaded.execute('ot.adopt(Shop("one"))', cell_id="adopting")
     again = loaded.execute('ot.adopt(Shop("two"))', cell_id="adopting")
     other = loaded.execute('ot.adopt(Shop("three"))', cell_id="other", allow_errors=True)
@@ -44,7 +49,9 @@ def test_the_same_cell_again_replaces_its_tools_and_another_one_is_told_of_the_p
 
 
 def test_a_place_and_a_pack_are_adopted(loaded: Kernel) -> None:
-    assert "Adopted: words.shorten" in loaded.execute("%tool adopt textwrap:shorten --pack words").text
+    assert (
+        "Adopted: words.shorten" in loaded.execute("%tool adopt textwrap:shorten --pack words").text
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,18 +67,24 @@ def test_what_is_not_there_is_said(loaded: Kernel, line: str, words: str) -> Non
     assert words in " ".join(loaded.execute(line, allow_errors=True).text.split())
 
 
-def test_functions_of_a_cell_become_a_pack_file_that_works_in_another_notebook(kernel: Kernel) -> None:
+def test_functions_of_a_cell_become_a_pack_file_that_works_in_another_notebook(
+    kernel: Kernel,
+) -> None:
     kernel.execute("%load_ext onetool_ipy")
     kernel.execute("import math\nfrom onetool_ipy import tool")
 
-    saved = kernel.execute("%%tool save geo\n@tool\ndef area(r: float) -> float:\n    return math.floor(r * r)").text
+    saved = kernel.execute(
+        "%%tool save geo\n@tool\ndef area(r: float) -> float:\n    return math.floor(r * r)"
+    ).text
     kernel.execute("%%tool --save geo\ndef twice(n: int) -> int:\n    return 2 * n")
     kernel.execute("del math, tool")
 
     assert "geo.area saved to" in saved
     assert "Try it with: %tool check geo.area" in saved
     assert kernel.execute("geo.area(3), geo.twice(4)").result_text == "(9, 8)"
-    refused = kernel.execute("%%tool save geo\ndef third(n: int) -> int:\n    return n * rate", allow_errors=True).text
+    refused = kernel.execute(
+        "%%tool save geo\ndef third(n: int) -> int:\n    return n * rate", allow_errors=True
+    ).text
     assert "The cell uses 'rate', which only this notebook has." in refused
 
 
@@ -82,7 +95,10 @@ def test_functions_of_a_cell_become_a_pack_file_that_works_in_another_notebook(k
         ("%tool save geo", "Write %%tool save geo as the first line of their cell."),
         ("%tool nb.x --save", "Write %%tool save PACK above the functions to save."),
         ("%tool nb.x --save geo", "Write %%tool save geo as the first line of their cell."),
-        ("%tool search promote a cell tool to a pack file", "%tool save PACK  promote the cell's functions"),
+        (
+            "%tool search promote a cell tool to a pack file",
+            "%tool save PACK  promote the cell's functions",
+        ),
     ],
 )
 def test_whoever_looks_for_saving_a_cell_finds_it(kernel: Kernel, line: str, message: str) -> None:

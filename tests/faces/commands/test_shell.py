@@ -1,10 +1,10 @@
-"""The commands of the table on a real command line: what a person types, right and wrong, and at a real terminal."""
+"""The commands of the table on a real command line: what a person types, right and wrong, and at a
+real terminal."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +21,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tools = tmp_path / ".onetool" / "tools"
     tools.mkdir(parents=True)
     (tools / "shop.py").write_text(
-        'def price(item: str) -> int:\n    """Tell a price."""\n    raise LookupError(f"no price for {item}")\n',
+        'def price(item: str) -> int:\n    """Tell a price."""\n    raise LookupError(f"no price'
+        ' for {item}")\n',
         encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)
@@ -31,7 +32,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def at_terminal(*words: str, typed: str = "") -> tuple[int, str]:
-    """Run a command whose stdout, stderr and stdin are a terminal. Returns its exit code and what it wrote."""
+    """Run a command whose stdout, stderr and stdin are a terminal. Returns its exit code and what
+    it wrote."""
+    import pty
+
     ours, theirs = pty.openpty()
     os.write(ours, typed.encode())
     command = [sys.executable, "-m", "onetool_ipy", *words]
@@ -49,6 +53,7 @@ def at_terminal(*words: str, typed: str = "") -> tuple[int, str]:
     return code, text.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
 def test_a_failure_at_a_terminal_is_its_words_and_piped_it_is_json(project: Path) -> None:
     """U26: not 15 to 20 lines of JSON with the sentence last."""
@@ -72,9 +77,12 @@ def test_a_failure_at_a_terminal_is_its_words_and_piped_it_is_json(project: Path
         (["stat"], "No command 'stat'. Did you mean 'stats'?"),
         (["history", "--sinc", "today"], "Did you mean '--since'?"),
         (["history", "--since", "soon"], "--since does not understand 'soon'."),
-        (["tools", "invoke", "tools.echo", '{"message": 1}'], "onetool-ipy tools invoke tools.echo message=..."),
+        (
+            ["tools", "invoke", "tools.echo", '{"message": 1}'],
+            "onetool-ipy tools invoke tools.echo message=...",
+        ),
         (["browse"], "The tool browser is a screen of a notebook: %tool browse"),
-        (["completion", "tcsh"], "completion needs a shell: bash, zsh, fish."),
+        (["completion", "tcsh"], "completion needs a shell: bash, zsh, fish, powershell."),
         (["server", "add"], "needs a name, and a command or --url"),
         (["bundle", "show"], "onetool-ipy bundle show needs one name."),
     ],
@@ -90,7 +98,9 @@ def test_wrong_words_are_told_in_a_line_or_two(
     assert len(err.splitlines()) <= 2
 
 
-def test_own_tools_come_first_in_the_list(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_tools_come_first_in_the_list(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["tools", "list"])
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
     assert names[0] == "shop.price"
@@ -102,7 +112,9 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return code, capsys.readouterr().out
 
 
-def test_history_is_listed_and_called_again(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_is_listed_and_called_again(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["tools", "invoke", "tools.echo", "message=one"])
     main(["tools", "invoke", "shop.price", "item=tea"])
     capsys.readouterr()
@@ -112,12 +124,16 @@ def test_history_is_listed_and_called_again(project: Path, capsys: pytest.Captur
     assert "shop.price item=tea · failed: LookupError: no price for tea" in text
     assert "onetool-ipy history rerun N" in text
     rows: list[dict[str, Any]] = json.loads(run(capsys, "history", "--failed", "--json")[1])
-    assert [(row["tool"], row["ok"], row["args"]) for row in rows] == [("shop.price", False, {"item": "tea"})]
+    assert [(row["tool"], row["ok"], row["args"]) for row in rows] == [
+        ("shop.price", False, {"item": "tea"})
+    ]
     code, text = run(capsys, "history", "rerun", "2")
     assert (code, json.loads(text)["data"]) == (0, "one")
 
 
-def test_help_fits_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_fits_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "72")
 
     for words in (["--help"], ["server", "--help"]):
@@ -139,7 +155,7 @@ def test_help_fits_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch:
         (["check", "time.now"], "ok"),
         (["history", "--help"], "--since WHEN"),
         (["help", "server"], "onetool-ipy server add NAME COMMAND"),
-        (["--help"], "completion bash|zsh|fish"),
+        (["--help"], "completion bash|zsh|fish|powershell"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -151,8 +167,11 @@ def test_what_the_notebook_shows_the_shell_shows(
     assert part in text
 
 
-def test_a_server_is_added_for_good_and_removed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A shell has no session that a server could belong to; the command's own options are the command's."""
+def test_a_server_is_added_for_good_and_removed(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A shell has no session that a server could belong to; the command's own options are the
+    command's."""
     code, text = run(capsys, "server", "add", "clock", "python3", "-m", "clock", "--json")
     config = project / ".onetool" / "onetool.yaml"
     assert code == 0, text
@@ -162,14 +181,19 @@ def test_a_server_is_added_for_good_and_removed(project: Path, capsys: pytest.Ca
     assert "clock" not in config.read_text(encoding="utf-8")
 
 
-def test_an_http_tool_is_made_from_options(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = run(capsys, "new", "http", "my-api.get-user", "--url", "https://api.example.com/u/{id}")
+def test_an_http_tool_is_made_from_options(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = run(
+        capsys, "new", "http", "my-api.get-user", "--url", "https://api.example.com/u/{id}"
+    )
     assert code == 0
     assert "GET https://api.example.com/u/" in text
     assert "my-api.get-user" in run(capsys, "tools", "list")[1]
     assert run(capsys, "bundle", "off", "my-api")[1] == "The bundle my-api is off.\n"
 
 
+@pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
 def test_health_is_a_page_at_a_terminal_and_json_in_a_pipe(project: Path) -> None:
     code, text = at_terminal("health")
@@ -206,7 +230,9 @@ def test_the_shell_is_offered_what_can_follow(
     assert text.split() == offers if offers is not None else "history" in text.split()
 
 
-def test_a_name_that_a_shell_would_run_is_not_offered(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_a_shell_would_run_is_not_offered(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (project / ".onetool" / "onetool.yaml").write_text(
         "tools:\n  - {name: 'evil.$(touch${IFS}x)', description: d, type: function, handler: h,\n"
         "     implementation: {type: mock, mock_response: 1}}\n",
@@ -218,15 +244,20 @@ def test_a_name_that_a_shell_would_run_is_not_offered(project: Path, capsys: pyt
 
 @pytest.mark.slow
 def test_bash_completes_with_the_script(project: Path) -> None:
-    """The script as bash runs it: Tab after `onetool-ipy history --s` and after a half-typed tool."""
+    """The script as bash runs it: Tab after `onetool-ipy history --s` and after a half-typed
+    tool."""
     ask = (
-        "source <(onetool-ipy completion bash); "
-        'tab() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _onetool_ipy 2>/dev/null; echo "${COMPREPLY[*]}"; }; '
-        "tab onetool-ipy history --s; tab onetool-ipy tools invoke shop; tab onetool-ipy server ''"
+        'source <(onetool-ipy completion bash); tab() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1));'
+        ' _onetool_ipy 2>/dev/null; echo "${COMPREPLY[*]}"; }; tab onetool-ipy history --s; tab'
+        " onetool-ipy tools invoke shop; tab onetool-ipy server ''"
     )
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
-        ["bash", "--norc", "-c", ask], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True
+        ["bash", "--norc", "-c", ask],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     since, tool, verbs = ran.stdout.splitlines()
     assert (since, tool) == ("--since", "shop.price")

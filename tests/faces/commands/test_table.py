@@ -5,22 +5,56 @@ from __future__ import annotations
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.commands.table import TABLE, command_words, continuation, find, help_lines, rows, shell_lines
+from onetool_ipy.faces.commands.table import (
+    TABLE,
+    command_words,
+    continuation,
+    find,
+    help_lines,
+    rows,
+    shell_lines,
+)
 from tests.harness.kernel import Kernel
 
 
 def test_every_command_runs_in_both_places_or_says_where() -> None:
-    """A row of one place has a twin of the same name in the other, a sentence, or a group that has one."""
+    """A row of one place has a twin of the same name in the other, a sentence, or a group that has
+    one."""
     for command in TABLE:
         other = "shell" if command.place == "notebook" else "notebook"
         first = command.name.split()[0]
         is_told = command.elsewhere or any(row.name == first and row.elsewhere for row in TABLE)
-        is_own_file = command.place == "shell" and first in ("init", "stubs", "export", "tools", "completion")
-        assert command.runs_in(other) or command.name in rows(other) or first == "trust" or is_told or is_own_file
+        is_own_file = command.place == "shell" and first in (
+            "init",
+            "stubs",
+            "export",
+            "tools",
+            "completion",
+        )
+        assert (
+            command.runs_in(other)
+            or command.name in rows(other)
+            or first == "trust"
+            or is_told
+            or is_own_file
+        )
 
 
 @pytest.mark.parametrize(
-    "word", ["history", "stats", "server", "bundle", "health", "trust", "search", "results", "check", "import", "new"]
+    "word",
+    [
+        "history",
+        "stats",
+        "server",
+        "bundle",
+        "health",
+        "trust",
+        "search",
+        "results",
+        "check",
+        "import",
+        "new",
+    ],
 )
 def test_what_the_notebook_has_the_shell_has(word: str) -> None:
     assert word in rows("shell")
@@ -78,7 +112,9 @@ def test_help_has_a_line_for_each_command_and_no_more() -> None:
         (["import", "--tag", "a"], "--t", None, []),
     ],
 )  # fmt: skip
-def test_what_can_follow(words: list[str], last: str, listed: list[str] | None, names: list[str]) -> None:
+def test_what_can_follow(
+    words: list[str], last: str, listed: list[str] | None, names: list[str]
+) -> None:
     found = continuation(words, last, "notebook")
     assert found.names == names
     if listed is None:
@@ -118,6 +154,8 @@ def test_wrong_words_in_a_notebook_say_what_to_type(kernel: Kernel) -> None:
         assert part in kernel.execute(line, allow_errors=True).text
     kernel.execute("%%tool --save export\ndef go() -> int:\n    'Go.'\n    return 7")
     assert "7" in kernel.execute("%tool export.go").text
-    assert "export.go" in kernel.execute("%tool export").text, "a command of the shell takes no name from a pack"
+    assert "export.go" in kernel.execute("%tool export").text, (
+        "a command of the shell takes no name from a pack"
+    )
     assert "(%%tool save PACK)" in " ".join(kernel.execute("%tool --help").text.split())
     assert "--since WHEN" in kernel.execute("%tool help history").text

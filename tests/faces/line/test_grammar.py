@@ -1,4 +1,5 @@
-"""The grammar of `%tool`: a table of odd lines, each with what it reads to or the error it gives."""
+"""The grammar of `%tool`: a table of odd lines, each with what it reads to or the error it
+gives."""
 
 from __future__ import annotations
 
@@ -48,7 +49,6 @@ def read(line: str) -> dict[str, Any]:
 
 
 # fmt: off
-# ruff: noqa: E501
 READ = [
     ("t q=hello", {'q': 'hello'}),
     ("t q=5", {'q': '5'}),
@@ -537,7 +537,8 @@ def test_a_line_reads_to_its_arguments(line: str, expected: dict[str, Any]) -> N
 
 @pytest.mark.parametrize(("line", "message"), REFUSED, ids=[row[0] for row in REFUSED])
 def test_a_bad_line_is_refused_in_a_few_true_lines(line: str, message: str) -> None:
-    """Contract 4: what happened, the value in quotes, what to do next. ': ' ends what Python words."""
+    """Contract 4: what happened, the value in quotes, what to do next. ': ' ends what Python
+    words."""
     with pytest.raises(UsageProblem) as caught:
         read(line)
     told = caught.value
@@ -585,7 +586,9 @@ def test_rest_keeps_its_columns() -> None:
         ("", {}, ""),
     ],
 )
-def test_a_prompt_is_what_stands_behind_its_options(line: str, options: dict[str, Any], prompt: str) -> None:
+def test_a_prompt_is_what_stands_behind_its_options(
+    line: str, options: dict[str, Any], prompt: str
+) -> None:
     assert read_prompt(line, {"--soft": "switch"}) == (options, prompt)
 
 

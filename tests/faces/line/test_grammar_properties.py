@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.tool import format_call
-from onetool_ipy.faces.line.grammar import FLAGS, read_arguments, read_body, read_options, split_line
+from onetool_ipy.faces.line.grammar import (
+    FLAGS,
+    read_arguments,
+    read_body,
+    read_options,
+    split_line,
+)
 from onetool_ipy.faces.line.tokenizer import closed_words, words
 
 SCHEMA: dict[str, Any] = {
@@ -36,12 +42,18 @@ true null None NaN lambda f' r" é 😀 don't yield await for in := &a !!x ~
 """
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
 names = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=30)
-pieces = st.sampled_from([*ODD_PIECES.split(), " ", "  ", ": ", "- ", "\n", "\t", "\x00", "\ud800", "\u00a0", '"' * 3])
+pieces = st.sampled_from(
+    [*ODD_PIECES.split(), " ", "  ", ": ", "- ", "\n", "\t", "\x00", "\ud800", "\u00a0", '"' * 3]
+)
 odd_lines = st.lists(pieces, max_size=25).map("".join) | st.text(max_size=60)
 
 
@@ -110,12 +122,15 @@ def test_words_cover_the_text_and_never_raise(text: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(names, st.dictionaries(st.text(), json_values, max_size=4))
 def test_a_written_call_reads_back(name: str, args: dict[str, Any]) -> None:
-    """`format_call` -> `split_line` -> `read_arguments` gives the same, also by a schema that fits."""
+    """`format_call` -> `split_line` -> `read_arguments` gives the same, also by a schema that
+    fits."""
     line = format_call(name, args)
     assert line.isprintable()
     asked = split_line(line.removeprefix("%tool"), ())
     assert (asked.kind, asked.name) == ("call", name)
-    typed = {key: {"type": KINDS.get(type(value), ["null", "object"])} for key, value in args.items()}
+    typed = {
+        key: {"type": KINDS.get(type(value), ["null", "object"])} for key, value in args.items()
+    }
     wide = {key: {"anyOf": [typed[key], {"type": "string"}]} for key in args}
     for properties in ({}, typed, wide):
         got = read_arguments(asked.rest, {"properties": properties}, eval)
@@ -193,7 +208,10 @@ def _refusal(read: Callable[[], object]) -> UsageProblem | None:
 def _is_linear(make: Callable[[int], str], length: int) -> bool:
     """Whether a long line takes about the CPU of eight short ones, at the best of three."""
     whole, part = make(length), make(length // 8)
-    return min(_seconds(whole, 1) for _ in range(3)) < 3 * min(_seconds(part, 8) for _ in range(3)) + 0.005
+    return (
+        min(_seconds(whole, 1) for _ in range(3))
+        < 3 * min(_seconds(part, 8) for _ in range(3)) + 0.005
+    )
 
 
 def _seconds(line: str, times: int) -> float:

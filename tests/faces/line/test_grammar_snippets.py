@@ -55,7 +55,9 @@ def test_quotes_make_text_and_bare_words_do_not() -> None:
     assert [isinstance(found[name], Bare) for name in "abc"] == [True, False, False]
 
 
-@pytest.mark.parametrize("text", ["word", "a=1 word", '"a"=1', "1a=2", 'a="open', "a='open", 'a="x"y', "a=1 a=2"])
+@pytest.mark.parametrize(
+    "text", ["word", "a=1 word", '"a"=1', "1a=2", 'a="open', "a='open", 'a="x"y', "a=1 a=2"]
+)
 def test_what_is_no_argument_is_refused(text: str) -> None:
     with pytest.raises(UsageProblem):
         read(text)

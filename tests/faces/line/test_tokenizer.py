@@ -67,7 +67,12 @@ def test_words_of_a_broken_line_are_given(text: str, value: str, unclosed: int) 
 
 def test_closed_words_take_quotes_off() -> None:
     """A sub-command's own words come from the same tokenizer."""
-    assert [word.text for word in closed_words("a 'b c' d=\"e f\" [1, 2] ")] == ["a", "b c", "d=e f", "[1, 2]"]
+    assert [word.text for word in closed_words("a 'b c' d=\"e f\" [1, 2] ")] == [
+        "a",
+        "b c",
+        "d=e f",
+        "[1, 2]",
+    ]
     with pytest.raises(UsageProblem, match="quote at character 3"):
         closed_words("a 'b")
 
@@ -114,7 +119,8 @@ def test_a_bad_option_is_refused(text: str, message: str) -> None:
 
 
 def test_the_body_is_the_one_required_text_still_missing() -> None:
-    """`%%tool NAME to=x`: the body is `text`; the line break that ends the cell is not part of it."""
+    """`%%tool NAME to=x`: the body is `text`; the line break that ends the cell is not part of
+    it."""
     args = {"to": "x"}
     assert read_body("a\n\nb\n", args, SEND) == {"to": "x", "text": "a\n\nb"}
     assert read_body("a\n\n", args, SEND)["text"] == "a\n"

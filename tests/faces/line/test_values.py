@@ -1,4 +1,5 @@
-"""Argument texts become values by the schema, whatever shape that has; expressions are evaluated in the cell."""
+"""Argument texts become values by the schema, whatever shape that has; expressions are evaluated in
+the cell."""
 
 from __future__ import annotations
 
@@ -78,7 +79,9 @@ def test_a_lone_generator_reaches_the_first_argument() -> None:
         pytest.param({"properties": {"a": True}}, "a=5", {"a": 5}, id="true"),
         pytest.param({"properties": {"a": False}}, "a=5", {"a": 5}, id="false"),
         pytest.param({"properties": {"a": {"$ref": "#/nowhere"}}}, "a=5", {"a": 5}, id="dangling"),
-        pytest.param({"properties": {"a": {"$ref": "https://x.org/s.json"}}}, "a=5", {"a": 5}, id="remote"),
+        pytest.param(
+            {"properties": {"a": {"$ref": "https://x.org/s.json"}}}, "a=5", {"a": 5}, id="remote"
+        ),
         pytest.param({"properties": {"a": {"$ref": "#/properties/a"}}}, "a=5", {"a": 5}, id="loop"),
         pytest.param(
             {"properties": {"a": {"anyOf": [{"$ref": "#/properties/a"}, {"type": "string"}]}}},
@@ -98,7 +101,9 @@ def test_a_lone_generator_reaches_the_first_argument() -> None:
             {"a": "5"},
             id="allOf, bare word",
         ),
-        pytest.param({"additionalProperties": {"type": "string"}}, "a=5", {"a": "5"}, id="additional"),
+        pytest.param(
+            {"additionalProperties": {"type": "string"}}, "a=5", {"a": "5"}, id="additional"
+        ),
         pytest.param({"properties": {"a": {"const": "5"}}}, "a=5", {"a": "5"}, id="const"),
         pytest.param({"properties": {"a": {"const": 5}}}, "a=5", {"a": 5}, id="const number"),
         pytest.param(
@@ -108,14 +113,26 @@ def test_a_lone_generator_reaches_the_first_argument() -> None:
             id="contradiction",
         ),
         pytest.param(
-            {"properties": {"a": {"$ref": "#/$defs/a~1b%20c"}}, "$defs": {"a/b c": {"type": "string"}}},
+            {
+                "properties": {"a": {"$ref": "#/$defs/a~1b%20c"}},
+                "$defs": {"a/b c": {"type": "string"}},
+            },
             "a=5",
             {"a": "5"},
             id="escaped pointer",
         ),
-        pytest.param({"properties": {"a": {"enum": [True, "1", 2]}}}, "a=1", {"a": "1"}, id="true is not 1"),
-        pytest.param({"properties": {"a": {"type": ["number", "string"]}}}, "a=5", {"a": 5}, id="5 is a number"),
-        pytest.param({"properties": {"b": {}, "a": {}}}, "('x', 5)", {"b": "x", "a": 5}, id="order"),
+        pytest.param(
+            {"properties": {"a": {"enum": [True, "1", 2]}}}, "a=1", {"a": "1"}, id="true is not 1"
+        ),
+        pytest.param(
+            {"properties": {"a": {"type": ["number", "string"]}}},
+            "a=5",
+            {"a": 5},
+            id="5 is a number",
+        ),
+        pytest.param(
+            {"properties": {"b": {}, "a": {}}}, "('x', 5)", {"b": "x", "a": 5}, id="order"
+        ),
         pytest.param(
             {"properties": {"b": {}, "a": {}}, "required": ["a"]},
             "('x', 5)",
@@ -125,15 +142,22 @@ def test_a_lone_generator_reaches_the_first_argument() -> None:
         pytest.param({"properties": {"a": {}}}, "x", {"a": "x"}, id="the only argument"),
     ],
 )
-def test_a_schema_of_any_shape_is_survived(schema: dict[str, Any], text: str, expected: dict[str, Any]) -> None:
+def test_a_schema_of_any_shape_is_survived(
+    schema: dict[str, Any], text: str, expected: dict[str, Any]
+) -> None:
     """Hostile and odd schemas: references, loops, nonsense."""
     assert read_arguments(text, schema, eval) == expected
 
 
 def test_a_deep_or_wide_schema_takes_no_time() -> None:
     """A schema that doubles at each of 60 references, and 5,000 levels of anyOf."""
-    doubling: dict[str, Any] = {str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)}
-    schema = {"properties": {"a": {"$ref": "#/$defs/0"}}, "$defs": {**doubling, "60": {"type": "string"}}}
+    doubling: dict[str, Any] = {
+        str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)
+    }
+    schema = {
+        "properties": {"a": {"$ref": "#/$defs/0"}},
+        "$defs": {**doubling, "60": {"type": "string"}},
+    }
     assert read_arguments("a=5", schema, eval)["a"] in ("5", 5)
     deep: dict[str, Any] = {"type": "string"}
     for _ in range(5000):

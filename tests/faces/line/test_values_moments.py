@@ -27,7 +27,9 @@ def test_since_takes_days_dates_and_times() -> None:
     assert today - yesterday == datetime.timedelta(days=1)
     assert today <= NOW < today + datetime.timedelta(days=1)
     assert read_since("2026-11-15", NOW).astimezone().date() == datetime.date(2026, 11, 15)
-    assert read_since("2026-11-15T09:30Z", NOW) == datetime.datetime(2026, 11, 15, 9, 30, tzinfo=datetime.UTC)
+    assert read_since("2026-11-15T09:30Z", NOW) == datetime.datetime(
+        2026, 11, 15, 9, 30, tzinfo=datetime.UTC
+    )
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1h", "999999w", "2026-13-01", "2h2h", "2 h"])

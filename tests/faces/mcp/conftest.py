@@ -1,4 +1,5 @@
-"""A project to serve: tools that give media, tables and files, ask, tell how far they are, and can be cancelled."""
+"""A project to serve: tools that give media, tables and files, ask, tell how far they are, and can
+be cancelled."""
 
 from __future__ import annotations
 
@@ -205,7 +206,9 @@ def shop(tmp_path: Path) -> Iterator[Toolbox]:
     onetool = tmp_path / "project" / ".onetool"
     (onetool / "tools").mkdir(parents=True)
     (onetool / "tools" / "shop.py").write_text(PACK)
-    (onetool / "onetool.yaml").write_text('version: 1\ntools_dir: ["tools/*.py"]\noutput: {max_inline_bytes: 2000}\n')
+    (onetool / "onetool.yaml").write_text(
+        'version: 1\ntools_dir: ["tools/*.py"]\noutput: {max_inline_bytes: 2000}\n'
+    )
     (onetool / "snippets.yaml").write_text(SNIPPETS.replace("${{", "{{"))
     (onetool / "prompts.yaml").write_text(PROMPTS)
     secrets = onetool / "secrets.yaml"
@@ -220,10 +223,13 @@ Connect = Callable[..., Any]
 
 @pytest.fixture
 def connect(shop: Toolbox) -> Iterator[Connect]:
-    """Connect the SDK's client to the toolbox: `connect(mode="legacy", allow=[...], elicitation_callback=...)`."""
+    """Connect the SDK's client to the toolbox: `connect(mode="legacy", allow=[...],
+    elicitation_callback=...)`."""
     made: list[ToolboxServer] = []
 
-    def client(*, mode: str = "2026-07-28", allow: list[str] | None = None, **callbacks: Any) -> Client:
+    def client(
+        *, mode: str = "2026-07-28", allow: list[str] | None = None, **callbacks: Any
+    ) -> Client:
         server = ToolboxServer(shop, allow=["*"] if allow is None else allow)
         made.append(server)
         return Client(server.server, mode=mode, read_timeout_seconds=HANG_S, **callbacks)

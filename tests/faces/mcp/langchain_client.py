@@ -1,11 +1,14 @@
 # ruff: noqa: T201 - a program, not a part of the package
-"""`langchain-mcp-adapters` as a client: load the tools of some servers, call some, print what came as JSON.
+"""`langchain-mcp-adapters` as a client: load the tools of some servers, call some, print what came
+as JSON.
 
 Runs in .venv-clients, which has an older version of the SDK than ours:
 
-    python langchain_client.py '{"servers": {name: {connection}}, "calls": [{"name": ..., "args": {...}}]}'
+    python langchain_client.py '{"servers": {name: {connection}}, "calls": [{"name": ..., "args":
+    {...}}]}'
 
-Each server has one session for all calls; without one the adapters would start a new server for each.
+Each server has one session for all calls; without one the adapters would start a new server for
+each.
 """
 
 from __future__ import annotations
@@ -30,11 +33,18 @@ async def main(asked: dict[str, Any]) -> dict[str, Any]:
 
 async def listed_and_called(session: Any, calls: list[dict[str, Any]]) -> dict[str, Any]:
     tools = {tool.name: tool for tool in await load_mcp_tools(session)}
-    found: dict[str, Any] = {"tools": {name: tool.args for name, tool in tools.items()}, "calls": []}
+    found: dict[str, Any] = {
+        "tools": {name: tool.args for name, tool in tools.items()},
+        "calls": [],
+    }
     for call in calls:
         message = await tools[call["name"]].ainvoke({"type": "tool_call", "id": "1", **call})
-        content = message.content if isinstance(message.content, str) else message.content[0]["text"]
-        found["calls"].append({"status": message.status, "content": content, "artifact": message.artifact})
+        content = (
+            message.content if isinstance(message.content, str) else message.content[0]["text"]
+        )
+        found["calls"].append(
+            {"status": message.status, "content": content, "artifact": message.artifact}
+        )
     return found
 
 

@@ -1,12 +1,14 @@
 # ruff: noqa: T201 - a program, not a part of the package
-"""Other clients' own models read the file that we wrote for them, and an MCP client started from it calls a tool.
+"""Other clients' own models read the file that we wrote for them, and an MCP client started from it
+calls a tool.
 
 Runs in .venv-clients:
 
     python settings_client.py jupyter-ai FILE TOOL
     python settings_client.py notebook-intelligence FILE TOOL
 
-prints what the tool gave as JSON. Of each client one module is loaded, by its file: the rest of it is not installed.
+prints what the tool gave as JSON. Of each client one module is loaded, by its file: the rest of it
+is not installed.
 """
 
 from __future__ import annotations
@@ -53,5 +55,8 @@ async def main(server: dict[str, Any], tool: str) -> Any:
 
 if __name__ == "__main__":
     client, file, tool = sys.argv[1:]
-    server = {"transport": "stdio", **read(client, json.loads(Path(file).read_text(encoding="utf-8")))}
+    server = {
+        "transport": "stdio",
+        **read(client, json.loads(Path(file).read_text(encoding="utf-8"))),
+    }
     print(json.dumps(asyncio.run(main(server, tool))))

@@ -74,7 +74,13 @@ def attached(folder: Path, mode: str, *args: str, **callbacks: Any) -> Client:
 
 def refused(*args: str, cwd: Path | None = None) -> str:
     done = subprocess.run(
-        command(*args), cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=HANG_S, check=False
+        command(*args),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=HANG_S,
+        check=False,
     )
     assert done.returncode != 0
     assert done.stdout == ""
@@ -83,8 +89,11 @@ def refused(*args: str, cwd: Path | None = None) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_terminal_uses_the_live_tools_of_the_notebook(kernel: Kernel, project: Path, mode: str) -> None:
-    """Calls, progress, questions and resources, of either era; found from a folder inside the project."""
+async def test_a_terminal_uses_the_live_tools_of_the_notebook(
+    kernel: Kernel, project: Path, mode: str
+) -> None:
+    """Calls, progress, questions and resources, of either era; found from a folder inside the
+    project."""
     kernel.execute("basket.clear()")
     kernel.execute("%tool serve --allow *")
     told: list[Any] = []
@@ -103,8 +112,12 @@ async def test_a_terminal_uses_the_live_tools_of_the_notebook(kernel: Kernel, pr
             result = await client.call_tool("nb_put", {"item": "apple"}, progress_callback=hear)
             assert result.structured_content == {"result": 1}
             assert told == [(1, 2, "kept")]
-            assert (await client.call_tool("nb_choose", {})).structured_content == {"result": "pear"}
-            assert json.loads((await client.read_resource("shop://basket")).contents[0].text) == ["apple"]
+            assert (await client.call_tool("nb_choose", {})).structured_content == {
+                "result": "pear"
+            }
+            assert json.loads((await client.read_resource("shop://basket")).contents[0].text) == [
+                "apple"
+            ]
         assert kernel.evaluate("basket") == "['apple']"
     finally:
         kernel.execute("%tool serve stop")
@@ -126,12 +139,17 @@ def test_wrong_words(tmp_path: Path, args: tuple[str, ...], said: str) -> None:
 def note(state: Path, port: int, url: str = "") -> Path:
     file = state / "serving" / f"{port}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"mcpServers": {"onetool": {"url": url or f"http://127.0.0.1:{port}/mcp"}}}))
+    file.write_text(
+        json.dumps({"mcpServers": {"onetool": {"url": url or f"http://127.0.0.1:{port}/mcp"}}})
+    )
     return file
 
 
 def test_several_that_serve_are_named_and_dead_ones_forgotten(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
         ports = sorted((one.getsockname()[1], two.getsockname()[1]))
         with socket.create_server(("127.0.0.1", 0)) as gone:
             dead = note(tmp_path, gone.getsockname()[1])

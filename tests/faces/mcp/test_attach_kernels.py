@@ -42,7 +42,11 @@ class Site:
     """A Jupyter Server with our extension, and a project in it."""
 
     def __init__(self, folder: Path) -> None:
-        self.env = {**os.environ, **surroundings.private(folder / "home"), "PYTHONPATH": str(surroundings.ROOT)}
+        self.env = {
+            **os.environ,
+            **surroundings.private(folder / "home"),
+            "PYTHONPATH": str(surroundings.ROOT),
+        }
         self.runtime = Path(self.env["JUPYTER_RUNTIME_DIR"])
         self.state = Path(self.env["ONETOOL_STATE"])
         self.server = Server(folder)
@@ -54,7 +58,9 @@ class Site:
         """Start a kernel in the project, as a new notebook there does."""
         started = self.server.client.post("api/kernels", json={"name": "python3", "path": "shop"})
         assert started.status_code == 201, started.text
-        kernel = BlockingKernelClient(connection_file=str(self.runtime / f"kernel-{started.json()['id']}.json"))
+        kernel = BlockingKernelClient(
+            connection_file=str(self.runtime / f"kernel-{started.json()['id']}.json")
+        )
         kernel.load_connection_file()
         kernel.start_channels(hb=False)
         kernel.execute("", reply=True, timeout=HANG_S)
@@ -82,7 +88,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def attached(folder: Path, env: Mapping[str, str], said: Any) -> Client:
-    given = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], str(folder)], env=dict(env))
+    given = StdioServerParameters(
+        command=COMMAND[0], args=[*COMMAND[1:], str(folder)], env=dict(env)
+    )
     return Client(stdio_client(given, errlog=said), read_timeout_seconds=HANG_S)
 
 
@@ -90,7 +98,8 @@ def attached(folder: Path, env: Mapping[str, str], said: Any) -> Client:
 async def test_a_notebook_of_jupyter_server_that_serves_nothing(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its live tools are handed on, those that only read; what was opened for it ends with the client."""
+    """Its live tools are handed on, those that only read; what was opened for it ends with the
+    client."""
     kernel = site.start_kernel()
     words = site.refused()
     assert f"No running notebook has the tools of '{site.project}'." in words
@@ -107,7 +116,10 @@ async def test_a_notebook_of_jupyter_server_that_serves_nothing(
             kernel.execute("basket.append('pear')", reply=True, timeout=HANG_S)
             result = await client.call_tool("nb_in_basket", {})
             assert result.structured_content == {"result": ["tea", "pear"]}
-            (port,) = map(int, re.findall(r"Attached to http://127\.0\.0\.1:(\d+)/mcp", said.read_text("utf-8")))
+            (port,) = map(
+                int,
+                re.findall(r"Attached to http://127\.0\.0\.1:(\d+)/mcp", said.read_text("utf-8")),
+            )
             assert is_open(port)
     assert until(lambda: not is_open(port)), "nothing is served any more"
     assert not list(site.state.rglob("serving/*.json")), "no token on the disk"
@@ -131,7 +143,9 @@ ODD = {
 
 
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
-def test_a_file_that_is_no_kernel_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_file_that_is_no_kernel_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     for kind in ("kernel", "jpserver"):
         (tmp_path / f"{kind}-1.json").write_text(text)

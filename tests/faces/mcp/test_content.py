@@ -1,4 +1,5 @@
-"""A tool's value leaves as what it is: images, sound, files, tables, links; nothing secret, nothing without bound."""
+"""A tool's value leaves as what it is: images, sound, files, tables, links; nothing secret, nothing
+without bound."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ async def test_bytes_that_are_an_image_leave_as_one(connect: Connect, tool: str)
     async with connect() as client:
         result = await client.call_tool(tool, {})
     (block,) = result.content
-    assert (block.type, block.mime_type, base64.b64decode(block.data)) == ("image", "image/png", PNG)
+    assert (block.type, block.mime_type, base64.b64decode(block.data)) == (
+        "image",
+        "image/png",
+        PNG,
+    )
 
 
 async def test_sound_and_other_bytes_leave_as_what_they_are(connect: Connect) -> None:
@@ -62,7 +67,10 @@ async def test_a_large_value_goes_as_a_link_to_the_stored_result(connect: Connec
     async with connect() as client:
         result = await client.call_tool("shop_lines", {"n": 1000})
         link = result.content[1]
-        assert (link.type, link.uri) == ("resource_link", f"onetool://result/{result.structured_content['handle']}")
+        assert (link.type, link.uri) == (
+            "resource_link",
+            f"onetool://result/{result.structured_content['handle']}",
+        )
         page = await client.read_resource(link.uri)
     assert json.loads(page.contents[0].text.splitlines()[0]) == "line 1"
 
@@ -76,14 +84,20 @@ async def test_what_is_too_large_to_send_is_refused_in_words(connect: Connect) -
 
 
 OUTPUTS: list[Any] = [
-    ({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"n": 1}, {"n": "one"}),
+    (
+        {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        {"n": 1},
+        {"n": "one"},
+    ),
     ({"type": "array", "items": {"type": "integer"}}, {"result": [1]}, {"result": ["one"]}),
     ({"$defs": {"N": {"type": "integer"}}, "$ref": "#/$defs/N"}, {"result": 1}, {"result": "one"}),
 ]
 
 
 @pytest.mark.parametrize(("schema", "good", "bad"), OUTPUTS, ids=["object", "array", "reference"])
-def test_the_declared_output_holds_for_values_and_for_handles(schema: Any, good: Any, bad: Any) -> None:
+def test_the_declared_output_holds_for_values_and_for_handles(
+    schema: Any, good: Any, bad: Any
+) -> None:
     declared = declared_output(schema)
     assert declared is not None
     assert declared["type"] == "object"
@@ -94,13 +108,21 @@ def test_the_declared_output_holds_for_values_and_for_handles(schema: Any, good:
 
 
 def test_a_schema_that_cannot_be_moved_is_not_declared() -> None:
-    assert declared_output({"type": "object", "properties": {"a": {"$ref": "#/properties/b"}, "b": {}}}) is None
+    assert (
+        declared_output(
+            {"type": "object", "properties": {"a": {"$ref": "#/properties/b"}, "b": {}}}
+        )
+        is None
+    )
     assert declared_output(None) is None
 
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
-async def test_output_schemas_are_declared_and_kept(shop: Toolbox, connect: Connect, mode: str) -> None:
-    """The SDK's client checks what comes against what is declared, also where it comes as a handle."""
+async def test_output_schemas_are_declared_and_kept(
+    shop: Toolbox, connect: Connect, mode: str
+) -> None:
+    """The SDK's client checks what comes against what is declared, also where it comes as a
+    handle."""
     schema = {"type": "array", "items": {"type": "string"}}
     made = ToolSpec(
         name="nb.many",
@@ -115,8 +137,12 @@ async def test_output_schemas_are_declared_and_kept(shop: Toolbox, connect: Conn
         assert tools["nb_many"].output_schema["anyOf"][0]["properties"]["result"] == schema
         assert tools["nb_many"].title == "nb.many"
         assert tools["shop_table"].output_schema is None
-        assert (await client.call_tool("nb_many", {"n": 2})).structured_content == {"result": ["x" * 10] * 2}
-        assert (await client.call_tool("nb_many", {"n": 2000})).structured_content["total_lines"] == 2000
+        assert (await client.call_tool("nb_many", {"n": 2})).structured_content == {
+            "result": ["x" * 10] * 2
+        }
+        assert (await client.call_tool("nb_many", {"n": 2000})).structured_content[
+            "total_lines"
+        ] == 2000
 
 
 class Point(TypedDict):
@@ -161,11 +187,14 @@ RETURNED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "value", "sent"), RETURNED, ids=[str(each[0]) for each in RETURNED])
+@pytest.mark.parametrize(
+    ("hint", "value", "sent"), RETURNED, ids=[str(each[0]) for each in RETURNED]
+)
 async def test_return_annotation_is_declared_and_what_is_sent_fits(
     shop: Toolbox, connect: Connect, hint: Any, value: Any, sent: Any
 ) -> None:
-    """The official client checks each result. One that is of another form than its annotation says still comes."""
+    """The official client checks each result. One that is of another form than its annotation says
+    still comes."""
     given = [value]
 
     def give() -> Any:
@@ -178,7 +207,9 @@ async def test_return_annotation_is_declared_and_what_is_sent_fits(
         declared = tools["nb_give"].output_schema
         assert declared["type"] == "object"
         assert jsonschema_rs.validator_for(declared).is_valid(sent)
-        assert not jsonschema_rs.validator_for(declared).is_valid({"result": 7 if hint is str else "a lie"})
+        assert not jsonschema_rs.validator_for(declared).is_valid(
+            {"result": 7 if hint is str else "a lie"}
+        )
         assert (await client.call_tool("nb_give", {})).structured_content == sent
         given[0] = [["a lie"]]
         lie = await client.call_tool("nb_give", {})
@@ -194,8 +225,12 @@ async def test_return_annotation_is_declared_and_what_is_sent_fits(
         assert (await client.call_tool("nb_give", {})).structured_content["total_lines"] == 1000
 
 
-@pytest.mark.parametrize("hint", [None, Any, object, bytes, Image, "NoSuchType", ToolSpec, type("Foreign", (), {})])
-async def test_annotation_that_says_nothing_declares_nothing(shop: Toolbox, connect: Connect, hint: Any) -> None:
+@pytest.mark.parametrize(
+    "hint", [None, Any, object, bytes, Image, "NoSuchType", ToolSpec, type("Foreign", (), {})]
+)
+async def test_annotation_that_says_nothing_declares_nothing(
+    shop: Toolbox, connect: Connect, hint: Any
+) -> None:
     def give() -> Any:
         return 5
 
@@ -214,8 +249,12 @@ async def test_annotations_of_a_pack_file_are_declared(shop: Toolbox, connect: C
         assert tools["shop_lines"].output_schema["anyOf"][0]["properties"]["result"] == lines
         for name in ("picture", "drawn", "table", "parts"):
             assert tools[f"shop_{name}"].output_schema is None, name
-        assert (await client.call_tool("shop_lines", {"n": 2})).structured_content == {"result": ["line 1", "line 2"]}
-        assert (await client.call_tool("shop_lines", {"n": 2000})).structured_content["total_lines"] == 2000
+        assert (await client.call_tool("shop_lines", {"n": 2})).structured_content == {
+            "result": ["line 1", "line 2"]
+        }
+        assert (await client.call_tool("shop_lines", {"n": 2000})).structured_content[
+            "total_lines"
+        ] == 2000
 
 
 RICH = '''
@@ -233,20 +272,26 @@ def corner() -> Point:
 
 
 async def test_classes_of_a_pack_file_are_declared(shop: Toolbox, connect: Connect) -> None:
-    (shop.config.paths.project / ".onetool" / "tools" / "rich.py").write_text(RICH, encoding="utf-8")
+    (shop.config.paths.project / ".onetool" / "tools" / "rich.py").write_text(
+        RICH, encoding="utf-8"
+    )
     async with connect() as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert tools["rich_corner"].output_schema["anyOf"][0]["required"] == ["x", "y"]
         assert (await client.call_tool("rich_corner", {})).structured_content == {"x": 1, "y": 2}
 
 
-async def test_secret_in_a_result_is_masked_and_fits_all_the_same(shop: Toolbox, connect: Connect) -> None:
+async def test_secret_in_a_result_is_masked_and_fits_all_the_same(
+    shop: Toolbox, connect: Connect
+) -> None:
     def give() -> Literal["s3cr3t-of-the-tests", "other"]:
         return "s3cr3t-of-the-tests"
 
     shop.adopt(give)
     async with connect() as client:
-        declared = next(tool for tool in (await client.list_tools()).tools if tool.name == "nb_give").output_schema
+        declared = next(
+            tool for tool in (await client.list_tools()).tools if tool.name == "nb_give"
+        ).output_schema
         result = await client.call_tool("nb_give", {})
     assert "s3cr3t" not in json.dumps([declared, result.structured_content])
     assert list(result.structured_content) == ["result"]
@@ -261,7 +306,10 @@ def test_a_table_of_any_library_is_records_or_a_handle(kind: str, tmp_path: Path
         large = call_result(box, ToolResult(True, FOREIGN[kind](many)), DeclaredOutput(None, str))
 
         assert small.structured_content is not None
-        sent = [{name: row[name] for name in ("id", "name")} for row in small.structured_content["result"]]
+        sent = [
+            {name: row[name] for name in ("id", "name")}
+            for row in small.structured_content["result"]
+        ]
         assert sent == rows
         assert large.structured_content is not None
         assert large.structured_content["total_lines"] == 50_000

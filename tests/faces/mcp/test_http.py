@@ -1,4 +1,5 @@
-"""`onetool-ipy mcp` on stdio, driven by lines of JSON: how it starts, and how it ends when its client goes away."""
+"""`onetool-ipy mcp` on stdio, driven by lines of JSON: how it starts, and how it ends when its
+client goes away."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ def wait(begun: str, seconds: float) -> str:
     time.sleep(seconds)
     return "x" * 100
 '''
-ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+ABOUT = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "raw", "version": "1"},
+}
 OFFER = r"Offering \d+ tools\.\n"
 COMMAND = ("-m", "onetool_ipy.faces.cli", "mcp", "--tool-allow", "*")
 
@@ -58,7 +63,9 @@ class RawClient:
 
     def send(self, method: str, params: Any = None, number: int | None = None) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params or {}}
-        self.stdin.write(json.dumps(message if number is None else {**message, "id": number}).encode() + b"\n")
+        self.stdin.write(
+            json.dumps(message if number is None else {**message, "id": number}).encode() + b"\n"
+        )
         self.stdin.flush()
 
     def begin(self) -> None:
@@ -88,7 +95,9 @@ def project(tmp_path: Path) -> Path:
     tools = tmp_path / ".onetool" / "tools"
     tools.mkdir(parents=True)
     (tools / "shop.py").write_text(PACK, encoding="utf-8")
-    (tmp_path / ".onetool" / "onetool.yaml").write_text('tools_dir: ["tools/*.py"]\n', encoding="utf-8")
+    (tmp_path / ".onetool" / "onetool.yaml").write_text(
+        'tools_dir: ["tools/*.py"]\n', encoding="utf-8"
+    )
     return tmp_path
 
 
@@ -102,7 +111,9 @@ def client(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RawClient
 
 def _wait_in_a_call(client: RawClient, project: Path) -> None:
     begun = project / "begun"
-    client.send("tools/call", {"name": "shop_wait", "arguments": {"begun": str(begun), "seconds": 0.3}}, 2)
+    client.send(
+        "tools/call", {"name": "shop_wait", "arguments": {"begun": str(begun), "seconds": 0.3}}, 2
+    )
     until(begun.exists)
 
 
@@ -135,7 +146,13 @@ def _close_all_in_a_call(client: RawClient, project: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "leave",
-    [_close_stdin, _close_stdout, _close_stdin_in_a_call, _close_stdout_in_a_call, _close_all_in_a_call],
+    [
+        _close_stdin,
+        _close_stdout,
+        _close_stdin_in_a_call,
+        _close_stdout_in_a_call,
+        _close_all_in_a_call,
+    ],
     ids=lambda leave: leave.__name__.strip("_"),
 )
 def test_server_ends_without_a_word_when_its_client_goes_away(
@@ -174,7 +191,9 @@ time.sleep(600)
 """
 
 
-def test_server_of_a_client_that_is_killed_ends(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_of_a_client_that_is_killed_ends(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ONETOOL_TRUST", str(project))
     said = project / "stderr.txt"
     killed = RawClient(project, "-c", KILLED, str(said), *COMMAND)
@@ -222,12 +241,25 @@ models = set(below(BaseModel))
 print(sum(model.__pydantic_complete__ for model in models), len(models), file=sys.stderr)
 print(*sorted(sys.modules), file=sys.stderr)
 """
-LATE = {"IPython", "dask", "duckdb", "ipywidgets", "jupyter_server", "matplotlib", "numpy", "pandas", "pyarrow"}
+LATE = {
+    "IPython",
+    "dask",
+    "duckdb",
+    "ipywidgets",
+    "jupyter_server",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "pyarrow",
+}
 
 
 @pytest.mark.slow
-def test_start_builds_few_models_and_imports_nothing_large(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK defines some 700 models; to build them all takes longer than everything else until `initialize`."""
+def test_start_builds_few_models_and_imports_nothing_large(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK defines some 700 models; to build them all takes longer than everything else until
+    `initialize`."""
     monkeypatch.setenv("ONETOOL_TRUST", str(project))
     raw = RawClient(project, "-c", BUILT)
     try:

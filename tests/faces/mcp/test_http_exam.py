@@ -1,4 +1,5 @@
-"""The official exam's server scenarios, against a project whose tools, prompts and resources are an ordinary pack.
+"""The official exam's server scenarios, against a project whose tools, prompts and resources are an
+ordinary pack.
 
 `NOT_REQUIRED` names what fails of the scenarios that no revision requires, with the reason.
 """

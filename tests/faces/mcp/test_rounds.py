@@ -1,4 +1,5 @@
-"""Tools that ask their client: over a session, and in rounds; refusals, foreign states, cancelled questions."""
+"""Tools that ask their client: over a session, and in rounds; refusals, foreign states, cancelled
+questions."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def answering(*contents: dict[str, Any] | None) -> tuple[list[Any], Any]:
     async def elicit(_context: Any, params: Any) -> types.ElicitResult:
         content = contents[min(len(asked), len(contents) - 1)]
         asked.append(params)
-        return types.ElicitResult(action="decline" if content is None else "accept", content=content)
+        return types.ElicitResult(
+            action="decline" if content is None else "accept", content=content
+        )
 
     return asked, elicit
 
@@ -35,10 +38,15 @@ def text_of(result: Any) -> str:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_tool_asks_the_user_of_the_client_and_runs_once(connect: Connect, mode: str) -> None:
+async def test_a_tool_asks_the_user_of_the_client_and_runs_once(
+    connect: Connect, mode: str
+) -> None:
     asked, elicit = answering({"size": 7})
     async with connect(mode=mode, elicitation_callback=elicit) as client:
-        assert text_of(await client.call_tool("shop_order", {"item": "apples"})) == "apples 7, asked 1 times"
+        assert (
+            text_of(await client.call_tool("shop_order", {"item": "apples"}))
+            == "apples 7, asked 1 times"
+        )
         assert text_of(await client.call_tool("shop_nested", {})) == "pears 7, asked 2 times"
     assert asked[0].message == "Which size of apples?"
     assert asked[0].requested_schema["required"] == ["size"]
@@ -107,7 +115,9 @@ async def test_a_tool_asks_the_model_of_the_client(connect: Connect, mode: str) 
 
     async def sample(_context: Any, params: Any) -> types.CreateMessageResult:
         seen.append(params)
-        return types.CreateMessageResult(role="assistant", content=types.TextContent(text="The pear."), model="m")
+        return types.CreateMessageResult(
+            role="assistant", content=types.TextContent(text="The pear."), model="m"
+        )
 
     async with connect(mode=mode, sampling_callback=sample) as client:
         assert text_of(await client.call_tool("shop_advise", {})) == "The pear. sampling"
@@ -141,7 +151,13 @@ async def test_a_foreign_state_is_refused(connect: Connect, change: Change) -> N
         assert first.result_type == "input_required"
         state = change(first.request_state)
         with pytest.raises(MCPError, match="requestState"):
-            await ask(client, "shop_order", {"item": "figs"}, request_state=state, input_responses=accept(1))
+            await ask(
+                client,
+                "shop_order",
+                {"item": "figs"},
+                request_state=state,
+                input_responses=accept(1),
+            )
 
 
 async def test_a_state_counts_once_and_for_its_own_call(connect: Connect) -> None:
@@ -150,28 +166,54 @@ async def test_a_state_counts_once_and_for_its_own_call(connect: Connect) -> Non
         first = await ask(client, "shop_order", {"item": "figs"})
         state = first.request_state
         with pytest.raises(MCPError, match="requestState"):
-            await ask(client, "shop_order", {"item": "dates"}, request_state=state, input_responses=accept(1))
-        done = await ask(client, "shop_order", {"item": "figs"}, request_state=state, input_responses=accept(4))
+            await ask(
+                client,
+                "shop_order",
+                {"item": "dates"},
+                request_state=state,
+                input_responses=accept(1),
+            )
+        done = await ask(
+            client, "shop_order", {"item": "figs"}, request_state=state, input_responses=accept(4)
+        )
         assert "figs 4" in text_of(done)
         with pytest.raises(MCPError, match="requestState"):
-            await ask(client, "shop_order", {"item": "figs"}, request_state=state, input_responses=accept(4))
+            await ask(
+                client,
+                "shop_order",
+                {"item": "figs"},
+                request_state=state,
+                input_responses=accept(4),
+            )
 
 
-async def test_only_so_many_calls_wait_and_the_oldest_is_cancelled(connect: Connect, tmp_path: Path) -> None:
+async def test_only_so_many_calls_wait_and_the_oldest_is_cancelled(
+    connect: Connect, tmp_path: Path
+) -> None:
     _, elicit = answering({"size": 1})
     marker = tmp_path / "oldest"
     async with connect(elicitation_callback=elicit) as client:
         oldest = await ask(client, "shop_guess", {"marker": str(marker)})
         for number in range(rounds.MAX_WAITING):
-            assert (await ask(client, "shop_order", {"item": str(number)})).result_type == "input_required"
+            assert (
+                await ask(client, "shop_order", {"item": str(number)})
+            ).result_type == "input_required"
         await until(marker.exists)
         args = {"marker": str(marker)}
         with pytest.raises(MCPError, match="requestState"):
-            await ask(client, "shop_guess", args, request_state=oldest.request_state, input_responses=accept(1))
+            await ask(
+                client,
+                "shop_guess",
+                args,
+                request_state=oldest.request_state,
+                input_responses=accept(1),
+            )
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_cancelled_call_takes_its_question_back(connect: Connect, tmp_path: Path, mode: str) -> None:
+async def test_a_cancelled_call_takes_its_question_back(
+    connect: Connect, tmp_path: Path, mode: str
+) -> None:
     """Cancelled twice does no more than once."""
     marker, asked = tmp_path / "taken-back", asyncio.Event()
 
@@ -185,9 +227,13 @@ async def test_a_cancelled_call_takes_its_question_back(connect: Connect, tmp_pa
         await asyncio.wait_for(asked.wait(), HANG_S)
         call.cancel()
         call.cancel()
-        if mode == "legacy":  # in rounds nothing of the server's is running while the person is asked
+        if (
+            mode == "legacy"
+        ):  # in rounds nothing of the server's is running while the person is asked
             await until(marker.exists)
-        assert text_of(await client.call_tool("tools_echo", {"message": "still here"})) == "still here"
+        assert (
+            text_of(await client.call_tool("tools_echo", {"message": "still here"})) == "still here"
+        )
 
 
 async def test_waiting_for_an_answer_does_not_count_for_the_limit(connect: Connect) -> None:
@@ -210,7 +256,8 @@ async def test_logs_reach_a_client_that_wants_them(connect: Connect) -> None:
         await until(lambda: heard)
         assert heard == [("info", "it begins", "shop")]
         await client.session.send_request(
-            types.SetLevelRequest(params=types.SetLevelRequestParams(level="debug")), types.EmptyResult
+            types.SetLevelRequest(params=types.SetLevelRequestParams(level="debug")),
+            types.EmptyResult,
         )
         await client.call_tool("shop_counted", {})
         await until(lambda: len(heard) == 3)

@@ -1,4 +1,5 @@
-"""The toolbox as an MCP server: `onetool-ipy mcp` and `%tool serve`, driven by clients that others wrote."""
+"""The toolbox as an MCP server: `onetool-ipy mcp` and `%tool serve`, driven by clients that others
+wrote."""
 
 from __future__ import annotations
 
@@ -114,7 +115,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onetool = folder / ".onetool"
     (onetool / "tools").mkdir(parents=True)
     (onetool / "tools" / "shop.py").write_text(PACK)
-    (onetool / "onetool.yaml").write_text('version: 1\ntools_dir: ["tools/*.py"]\noutput: {max_inline_bytes: 2000}\n')
+    (onetool / "onetool.yaml").write_text(
+        'version: 1\ntools_dir: ["tools/*.py"]\noutput: {max_inline_bytes: 2000}\n'
+    )
     secrets = onetool / "secrets.yaml"
     secrets.write_text(f"TOKEN_OF_TESTS: {SECRET}\n")
     secrets.chmod(0o600)
@@ -131,7 +134,9 @@ def command(*args: str) -> list[str]:
 
 def stdio(project: Path, *args: str) -> Any:
     program, *rest = command(*args)
-    given = StdioServerParameters(command=program, args=rest, cwd=str(project), env=dict(os.environ))
+    given = StdioServerParameters(
+        command=program, args=rest, cwd=str(project), env=dict(os.environ)
+    )
     return Client(stdio_client(given), mode="auto", read_timeout_seconds=HANG_S)
 
 
@@ -140,7 +145,11 @@ class Served:
 
     def __init__(self, project: Path, *args: str) -> None:
         self.process = subprocess.Popen(
-            command("--http", *args), cwd=project, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command("--http", *args),
+            cwd=project,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stderr is not None
         self.url = self._after("Serving on ")
@@ -212,13 +221,16 @@ async def test_a_python_client_lists_and_calls(project: Path, served: Served, wa
         assert echoed.structured_content == {"a": [1, None, "ü"]}
         assert json.loads(text_of(echoed)) == {"a": [1, None, "ü"]}
         listed = await client.call_tool("shop_rows", {"n": 2})
-        assert listed.structured_content == {"result": [{"id": 0, "name": "row 0"}, {"id": 1, "name": "row 1"}]}
+        assert listed.structured_content == {
+            "result": [{"id": 0, "name": "row 0"}, {"id": 1, "name": "row 1"}]
+        }
         assert text_of(await client.call_tool("shop_prints", {})) == "done"
 
 
 @pytest.mark.slow
 async def test_arguments_are_checked_by_us_and_failures_are_results(served: Served) -> None:
-    """Bad arguments, unknown tools and failing tools are `isError` with our code; the connection stays good."""
+    """Bad arguments, unknown tools and failing tools are `isError` with our code; the connection
+    stays good."""
     async with over_http(served) as client:
         bad = await client.call_tool("shop_count", {"upto": "three", "more": 1})
         assert bad.is_error
@@ -270,7 +282,9 @@ async def test_cancel_stops_the_tool(served: Served, tmp_path: Path) -> None:
         await _until(lambda: Path(f"{marker}.begun").exists())
         call.cancel()
         await _until(marker.exists)
-        assert text_of(await client.call_tool("tools_echo", {"message": "still here"})) == "still here"
+        assert (
+            text_of(await client.call_tool("tools_echo", {"message": "still here"})) == "still here"
+        )
 
 
 async def test_without_an_allow_list_only_what_reads_is_offered(box: Toolbox) -> None:
@@ -290,13 +304,21 @@ async def test_without_an_allow_list_only_what_reads_is_offered(box: Toolbox) ->
 @pytest.mark.parametrize(
     ("allow", "message"),
     [
-        (None, r"Offering \d+ tools that only read. Left out, since they may change something: \d+. .* --tool-allow;"),
+        (
+            None,
+            (
+                r"Offering \d+ tools that only read. Left out, since they may change something:"
+                r" \d+. .* --tool-allow;"
+            ),
+        ),
         (["shop.rows", "no.such"], r"Offering 1 tool. No tool is named 'no.such'.$"),
         (["shop.rows", "$*", "$greet"], r"Offering 1 tool. No tool is named '\$greet'.$"),
     ],
     ids=["default", "named", "snippets"],
 )
-def test_how_many_tools_are_offered_is_said(box: Toolbox, allow: list[str] | None, message: str) -> None:
+def test_how_many_tools_are_offered_is_said(
+    box: Toolbox, allow: list[str] | None, message: str
+) -> None:
     server = ToolboxServer(box, allow=allow)
     server.close()
 
@@ -338,8 +360,11 @@ async def test_a_listing_starts_no_server_and_says_whose_tools_are_missing(tmp_p
     )
 
 
-async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path, box: Toolbox) -> None:
-    """The example of docs/mcp.md: only `fs.*` and `time.now`, and a file that is too large to go whole."""
+async def test_a_narrow_client_reads_the_handles_that_it_was_given(
+    project: Path, box: Toolbox
+) -> None:
+    """The example of docs/mcp.md: only `fs.*` and `time.now`, and a file that is too large to go
+    whole."""
     (project / "long.txt").write_text("".join(f"line {n}\n" for n in range(5000)), encoding="utf-8")
     async with connected(box, "*") as client:
         foreign = (await client.call_tool("shop_rows", {"n": 500})).structured_content["handle"]
@@ -350,14 +375,22 @@ async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path
             changed.set()
 
     async with connected(box, "fs.*", "time.now", mode="legacy", message_handler=hear) as client:
-        assert {t.name for t in (await client.list_tools()).tools} == {"fs_list_dir", "fs_read_file", "time_now"}
+        assert {t.name for t in (await client.list_tools()).tools} == {
+            "fs_list_dir",
+            "fs_read_file",
+            "time_now",
+        }
         refused = await client.call_tool("ot_result", {"handle": foreign})
         assert refused.structured_content["error"]["reason"] == "not_allowed"
-        large = (await client.call_tool("fs_read_file", {"path": str(project / "long.txt")})).structured_content
+        large = (
+            await client.call_tool("fs_read_file", {"path": str(project / "long.txt")})
+        ).structured_content
         assert set(large) == {"handle", "total_lines", "preview"}
-        await asyncio.wait_for(changed.wait(), 20)
+        await asyncio.wait_for(changed.wait(), HANG_S)
         assert "ot_result" in {t.name for t in (await client.list_tools()).tools}
-        page = await client.call_tool("ot_result", {"handle": large["handle"], "search": "line 4999"})
+        page = await client.call_tool(
+            "ot_result", {"handle": large["handle"], "search": "line 4999"}
+        )
         assert page.structured_content["lines"] == ["line 4999"]
         for other in (foreign, [large["handle"]], None):
             refused = await client.call_tool("ot_result", {"handle": other})
@@ -366,9 +399,13 @@ async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path
 
 @pytest.mark.slow
 async def test_sessions_are_bounded(project: Path) -> None:
-    """One too many is refused, and there is room again when one ends. A newer client needs no session."""
+    """One too many is refused, and there is room again when one ends. A newer client needs no
+    session."""
     server = Served(project)
-    headers = {"Authorization": f"Bearer {server.token}", "Accept": "application/json, text/event-stream"}
+    headers = {
+        "Authorization": f"Bearer {server.token}",
+        "Accept": "application/json, text/event-stream",
+    }
     about = {
         "protocolVersion": "2025-06-18",
         "capabilities": {},
@@ -420,14 +457,18 @@ async def test_allow_lists_hold_when_listing_and_when_calling(project: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("flags", "is_written"), [((), False), (("--tool-allow", "desk.look"), True)])
+@pytest.mark.parametrize(
+    ("flags", "is_written"), [((), False), (("--tool-allow", "desk.look"), True)]
+)
 async def test_a_tool_that_only_reads_writes_through_another_only_if_an_allow_list_names_it(
     tmp_path: Path, flags: tuple[str, ...], is_written: bool
 ) -> None:
     """The client sees one tool, which says that it reads, and calls another one that writes."""
     tools = tmp_path / ".onetool" / "tools"
     tools.mkdir(parents=True)
-    (tools.parent / "onetool.yaml").write_text('version: 1\ntools_dir: ["tools/*.py"]\n', encoding="utf-8")
+    (tools.parent / "onetool.yaml").write_text(
+        'version: 1\ntools_dir: ["tools/*.py"]\n', encoding="utf-8"
+    )
     (tools / "desk.py").write_text(
         """
 pack = "desk"
@@ -457,7 +498,8 @@ def write() -> str:
 
 @pytest.mark.slow
 def test_http_asks_for_the_token_before_anything_else(served: Served) -> None:
-    """Without the right bearer token every verb and path is 401, and a foreign Host or Origin is refused."""
+    """Without the right bearer token every verb and path is 401, and a foreign Host or Origin is
+    refused."""
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
     accept = {"Accept": "application/json, text/event-stream"}
     good = {**accept, "Authorization": f"Bearer {served.token}"}
@@ -465,10 +507,20 @@ def test_http_asks_for_the_token_before_anything_else(served: Served) -> None:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": served.token}):
             for verb in ("GET", "POST", "DELETE", "PUT", "OPTIONS"):
                 for path in ("", "/x"):
-                    answer = http.request(verb, served.url + path, headers={**accept, **headers}, json=hello)
+                    answer = http.request(
+                        verb, served.url + path, headers={**accept, **headers}, json=hello
+                    )
                     assert answer.status_code == 401, (verb, path, headers)
-        assert http.post(served.url, headers={**good, "Origin": "http://evil.example"}, json=hello).status_code == 403
-        assert http.post(served.url, headers={**good, "Host": "evil.example"}, json=hello).status_code == 421
+        assert (
+            http.post(
+                served.url, headers={**good, "Origin": "http://evil.example"}, json=hello
+            ).status_code
+            == 403
+        )
+        assert (
+            http.post(served.url, headers={**good, "Host": "evil.example"}, json=hello).status_code
+            == 421
+        )
         assert http.post(served.url, headers=good, content=b"{").status_code == 400
 
 
@@ -496,7 +548,12 @@ def test_no_token_only_on_loopback(project: Path) -> None:
 def test_a_taken_port_is_said(project: Path, served: Served) -> None:
     port = served.url.rpartition(":")[2].partition("/")[0]
     asked = subprocess.run(
-        command("--http", "--port", port), cwd=project, capture_output=True, text=True, timeout=HANG_S, check=False
+        command("--http", "--port", port),
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
     )
     assert asked.returncode == 1
     assert f"port {port}" in asked.stderr
@@ -513,17 +570,24 @@ def test_stop_ends_the_http_server(project: Path) -> None:
 
 def typescript(asked: dict[str, Any]) -> dict[str, Any]:
     ran = subprocess.run(
-        ["node", str(CLIENT), json.dumps(asked)], capture_output=True, text=True, timeout=90, check=True
+        ["node", str(CLIENT), json.dumps(asked)],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=True,
     )
     return json.loads(ran.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["stdio", "http"])
-def test_the_typescript_sdk_lists_and_calls(project: Path, served: Served, way: str, tmp_path: Path) -> None:
+def test_the_typescript_sdk_lists_and_calls(
+    project: Path, served: Served, way: str, tmp_path: Path
+) -> None:
     """The official TypeScript SDK: handshake, tools, a call with progress, a failed call.
 
-    That SDK forgets whom to tell of progress once the result is there; so the tool goes on until it was heard.
+    That SDK forgets whom to tell of progress once the result is there; so the tool goes on until it
+    was heard.
     """
     heard = str(tmp_path / "heard")
     program, *args = command(*ALL)
@@ -556,15 +620,24 @@ def test_the_typescript_sdk_lists_and_calls(project: Path, served: Served, way: 
 @pytest.mark.slow
 def test_the_typescript_sdk_is_refused_without_the_token(served: Served) -> None:
     seen = typescript({"url": served.url, "token": "wrong"})
-    assert "401" in seen["error"] or "nauthorized" in seen["error"] or "bearer" in seen["error"], seen
+    assert "401" in seen["error"] or "nauthorized" in seen["error"] or "bearer" in seen["error"], (
+        seen
+    )
 
 
 @pytest.fixture(scope="module")
 def langchain(project: Path, served: Served) -> dict[str, Any]:
-    """What a client with an older version of the SDK, in an environment of its own, was told over stdio and HTTP."""
+    """What a client with an older version of the SDK, in an environment of its own, was told over
+    stdio and HTTP."""
     program, *args = command(*ALL)
     servers = {
-        "stdio": {"transport": "stdio", "command": program, "args": args, "cwd": str(project), "env": dict(os.environ)},
+        "stdio": {
+            "transport": "stdio",
+            "command": program,
+            "args": args,
+            "cwd": str(project),
+            "env": dict(os.environ),
+        },
         "http": {
             "transport": "streamable_http",
             "url": served.url,
@@ -626,11 +699,12 @@ def _served_by(kernel: Kernel, line: str = "%tool serve") -> tuple[str, str, str
 
 @pytest.mark.slow
 def test_serve_from_the_live_kernel(serving_kernel: Kernel) -> None:
-    """`%tool serve`: a cell's tool reaches another client, also while a cell runs; later cells add tools."""
+    """`%tool serve`: a cell's tool reaches another client, also while a cell runs; later cells add
+    tools."""
     kernel = serving_kernel
     kernel.execute(
-        "from onetool_ipy import tool\nbasket = []\n"
-        "@tool\ndef put(item: str) -> int:\n    'Keep it.'\n    basket.append(item)\n    return len(basket)"
+        "from onetool_ipy import tool\nbasket = []\n@tool\ndef put(item: str) -> int:\n    'Keep"
+        " it.'\n    basket.append(item)\n    return len(basket)"
     )
     url, token, file = _served_by(kernel, "%tool serve --allow *")
 
@@ -638,24 +712,36 @@ def test_serve_from_the_live_kernel(serving_kernel: Kernel) -> None:
         changed = asyncio.Event()
 
         async def hear(message: Any) -> None:
-            if "list_changed" in str(getattr(message, "method", "")) or "ListChanged" in type(message).__name__:
+            if (
+                "list_changed" in str(getattr(message, "method", ""))
+                or "ListChanged" in type(message).__name__
+            ):
                 changed.set()
 
         http = _http_client({"Authorization": f"Bearer {token}"})
-        async with Client(streamable_http_client(url, http_client=http), mode="legacy", message_handler=hear) as client:
+        async with Client(
+            streamable_http_client(url, http_client=http), mode="legacy", message_handler=hear
+        ) as client:
             result = await client.call_tool("nb_put", {"item": "apple"})
             assert result.structured_content == {"result": 1}
-            waiting = "import time\nprint('busy', flush=True)\nwhile len(basket) < 2: time.sleep(0.01)"
+            waiting = (
+                "import time\nprint('busy', flush=True)\nwhile len(basket) < 2: time.sleep(0.01)"
+            )
             busy = kernel.start_execute(waiting)
             await asyncio.to_thread(busy.wait_for_output, "busy")
-            assert (await client.call_tool("nb_put", {"item": "pear"})).structured_content == {"result": 2}
+            assert (await client.call_tool("nb_put", {"item": "pear"})).structured_content == {
+                "result": 2
+            }
             await asyncio.to_thread(busy.wait)
             await asyncio.to_thread(
-                kernel.execute, "@tool\ndef peel(item: str) -> str:\n    'Peel it.'\n    return item[1:]"
+                kernel.execute,
+                "@tool\ndef peel(item: str) -> str:\n    'Peel it.'\n    return item[1:]",
             )
-            await asyncio.wait_for(changed.wait(), 20)
+            await asyncio.wait_for(changed.wait(), HANG_S)
             assert "nb_peel" in {tool.name for tool in (await client.list_tools()).tools}
-            assert (await client.call_tool("nb_peel", {"item": "plum"})).structured_content == {"result": "lum"}
+            assert (await client.call_tool("nb_peel", {"item": "plum"})).structured_content == {
+                "result": "lum"
+            }
 
     asyncio.run(drive())
     assert kernel.evaluate("basket") == "['apple', 'pear']"
@@ -696,7 +782,7 @@ def test_unload_stops_serving(kernel: Kernel) -> None:
     assert not Path(file).exists()
 
 
-async def _until(condition: Any, timeout_s: float = 20.0) -> None:
+async def _until(condition: Any, timeout_s: float = HANG_S) -> None:
     deadline = asyncio.get_running_loop().time() + timeout_s
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, "it never came"
@@ -733,7 +819,8 @@ async def test_a_listing_has_the_schemas_of_the_code(shop: Toolbox, connect: Con
 async def test_call_that_imports_a_pack_is_not_told_as_a_change(
     shop: Toolbox, connect: Connect, *, is_listed_before: bool
 ) -> None:
-    """Every list has the schemas of the code, so its import changes no list. A change of the file does."""
+    """Every list has the schemas of the code, so its import changes no list. A change of the file
+    does."""
     heard: list[str] = []
     changed = asyncio.Event()
 
@@ -762,12 +849,16 @@ async def test_call_that_imports_a_pack_is_not_told_as_a_change(
 
 
 @pytest.mark.slow
-async def test_lists_hold_while_other_threads_change_the_tools(shop: Toolbox, connect: Connect) -> None:
+async def test_lists_hold_while_other_threads_change_the_tools(
+    shop: Toolbox, connect: Connect
+) -> None:
     """A tool and its wire name are of the same moment: no list fails, and the last one has all."""
 
     def change(first: str) -> None:
         for count in range(1, 401):
-            shop.registry.register(ToolSpec(name=f"{first}.t{count % 40}", description="x", parameters=ANY, run=len))
+            shop.registry.register(
+                ToolSpec(name=f"{first}.t{count % 40}", description="x", parameters=ANY, run=len)
+            )
             shop.registry.session.specs.pop(f"{first}.t{(count + 20) % 40}", None)
             shop.registry.rebuild()
 

@@ -1,4 +1,5 @@
-"""Prompts for MCP clients: tools marked so, snippets, prompts.yaml; completion, and what is not offered."""
+"""Prompts for MCP clients: tools marked so, snippets, prompts.yaml; completion, and what is not
+offered."""
 
 from __future__ import annotations
 
@@ -29,13 +30,23 @@ async def test_tools_snippets_and_instructions_are_prompts(connect: Connect, mod
         listed = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
         assert list(listed) == ["greet", "shop", "shop_about"]
         about = {argument.name: argument for argument in listed["shop_about"].arguments}
-        assert (about["item"].required, about["loud"].required, about["item"].description) == (True, False, "Which.")
+        assert (about["item"].required, about["loud"].required, about["item"].description) == (
+            True,
+            False,
+            "Which.",
+        )
         assert listed["greet"].description == "Greet somebody"
         assert "shop_about" not in {tool.name for tool in (await client.list_tools()).tools}
         assert await text(client, "greet", {"times": "3"}) == "hello('you', 3)"
         assert await text(client, "shop") == "Ask for the size first."
-        assert await text(client, "shop_about", {"item": "pear", "count": "2"}) == "Write 3 words about the pear."
-        assert await text(client, "shop_about", {"item": "pear", "loud": "true"}) == "WRITE 2 WORDS ABOUT THE PEAR."
+        assert (
+            await text(client, "shop_about", {"item": "pear", "count": "2"})
+            == "Write 3 words about the pear."
+        )
+        assert (
+            await text(client, "shop_about", {"item": "pear", "loud": "true"})
+            == "WRITE 2 WORDS ABOUT THE PEAR."
+        )
 
 
 async def test_arguments_are_completed(connect: Connect) -> None:
@@ -66,7 +77,9 @@ async def test_arguments_are_completed(connect: Connect) -> None:
         ("shop_order", {"item": "x"}, "No prompt"),
     ],
 )
-async def test_what_is_wrong_is_said(connect: Connect, name: str, args: dict[str, str], said: str) -> None:
+async def test_what_is_wrong_is_said(
+    connect: Connect, name: str, args: dict[str, str], said: str
+) -> None:
     async with connect() as client:
         with pytest.raises(MCPError) as caught:
             await client.get_prompt(name, args)
@@ -91,7 +104,10 @@ async def test_an_allow_list_holds_for_prompts(connect: Connect) -> None:
     async with connect(allow=["$greet"]) as client:
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["greet"]
     async with connect(allow=["shop.about"]) as client:
-        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["shop", "shop_about"]
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == [
+            "shop",
+            "shop_about",
+        ]
 
 
 @pytest.mark.usefixtures("shop")
@@ -117,7 +133,9 @@ def _extra() -> str:
 _extra.__name__ = "extra"
 
 
-async def test_snippets_of_an_untrusted_project_are_not_offered(tmp_path: Path, shop: Toolbox) -> None:
+async def test_snippets_of_an_untrusted_project_are_not_offered(
+    tmp_path: Path, shop: Toolbox
+) -> None:
     project = shop.config.paths.project
     with open_leniently(cwd=project, env={"ONETOOL_STATE": str(tmp_path / "other")}) as box:
         assert box.config.trust.how == "untrusted"

@@ -1,4 +1,5 @@
-"""What MCP clients read: stored results in pages, docs of packs, tools marked as resources; wrong addresses."""
+"""What MCP clients read: stored results in pages, docs of packs, tools marked as resources; wrong
+addresses."""
 
 from __future__ import annotations
 
@@ -30,12 +31,23 @@ async def test_a_stored_result_is_paged_and_searched(connect: Connect, mode: str
     async with connect(mode=mode) as client:
         large = await client.call_tool("shop_lines", {"n": 200_000})
         uri = f"onetool://result/{large.structured_content['handle']}"
-        templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
+        templates = [
+            each.uri_template
+            for each in (await client.list_resource_templates()).resource_templates
+        ]
         assert RESULT_TEMPLATE in templates
         page = await read(client, f"{uri}?offset=199999&limit=5")
-        assert [json.loads(line) for line in page.text.splitlines()] == ["line 199999", "line 200000"]
+        assert [json.loads(line) for line in page.text.splitlines()] == [
+            "line 199999",
+            "line 200000",
+        ]
         about = page.meta["onetool_ipy/page"]
-        assert about == {"total_lines": 200_000, "offset": 199_999, "returned": 2, "has_more": False}
+        assert about == {
+            "total_lines": 200_000,
+            "offset": 199_999,
+            "returned": 2,
+            "has_more": False,
+        }
         first = await read(client, f"{uri}?limit=3")
         more = first.meta["onetool_ipy/page"]["next"]
         assert (await read(client, more)).text.splitlines()[0] == '"line 4"'
@@ -49,7 +61,9 @@ async def test_a_page_of_long_lines_is_bounded(shop: Toolbox, connect: Connect) 
     tool(_long)
     async with connect() as client:
         large = await client.call_tool("nb_long", {})
-        page = await read(client, f"onetool://result/{large.structured_content['handle']}?limit=1000")
+        page = await read(
+            client, f"onetool://result/{large.structured_content['handle']}?limit=1000"
+        )
     about = page.meta["onetool_ipy/page"]
     assert len(page.text) < 1_200_000
     assert about["has_more"] is True
@@ -113,9 +127,14 @@ async def test_wrong_addresses_are_refused_in_words(connect: Connect, uri: str, 
 async def test_tools_marked_so_are_resources(connect: Connect, mode: str) -> None:
     async with connect(mode=mode) as client:
         listed = {str(each.uri): each for each in (await client.list_resources()).resources}
-        assert {"shop://card", "shop://label", "onetool://docs/shop", "onetool://docs/ot"} <= set(listed)
+        assert {"shop://card", "shop://label", "onetool://docs/shop", "onetool://docs/ot"} <= set(
+            listed
+        )
         assert listed["shop://card"].description == "The card."
-        templates = {each.uri_template for each in (await client.list_resource_templates()).resource_templates}
+        templates = {
+            each.uri_template
+            for each in (await client.list_resource_templates()).resource_templates
+        }
         assert "shop://stock/{item}" in templates
         assert "shop_card" not in {each.name for each in (await client.list_tools()).tools}
         card = await read(client, "shop://card")

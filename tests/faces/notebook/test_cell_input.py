@@ -8,15 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from IPython.core.inputtransformer2 import TransformerManager, make_tokens_by_line
 
-from onetool_ipy.faces.notebook.cell_input import RUNNER, Shortcut, help_on
+from onetool_ipy.faces.notebook.cell_input import (
+    RUNNER,
+    Shortcut,
+    help_on,
+    look_once,
+    prompt_of,
+)
 
 
 @pytest.fixture
 def transform() -> TransformerManager:
     manager = TransformerManager()
-    manager.token_transformers += [Shortcut, help_on("tool")]
+    manager.token_transformers += [look_once([Shortcut, help_on("tool")], ["tool"], [])]
     return manager
 
 
@@ -77,9 +85,18 @@ def test_everything_else_is_left_alone(transform: TransformerManager, cell: str)
 
 @pytest.mark.parametrize(
     "cell",
-    ["!echo $HOME", "!export A=$HOME", "x = !echo A=$B", "%env A=$B", "%%bash\nA=$B\n$ws", "%%writefile f\nx = $y"],
+    [
+        "!echo $HOME",
+        "!export A=$HOME",
+        "x = !echo A=$B",
+        "%env A=$B",
+        "%%bash\nA=$B\n$ws",
+        "%%writefile f\nx = $y",
+    ],
 )
-def test_commands_and_bodies_of_other_magics_keep_their_dollars(transform: TransformerManager, cell: str) -> None:
+def test_commands_and_bodies_of_other_magics_keep_their_dollars(
+    transform: TransformerManager, cell: str
+) -> None:
     assert RUNNER not in transform.transform_cell(cell)
 
 
@@ -113,3 +130,30 @@ def test_the_standard_library_passes_byte_identical() -> None:
 @pytest.mark.soak
 def test_every_file_of_the_standard_library_passes_byte_identical() -> None:
     assert [file for file in _standard_library("") if not _is_untouched(file)] == []
+
+
+_PIECES = st.sampled_from(
+    [
+        *("$ws", "$ws a=1;", "x = $ws?", "%tool t.f a=1", "%tool t.f?", "x = %tool t.f a=1;"),
+        *("%ask why?", "a = %ask why;", "%%tool t.f", "print('$x')", "# $ws?", "if 1:", "    $ws"),
+        *("    x = %tool t.f a=1;", "y = 3", "\\", "'''", "(", ")", "", "def f():", "    pass"),
+        *("x = %tool t.f \\", "    b=1;", "?x", "x?", "%other a?", "x = a %tool;", "\tz = $ws"),
+    ]
+)
+
+
+@given(pieces=st.lists(_PIECES, max_size=8))
+def test_one_look_gives_what_each_transformer_by_itself_gives(pieces: list[str]) -> None:
+    """IPython asks each of them in turn; we look once whether there is anything for them."""
+    each = [Shortcut, help_on("tool"), prompt_of("ask"), prompt_of("tool", only_assigned=True)]
+    cell = "\n".join(pieces)
+    transformed = []
+    for transformers in (each, [look_once(each, ["tool"], ["ask"])]):
+        manager = TransformerManager()
+        manager.token_transformers += transformers
+        try:
+            transformed.append(manager.transform_cell(cell))
+        except (SyntaxError, RuntimeError) as exc:
+            transformed.append(repr(exc))
+
+    assert transformed[0] == transformed[1]

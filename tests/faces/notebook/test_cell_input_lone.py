@@ -1,4 +1,5 @@
-"""A `%tool` or `$name` line that is alone in its statement shows itself, wherever it is in its cell."""
+"""A `%tool` or `$name` line that is alone in its statement shows itself, wherever it is in its
+cell."""
 
 from __future__ import annotations
 
@@ -32,8 +33,16 @@ def ready(kernel: Kernel) -> Kernel:
         ("%tool nb.say word=a;\n%tool nb.say word=b;", [], ""),
         ("$nb.say word=a;\n1", [], "1"),
         ("x = %tool nb.say word=a\ny = $nb.say word=b\nx.data, y.data", [], "('said a', 'said b')"),
-        ("for i in (1, 2):\n    if i:\n        %tool nb.say word={str(i)}", ["said 1", "said 2"], ""),
-        ("try:\n    %tool nb.say word=a\nfinally:\n    %tool nb.say word=b", ["said a", "said b"], ""),
+        (
+            "for i in (1, 2):\n    if i:\n        %tool nb.say word={str(i)}",
+            ["said 1", "said 2"],
+            "",
+        ),
+        (
+            "try:\n    %tool nb.say word=a\nfinally:\n    %tool nb.say word=b",
+            ["said a", "said b"],
+            "",
+        ),
         ("def f():\n    %tool nb.say word=a\nf()", [], ""),
         ("%tool nb.say --dry word=a\n1", ["nb.say would be called with:\n  word = 'a'"], "1"),
     ],
@@ -49,7 +58,9 @@ def test_line_is_shown_once_where_ipython_shows_every_line(ready: Kernel) -> Non
     ready.execute("get_ipython().ast_node_interactivity = 'all'")
 
     outcome = ready.execute("%tool nb.say word=a\n%tool nb.say word=b")
-    ready.execute("get_ipython().ast_node_interactivity = 'last_expr'")  # other tests use this kernel too
+    ready.execute(
+        "get_ipython().ast_node_interactivity = 'last_expr'"
+    )  # other tests use this kernel too
 
     assert outcome.displays == []
     assert outcome.result_text == "said b"

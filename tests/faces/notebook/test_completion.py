@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from onetool_ipy.faces.notebook.completion import CompletionContext
 from tests.conftest import FreshKernel
 from tests.faces.notebook.test_extension_magics import write_pack
 from tests.harness.kernel import Kernel
+from tests.harness.project import Project
 
 MODES = '''
 from typing import Literal
@@ -23,7 +25,9 @@ def order(item: str, size: Literal["small", "large"], gift: bool = False, count:
 def loaded(kernel: Kernel) -> Kernel:
     (kernel.cwd / ".onetool").mkdir()
     config = kernel.cwd / ".onetool" / "onetool.yaml"
-    config.write_text("servers: {ghost: {type: stdio, command: no-such-command}}\n", encoding="utf-8")
+    config.write_text(
+        "servers: {ghost: {type: stdio, command: no-such-command}}\n", encoding="utf-8"
+    )
     (kernel.cwd / "nothing").mkdir()
     for name in ("notes.txt", "nothing/inside.txt", ".hidden"):
         (kernel.cwd / name).write_text("x", encoding="utf-8")
@@ -73,7 +77,9 @@ def loaded(kernel: Kernel) -> Kernel:
         ("ot.map('shop.", ["shop.order"], 8),
     ],
 )
-def test_tab_offers_what_can_be_typed_there(loaded: Kernel, code: str, offered: list[str], start: int) -> None:
+def test_tab_offers_what_can_be_typed_there(
+    loaded: Kernel, code: str, offered: list[str], start: int
+) -> None:
     """Contract 8: tools, packs, argument names (required first), enum values and flags."""
     found = loaded.complete(code)
     assert list(found.matches) == offered
@@ -89,7 +95,9 @@ def test_tab_offers_what_can_be_typed_there(loaded: Kernel, code: str, offered: 
         ("shop.order(tea, ", ["size=", "gift=", "count="]),
     ],
 )
-def test_tab_offers_tools_and_parameters_before_all_else(loaded: Kernel, code: str, first: list[str]) -> None:
+def test_tab_offers_tools_and_parameters_before_all_else(
+    loaded: Kernel, code: str, first: list[str]
+) -> None:
     offered = list(loaded.complete(code).matches)
     assert offered[: len(first)] == first
     assert "abs" not in offered
@@ -128,7 +136,9 @@ def test_proxies_complete_tools_and_arguments(loaded: Kernel) -> None:
 @pytest.mark.slow
 def test_two_thousand_tools_complete_like_two(kernel: Kernel) -> None:
     """All of a pack's matches come, at once; how fast is measured by `make bench`."""
-    names = "\n".join(f'def tool_{i}(a: int) -> int:\n    "Do {i}."\n    return a\n' for i in range(1000))
+    names = "\n".join(
+        f'def tool_{i}(a: int) -> int:\n    "Do {i}."\n    return a\n' for i in range(1000)
+    )
     for file in ("many.py", "more.py"):  # a file has at most a thousand
         write_pack(kernel.cwd, names, file)
     kernel.execute("%load_ext onetool_ipy")
@@ -142,7 +152,9 @@ def test_ot_completes_all_that_it_has(loaded: Kernel) -> None:
 
 
 @pytest.mark.slow
-def test_the_very_first_tab_of_a_kernel_gives_the_tools_of_a_pack(fresh_kernel: FreshKernel) -> None:
+def test_the_very_first_tab_of_a_kernel_gives_the_tools_of_a_pack(
+    fresh_kernel: FreshKernel,
+) -> None:
     """Without waiting for the analysis of Python code, which the first Tab would have to load."""
     kernel = fresh_kernel()
     kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy import tool")
@@ -164,7 +176,9 @@ def test_other_dots_are_left_to_python(loaded: Kernel, code: str) -> None:
 
 def test_ones_own_tools_come_before_ot_and_the_commands(kernel: Kernel) -> None:
     kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy import tool")
-    kernel.execute("@tool\ndef bmi(weight: float) -> float:\n    'Body mass index.'\n    return weight")
+    kernel.execute(
+        "@tool\ndef bmi(weight: float) -> float:\n    'Body mass index.'\n    return weight"
+    )
     found = kernel.complete("%tool ").matches
     places = [found.index(name) for name in ("nb.", "ot.", "nb.bmi", "ot.stats", "browse")]
     assert places == sorted(places)
@@ -179,3 +193,17 @@ def test_ones_own_tools_come_before_ot_and_the_commands(kernel: Kernel) -> None:
     assert "Body mass index." in shown
     assert "ToolProxy" not in shown
     assert "*args" not in shown
+
+
+def test_an_alias_is_offered_with_what_it_leads_to(project: Project) -> None:
+    """A tool's parameters come with its alias, a missing tool has none, and a circle is left out."""
+    box = project.open(
+        "aliases: {read: fs.read_file, gone: no.tool, one: two, two: one, last: read}"
+    )
+    spec = box.registry.require("fs.read_file")
+
+    assert {row[0]: row[1:] for row in CompletionContext(box, (), {}).shortcuts()} == {
+        "read": ("function", spec.parameters),
+        "gone": ("function", {}),
+        "last": ("function", spec.parameters),
+    }

@@ -21,7 +21,9 @@ class Room:
 def box(tmp_path: Path) -> Toolbox:
     """A toolbox with a file where the folder of results should be."""
     (tmp_path / "home").mkdir()
-    made = open_toolbox(env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state")})
+    made = open_toolbox(
+        env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state")}
+    )
     made.config.paths.state.mkdir(parents=True, exist_ok=True)
     made.results.folder.write_text("in the way", encoding="utf-8")
     return made

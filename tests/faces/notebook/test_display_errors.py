@@ -41,8 +41,11 @@ def loaded(kernel: Kernel) -> Kernel:
         ("%tool --bg", "A flag needs a tool's name.", "%tool time.now --dry"),
     ],
 )  # fmt: skip
-def test_errors_are_a_few_true_lines_and_stop_the_notebook(loaded: Kernel, line: str, first: str, hint: str) -> None:
-    """Contract 4: one to five lines, the value in quotes, what to do next, a proper error output."""
+def test_errors_are_a_few_true_lines_and_stop_the_notebook(
+    loaded: Kernel, line: str, first: str, hint: str
+) -> None:
+    """Contract 4: one to five lines, the value in quotes, what to do next, a proper error
+    output."""
     outcome = loaded.execute(line, allow_errors=True)
     assert outcome.status == "error"
     assert outcome.error is not None
@@ -73,7 +76,9 @@ def test_a_proxy_raises_the_tools_own_exception_with_its_frames(loaded: Kernel) 
     assert "part = 1 / n" in outcome.error.text
     assert "onetool_ipy" not in outcome.error.text
     assert "hidden" not in outcome.error.text
-    caught = loaded.execute("try:\n    nb.boom(0)\nexcept ZeroDivisionError as e:\n    print('caught', e)")
+    caught = loaded.execute(
+        "try:\n    nb.boom(0)\nexcept ZeroDivisionError as e:\n    print('caught', e)"
+    )
     assert caught.stdout == "caught division by zero\n"
 
 
@@ -86,17 +91,22 @@ def test_debug_opens_in_the_tools_own_frame(loaded: Kernel) -> None:
 
 
 def test_an_error_in_python_code_names_the_cell_and_the_lines(loaded: Kernel) -> None:
-    """The call that led there first, then the line with the wrong argument; a cell of one line needs neither."""
+    """The call that led there first, then the line with the wrong argument; a cell of one line
+    needs neither."""
     loaded.execute(BOOM)
     many = loaded.execute(
-        "def halves(*numbers):\n    return [nb.boom(n=each) for each in numbers]\n\nhalves(1, 2)\nhalves(3, 'x')\n",
+        "def halves(*numbers):\n    return [nb.boom(n=each) for each in numbers]\n\nhalves(1,"
+        " 2)\nhalves(3, 'x')\n",
         allow_errors=True,
     )
     assert many.error is not None
     cell = f"Cell In[{many.execution_count}], line "
     lines = [line.strip() for line in many.error.text.splitlines()]
     assert lines[0].startswith("ToolCallError: 'nb.boom': argument 'n'")
-    assert [line.removeprefix(cell) for line in lines if line.startswith(cell)][:2] == ["5", "2, in halves"]
+    assert [line.removeprefix(cell) for line in lines if line.startswith(cell)][:2] == [
+        "5",
+        "2, in halves",
+    ]
 
     loop = loaded.execute("for n in (1, 2):\n    nb.bomo(n=n)", allow_errors=True)
     assert loop.error is not None
@@ -106,7 +116,9 @@ def test_an_error_in_python_code_names_the_cell_and_the_lines(loaded: Kernel) ->
     assert "Cell In" not in loaded.execute("nb.boom(n='x')", allow_errors=True).text
 
 
-@pytest.mark.parametrize("line", ["ot.result('x', offset=0)", "ot.history(limit=0)", "%tool ot.history limit=0"])
+@pytest.mark.parametrize(
+    "line", ["ot.result('x', offset=0)", "ot.history(limit=0)", "%tool ot.history limit=0"]
+)
 def test_a_bad_number_for_ot_shows_none_of_our_frames(loaded: Kernel, line: str) -> None:
     outcome = loaded.execute(line, allow_errors=True)
     assert outcome.error is not None
@@ -122,7 +134,9 @@ def test_a_bad_number_for_ot_shows_none_of_our_frames(loaded: Kernel, line: str)
         ("group", "ExceptionGroup: many (2 sub-exceptions)"),
     ],
 )
-def test_odd_exceptions_are_shown_with_the_tools_lines_only(loaded: Kernel, kind: str, said: str) -> None:
+def test_odd_exceptions_are_shown_with_the_tools_lines_only(
+    loaded: Kernel, kind: str, said: str
+) -> None:
     """An error that the kernel cannot send would leave the cell without any."""
     loaded.execute(_ODD)
     outcome = loaded.execute(f"%tool nb.odd kind={kind}", allow_errors=True)

@@ -1,4 +1,5 @@
-"""A table of another library in a cell: as the library or pandas draws it, with the way to all of it; a figure once."""
+"""A table of another library in a cell: as the library or pandas draws it, with the way to all of
+it; a figure once."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def test_a_figure_that_shows_itself_is_shown_once(
 
 @pytest.mark.slow
 def test_a_figure_in_a_notebook_is_one_output_however_large(kernel: Kernel) -> None:
-    """In a kernel the figure has a bundle of its own; a large one has more text than a cell may hold."""
+    """In a kernel the figure has a bundle of its own; a large one has more text than a cell may
+    hold."""
     kernel.execute("%load_ext onetool_ipy")
     kernel.execute(
         "import plotly.graph_objects as go\n"
@@ -100,4 +102,6 @@ def test_a_figure_in_a_notebook_is_one_output_however_large(kernel: Kernel) -> N
         outcome = kernel.execute(f"%tool nb.figure n={count}")
         assert outcome.result is not None
         assert "application/vnd.plotly.v1+json" in outcome.result
-        assert not any("application/vnd.plotly.v1+json" in display.data for display in outcome.displays)
+        assert not any(
+            "application/vnd.plotly.v1+json" in display.data for display in outcome.displays
+        )

@@ -1,8 +1,12 @@
-"""A long life: two kernels on a project, restart, `%reset`, fork, `%autoreload`, load and unload without end."""
+"""A long life: two kernels on a project, restart, `%reset`, fork, `%autoreload`, load and unload
+without end."""
 
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -28,6 +32,13 @@ def price(item: str) -> float:
 '''
 
 
+MAX_MODULES = 76
+"""Modules of ours that a load with a project imports."""
+
+MAX_PATTERNS = 28
+"""Patterns of ours that it compiles."""
+
+
 def write_pack(folder: Path, text: str = SHOP) -> Path:
     tools = folder / ".onetool" / "tools"
     tools.mkdir(parents=True, exist_ok=True)
@@ -36,9 +47,59 @@ def write_pack(folder: Path, text: str = SHOP) -> Path:
     return tools / "shop.py"
 
 
+LOAD = """
+import os, re._compiler, sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+before, compiled, patterns = set(sys.modules), re._compiler.compile, []
+def compile(pattern, flags=0):
+    caller = sys._getframe(1)
+    while "/re/" in caller.f_code.co_filename.replace(os.sep, "/"):
+        caller = caller.f_back
+    if "onetool_ipy" in caller.f_code.co_filename:
+        patterns.append(pattern)
+    return compiled(pattern, flags)
+re._compiler.compile = compile
+shell.run_line_magic("load_ext", "onetool_ipy")
+loaded = set(sys.modules) - before
+ours = [name for name in loaded if name.startswith("onetool_ipy")]
+print(len(ours), len(patterns), sorted(loaded & {"yaml", "jsonschema_rs"}))
+"""
+
+
+@pytest.mark.slow
+def test_a_load_of_what_was_loaded_before_imports_little(tmp_path: Path) -> None:
+    """Counts, since milliseconds are the machine's: modules of ours, patterns compiled, and neither
+    the YAML parser nor the validator."""
+    project = tmp_path / "project"
+    write_pack(project)
+    (project / ".onetool" / "secrets.yaml").write_text('TOKEN: "abcdef123"\n', encoding="utf-8")
+    (project / ".onetool" / "secrets.yaml").chmod(0o600)
+    env = {
+        **os.environ,
+        "HOME": str(tmp_path / "home"),
+        "ONETOOL_STATE": str(tmp_path / "state"),
+        "ONETOOL_TRUST": str(project),
+    }
+    command = [sys.executable, "-c", LOAD]
+
+    cold, warm = (
+        subprocess.run(
+            command, cwd=project, env=env, capture_output=True, text=True, check=True
+        ).stdout.split(maxsplit=2)
+        for _ in range(2)
+    )
+
+    assert cold[2].strip() == "['jsonschema_rs', 'yaml']"
+    assert warm[2].strip() == "[]"
+    assert int(warm[0]) <= MAX_MODULES
+    assert int(warm[1]) <= MAX_PATTERNS
+
+
 @pytest.mark.slow
 def test_two_kernels_share_a_project(fresh_kernel: FreshKernel, tmp_path: Path) -> None:
-    """Calls add up, results and edits are seen by both, and one that is killed harms the other not at all."""
+    """Calls add up, results and edits are seen by both, and one that is killed harms the other not
+    at all."""
     project = tmp_path / "project"
     project.mkdir()
     file = write_pack(project)
@@ -47,7 +108,10 @@ def test_two_kernels_share_a_project(fresh_kernel: FreshKernel, tmp_path: Path) 
     for kernel in (one, two):
         kernel.execute("%load_ext onetool_ipy")
         kernel.execute("from onetool_ipy.core import current; box = current.toolbox()")
-    both = [kernel.start_execute("for n in range(500): shop.price(item=str(n))") for kernel in (one, two)]
+    both = [
+        kernel.start_execute("for n in range(500): shop.price(item=str(n))")
+        for kernel in (one, two)
+    ]
     for execution in both:
         execution.wait()
     handle = one.execute("h = box.results.put('kept by one'); print(h)").stdout.strip()
@@ -62,15 +126,22 @@ def test_two_kernels_share_a_project(fresh_kernel: FreshKernel, tmp_path: Path) 
 
     two.restart()
     two.execute("%load_ext onetool_ipy")
-    assert two.execute("ot.stats(tool='shop.price')['total_calls'], shop.price(item='z')").result_text == "(1011, 2.0)"
+    assert (
+        two.execute("ot.stats(tool='shop.price')['total_calls'], shop.price(item='z')").result_text
+        == "(1011, 2.0)"
+    )
     assert "kept by one" in two.execute(f"ot.result(handle='{handle}')").result_text
 
 
 def test_reset_takes_nothing_of_ours(kernel: Kernel) -> None:
     write_pack(kernel.cwd)
     kernel.execute("%load_ext onetool_ipy")
-    started = kernel.start_execute(TOOLS + "\nmine = 5\njob = %tool nb.nap s=3 --bg", allow_stdin=True)
-    started.wait_for_output("begun", even_after_end=True)  # from here on it needs no name of the notebook
+    started = kernel.start_execute(
+        TOOLS + "\nmine = 5\njob = %tool nb.nap s=3 --bg", allow_stdin=True
+    )
+    started.wait_for_output(
+        "begun", even_after_end=True
+    )  # from here on it needs no name of the notebook
     started.wait()
     kernel.execute("%reset -f")
 
@@ -96,7 +167,7 @@ def in_child(work):
         os._exit(0)
     os.close(tell)
     import select
-    found = os.read(told, 65536).decode() if select.select([told], [], [], 20)[0] else "no answer"
+    found = os.read(told, 65536).decode() if select.select([told], [], [], 60)[0] else "no answer"
     os.kill(child, 9)
     os.waitpid(child, 0)
     os.close(told)
@@ -105,8 +176,8 @@ def in_child(work):
 WAYS = {
     "sync": "nb.count(n=0)",
     "async": "nb.anap(s=0)",
-    "limit": "box.call('nb.count', {'n': 0}, timeout=5).data",
-    "job": "box.start('nb.count', {'n': 0}).result(5).data",
+    "limit": "box.call('nb.count', {'n': 0}, timeout=60).data",
+    "job": "box.start('nb.count', {'n': 0}).result(60).data",
     "batch": "nb.batch(s=0)[:5]",
     "stored": "box.results.query(box.results.put('text'))['lines']",
     "listed": "len(ot.tools()) > 5",
@@ -124,7 +195,8 @@ def test_a_forked_child_can_do_all_its_parent_can(kernel: Kernel) -> None:
     here = {name: kernel.evaluate(f"({code})") for name, code in WAYS.items()}
     kernel.execute("job = box.start('nb.nap', {'s': 1})")
     there = {
-        name: kernel.execute(f"print(in_child(lambda: {code}))").stdout.splitlines()[-1] for name, code in WAYS.items()
+        name: kernel.execute(f"print(in_child(lambda: {code}))").stdout.splitlines()[-1]
+        for name, code in WAYS.items()
     }
 
     assert there == here
@@ -135,7 +207,8 @@ def test_a_forked_child_can_do_all_its_parent_can(kernel: Kernel) -> None:
 
 @pytest.mark.slow
 def test_a_fork_while_others_build_does_not_hang_the_child(kernel: Kernel) -> None:
-    """Whatever lock another thread holds at the fork (registry, parts, pack files, client), the child's is free."""
+    """Whatever lock another thread holds at the fork (registry, parts, pack files, client), the
+    child's is free."""
     file = write_pack(kernel.cwd)
     kernel.execute("%load_ext onetool_ipy")
     kernel.execute(TOOLS + FORK)
@@ -158,7 +231,9 @@ stop.set()
 for thread in threads: thread.join(20)
 print(set(found))
 """
-    assert kernel.execute(code, timeout=280).stdout.strip() == """{"('tool_not_found', 1.0, None)"}"""
+    assert (
+        kernel.execute(code, timeout=280).stdout.strip() == """{"('tool_not_found', 1.0, None)"}"""
+    )
     assert kernel.execute("shop.price(item='x')").result_text == "1.0"
 
 
@@ -177,12 +252,15 @@ with multiprocessing.get_context("fork").Pool(3) as pool:
 
 
 def test_autoreload_of_a_pack_module(kernel: Kernel) -> None:
-    """`%autoreload 2` reloads modules before each cell; an edited pack is used once, whoever reloads it."""
+    """`%autoreload 2` reloads modules before each cell; an edited pack is used once, whoever
+    reloads it."""
     file = write_pack(kernel.cwd)
     kernel.execute("%load_ext autoreload\n%autoreload 2\n%load_ext onetool_ipy")
     assert kernel.execute("shop.price(item='x')").result_text == "1.0"
     for n in range(2, 5):
-        file.write_text(SHOP.replace("1.0", f"{n}.0").replace("item: str)", f"item: str, extra{n}: int = 0)"))
+        file.write_text(
+            SHOP.replace("1.0", f"{n}.0").replace("item: str)", f"item: str, extra{n}: int = 0)")
+        )
         outcome = kernel.execute(f"shop.price(item='x', extra{n}=1)")
         assert (outcome.result_text, outcome.stderr) == (f"{n}.0", "")
     file.write_text(SHOP.replace("return 1.0", "return ("), encoding="utf-8")
@@ -257,12 +335,16 @@ def test_a_tool_of_a_cell_is_not_lost_while_a_panel_opens_the_toolbox(kernel: Ke
 @pytest.mark.slow
 @pytest.mark.parametrize("cycles", [40, pytest.param(1000, marks=pytest.mark.soak)])
 def test_load_and_unload_leave_nothing(kernel: Kernel, cycles: int) -> None:
-    """Nothing of ours is left: objects, threads, files, and all that was registered with IPython."""
+    """Nothing of ours is left: objects, threads, files, and all that was registered with
+    IPython."""
     write_pack(kernel.cwd)
     kernel.execute(CYCLES + "\nfor _ in range(10): cycle()\nbefore = counted()", timeout=HANG_S)
     kernel.execute(f"for _ in range({cycles}): cycle()", timeout=600)
 
-    grown = "{k: (before[k], n) for k, n in counted().items() if n > before[k] + (30 if k == 'ours' else 0)}"
+    grown = (
+        "{k: (before[k], n) for k, n in counted().items() if n > before[k] + (30 if k == 'ours'"
+        " else 0)}"
+    )
     # ipykernel lets go of the sockets of threads that have ended every 10 s
     assert until(lambda: kernel.evaluate(grown) == "{}"), kernel.evaluate(grown)
 
@@ -281,7 +363,8 @@ def woken(): return re.findall(r"voluntary_ctxt_switches.*", open(f"/proc/self/t
 before = woken(); time.sleep(1.0); after = woken()
 before == after"""
     kernel.execute("import re")
-    # What the cells above began may end a moment later; a tick of any kind would wake the thread for ever.
+    # What the cells above began may end a moment later; a tick of any kind would wake the thread
+    # for ever.
     assert until(lambda: kernel.execute(code).result_text == "True")
 
 
@@ -308,8 +391,13 @@ def test_a_tool_marked_before_the_extension_loads_counts_when_it_does(kernel: Ke
     )
     loaded = kernel.execute("%load_ext onetool_ipy")
 
-    assert loaded.stdout.count("\n") <= 1, "loading goes on, with one line at most for what is no tool"
-    assert kernel.execute("nb.bmi(weight=80, height=2), body.pulse(age=40)").result_text == "(20.0, 180)"
+    assert loaded.stdout.count("\n") <= 1, (
+        "loading goes on, with one line at most for what is no tool"
+    )
+    assert (
+        kernel.execute("nb.bmi(weight=80, height=2), body.pulse(age=40)").result_text
+        == "(20.0, 180)"
+    )
     assert kernel.execute("%tool nb.bmi weight=80 height=2").result_text == "20.0"
     kernel.execute("%unload_ext onetool_ipy")
     cell = kernel.evaluate("__import__('onetool_ipy.core.current').core.current.cell()")
@@ -332,8 +420,8 @@ def test_a_handle_that_a_cell_shows_works_in_other_kernels_and_after_a_restart(
         kernel.execute("%load_ext onetool_ipy")
     one.execute("import pandas as pd\nfrom onetool_ipy import tool")
     one.execute(
-        "@tool\ndef big(kind: str = '') -> object:\n    'Many rows.'\n    rows = [{'n': n} for n in range(5000)]\n"
-        "    return pd.DataFrame(rows) if kind else rows"
+        "@tool\ndef big(kind: str = '') -> object:\n    'Many rows.'\n    rows = [{'n': n} for n in"
+        " range(5000)]\n    return pd.DataFrame(rows) if kind else rows"
     )
     shown = [one.execute(code).text for code in ("%tool nb.big", "%tool nb.big kind=frame")]
     handles = [text.partition("ot.view('")[2][:12] for text in shown]
@@ -344,7 +432,9 @@ def test_a_handle_that_a_cell_shows_works_in_other_kernels_and_after_a_restart(
     one.restart()
     one.execute("%load_ext onetool_ipy")
     for handle in handles:
-        assert "4999" in one.execute(f"ot.result(handle='{handle}', offset=5000)['lines']").result_text
+        assert (
+            "4999" in one.execute(f"ot.result(handle='{handle}', offset=5000)['lines']").result_text
+        )
 
 
 ORIGINS = "[(row.cell, row.notebook) for row in box.log.history()][::-1]"
@@ -352,12 +442,18 @@ ORIGINS = "[(row.cell, row.notebook) for row in box.log.history()][::-1]"
 
 @pytest.mark.slow
 def test_a_call_is_recorded_with_its_notebook_and_cell(fresh_kernel: FreshKernel) -> None:
-    """By the id that JupyterLab gives the cell, else by its execution count; a job keeps the cell that started it."""
+    """By the id that JupyterLab gives the cell, else by its execution count; a job keeps the cell
+    that started it."""
     kernel = fresh_kernel(env={"JPY_SESSION_NAME": "/home/eve/plan.ipynb"})
     kernel.execute("%load_ext onetool_ipy\n%tool time.now", cell_id="c1")
     kernel.execute("from onetool_ipy.core import current; box = current.toolbox()")
-    kernel.execute("from onetool_ipy import tool\n@tool('nb.wait')\ndef wait():\n  input_ready.wait(60)")
-    kernel.execute("import threading; input_ready = threading.Event()\njob = box.start('nb.wait')", cell_id="c2")
+    kernel.execute(
+        "from onetool_ipy import tool\n@tool('nb.wait')\ndef wait():\n  input_ready.wait(60)"
+    )
+    kernel.execute(
+        "import threading; input_ready = threading.Event()\njob = box.start('nb.wait')",
+        cell_id="c2",
+    )
     count = kernel.execute("%tool time.now").execution_count
     kernel.execute("input_ready.set(); _ = job.result()", cell_id="c3")
 
@@ -369,7 +465,9 @@ def test_a_call_is_recorded_with_its_notebook_and_cell(fresh_kernel: FreshKernel
 
 def test_vs_code_tells_the_notebook_by_a_variable(kernel: Kernel) -> None:
     kernel.execute("%load_ext onetool_ipy\n__vsc_ipynb_file__ = '/home/eve/code.ipynb'")
-    kernel.execute("from onetool_ipy.core import current; box = current.toolbox(); _ = box.call('time.now')")
+    kernel.execute(
+        "from onetool_ipy.core import current; box = current.toolbox(); _ = box.call('time.now')"
+    )
 
     assert kernel.evaluate("box.log.history()[0].notebook") == "'/home/eve/code.ipynb'"
 
@@ -377,7 +475,9 @@ def test_vs_code_tells_the_notebook_by_a_variable(kernel: Kernel) -> None:
 @pytest.mark.slow
 def test_a_call_after_a_reload_in_the_same_cell_has_its_notebook(fresh_kernel: FreshKernel) -> None:
     kernel = fresh_kernel(env={"JPY_SESSION_NAME": "/home/eve/plan.ipynb"})
-    kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy.core import current; box = current.toolbox()")
+    kernel.execute(
+        "%load_ext onetool_ipy\nfrom onetool_ipy.core import current; box = current.toolbox()"
+    )
     kernel.execute("box.reload(); _ = box.call('time.now')")
 
     assert kernel.evaluate("box.log.history()[0].notebook") == "'/home/eve/plan.ipynb'"
@@ -395,11 +495,16 @@ def test_loading_in_a_project_offers_packs_and_builds_neither_registry_nor_store
     kernel.execute("import sys")
     late = "onetool_ipy.part_builder", "onetool_ipy.stores.calls.log"
 
-    assert kernel.evaluate(f"type(shop).__name__, {{*{late}}} & {{*sys.modules}}") == "('PackProxy', set())"
+    assert (
+        kernel.evaluate(f"type(shop).__name__, {{*{late}}} & {{*sys.modules}}")
+        == "('PackProxy', set())"
+    )
 
 
 @pytest.mark.slow
-def test_the_first_call_of_a_tool_without_arguments_loads_no_pydantic(fresh_kernel: FreshKernel) -> None:
+def test_the_first_call_of_a_tool_without_arguments_loads_no_pydantic(
+    fresh_kernel: FreshKernel,
+) -> None:
     """The import takes 70 ms, and neither the commands nor such a call need it."""
     kernel = fresh_kernel()
     kernel.execute("%load_ext onetool_ipy\nx = %tool time.now")

@@ -60,7 +60,10 @@ def test_load_ext_prints_nothing_and_starts_no_thread(kernel: Kernel) -> None:
     outcome = kernel.execute("%load_ext onetool_ipy")
     assert outcome.text == ""
     assert kernel.evaluate("threading.active_count() - before") == "0"
-    heavy = "[m for m in ('pandas','httpx','pydantic','jinja2','mcp','anywidget') if m in __import__('sys').modules]"
+    heavy = (
+        "[m for m in ('pandas','httpx','pydantic','jinja2','mcp','anywidget') if m in"
+        " __import__('sys').modules]"
+    )
     fresh = kernel.execute(f"import subprocess, sys; print(subprocess.run([sys.executable, '-c', '''"
                            "from IPython.core.interactiveshell import InteractiveShell\n"
                            "ip = InteractiveShell.instance()\n"
@@ -74,7 +77,9 @@ def test_a_line_before_the_last_shows_its_value(loaded: Kernel) -> None:
     assert len(loaded.execute("%tool time.now\n1").displays) == 1
 
 
-def test_a_project_made_above_since_the_start_is_named_and_taken_by_a_reload(kernel: Kernel) -> None:
+def test_a_project_made_above_since_the_start_is_named_and_taken_by_a_reload(
+    kernel: Kernel,
+) -> None:
     (kernel.cwd / "inner").mkdir()
     kernel.execute("%cd -q inner\n%load_ext onetool_ipy\n%tool time.now")
     (kernel.cwd / ".onetool").mkdir()
@@ -103,7 +108,9 @@ def test_a_project_made_above_since_the_start_is_named_and_taken_by_a_reload(ker
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_every_form_of_a_call_gives_the_tools_own_value(loaded: Kernel, line: str, expected: object) -> None:
+def test_every_form_of_a_call_gives_the_tools_own_value(
+    loaded: Kernel, line: str, expected: object
+) -> None:
     """Contract 8: `key=value`, `NAME(...)`, `NAME {...}`, flags on both sides, `{expression}`."""
     loaded.execute("mine = [1, 2]")
     loaded.execute(f"x = {line}")
@@ -151,7 +158,8 @@ def test_unchecked_sends_what_was_typed_where_a_schema_is_wrong(kernel: Kernel) 
     folder = kernel.cwd / ".onetool"
     folder.mkdir()
     (folder / "onetool.yaml").write_text(
-        f"version: 1\naliases: {{given: srv.given}}\nservers: {json.dumps({'srv': server})}\n", encoding="utf-8"
+        f"version: 1\naliases: {{given: srv.given}}\nservers: {json.dumps({'srv': server})}\n",
+        encoding="utf-8",
     )
     kernel.execute("%load_ext onetool_ipy")
     refused = kernel.execute("%tool srv.given query=x extra=5", allow_errors=True)
@@ -164,7 +172,10 @@ def test_unchecked_sends_what_was_typed_where_a_schema_is_wrong(kernel: Kernel) 
     assert kernel.execute("y.data").result_text == "{'args': {'extra': 6}}"
     assert "extra = 7" in kernel.execute("%tool srv.given extra=7 --unchecked --dry").result_text
     kernel.execute("z = %tool srv.given query='[1]' urls='[\"a\", \"b\"]'")
-    assert kernel.execute("z.data").result_text == "{'args': {'query': '[1]', 'urls': ['a', 'b'], 'depth': 3}}"
+    assert (
+        kernel.execute("z.data").result_text
+        == "{'args': {'query': '[1]', 'urls': ['a', 'b'], 'depth': 3}}"
+    )
     shown = kernel.execute("%tool srv.given x --dry").result_text
     assert "depth = 3" in shown
     assert "default 3" in kernel.execute("%tool info srv.given").result_text
@@ -195,7 +206,9 @@ def test_pack_files_are_callable_by_name_and_read_again_after_an_edit(kernel: Ke
     first = kernel.execute("%tool shop.price item=tea")
     assert first.result_text == "1"
     assert first.stdout == "imported\n"
-    file.write_text(file.read_text(encoding="utf-8").replace("return 1", "return 2"), encoding="utf-8")
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("return 1", "return 2"), encoding="utf-8"
+    )
     assert kernel.execute("shop.price('tea')").result_text == "2"
 
 
@@ -215,7 +228,9 @@ def test_a_broken_pack_file_is_reported_and_stops_nothing(kernel: Kernel) -> Non
 def test_bad_configuration_opens_with_what_is_good_and_prints_one_line(kernel: Kernel) -> None:
     """Contract 15: `%load_ext` never fails."""
     write_pack(kernel.cwd, 'def good() -> int:\n    "Good."\n    return 1\n', "fine.py")
-    (kernel.cwd / ".onetool" / "onetool.yaml").write_text("version: 1\nhtpp: {}\n", encoding="utf-8")
+    (kernel.cwd / ".onetool" / "onetool.yaml").write_text(
+        "version: 1\nhtpp: {}\n", encoding="utf-8"
+    )
     outcome = kernel.execute("%load_ext onetool_ipy")
     assert len(outcome.stdout.splitlines()) == 1
     assert "htpp" in outcome.stdout
@@ -277,7 +292,10 @@ def test_secrets_never_show_in_outputs_or_errors(fresh_kernel: FreshKernel, tmp_
 
 
 def test_dry_shows_the_checked_arguments_and_runs_nothing(loaded: Kernel) -> None:
-    loaded.execute("ran = []\nfrom onetool_ipy import tool\n@tool\ndef act(n: int):\n    'Act.'\n    ran.append(n)")
+    loaded.execute(
+        "ran = []\nfrom onetool_ipy import tool\n@tool\ndef act(n: int):\n    'Act.'\n   "
+        " ran.append(n)"
+    )
     assert "n = 5" in loaded.execute("%tool nb.act n=5 --dry").result_text
     bad = loaded.execute("%tool nb.act n=x --dry", allow_errors=True)
     assert "argument 'n'" in bad.text
@@ -305,10 +323,14 @@ def test_config_sets_limits_softness_and_a_default_timeout(fresh_kernel: FreshKe
     assert loaded.execute("%tool nope.nope").result_text.startswith("failed:")
     loaded.execute("%config OneTool.timeout = 0.2")
     loaded.execute(
-        "from onetool_ipy import tool\n@tool\ndef spin():\n    'Spin.'\n    while going:\n        pass\ngoing = True"
+        "from onetool_ipy import tool\n@tool\ndef spin():\n    'Spin.'\n    while going:\n       "
+        " pass\ngoing = True"
     )
     assert "'nb.spin' did not finish within 0.2 s" in loaded.execute("%tool nb.spin").result_text
-    assert "'nb.spin' did not finish within 0.1 s" in loaded.execute("%tool nb.spin --timeout 0.1").result_text
+    assert (
+        "'nb.spin' did not finish within 0.1 s"
+        in loaded.execute("%tool nb.spin --timeout 0.1").result_text
+    )
     loaded.execute("going = False")
     assert "max_lines" in loaded.execute("%config OneTool").text
     loaded.execute("%unload_ext onetool_ipy")
@@ -342,21 +364,26 @@ sys.meta_path[:] = [each for each in sys.meta_path if "editable" not in getattr(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["always", "lazy"])
-def test_the_startup_file_says_nothing_where_the_package_is_gone(tmp_path: Path, mode: Mode) -> None:
+def test_the_startup_file_says_nothing_where_the_package_is_gone(
+    tmp_path: Path, mode: Mode
+) -> None:
     """As after `pip uninstall`, or in another environment that shares the IPython profile."""
     install(tmp_path / "ipython" / "profile_default", mode)
     (tmp_path / "sitecustomize.py").write_text(_GONE.format(root=str(ROOT)), encoding="utf-8")
     asked = "print('here:', [n for n in dir() if 'onetool' in n.lower()]); import onetool_ipy"
     env = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython"), "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-m", "IPython", "--colors=nocolor", "-c", asked]
-    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60
+    )
     assert "No module named 'onetool_ipy'" in ran.stdout + ran.stderr  # it is gone indeed
     assert ran.stdout.startswith("here: []\n")
 
 
 @pytest.mark.parametrize("body", ["select (1", 'it\'s """ text', "{[(", "select 1;", "a = 1;"])
 def test_a_body_is_text_and_need_not_be_python(loaded: Kernel, body: str) -> None:
-    """A bracket left open must not break the cell, nor a `;` at the end of a query hide what it gives."""
+    """A bracket left open must not break the cell, nor a `;` at the end of a query hide what it
+    gives."""
     assert loaded.execute(f"%%tool tools.echo\n{body}\n").result_text == body
 
 
@@ -371,7 +398,10 @@ def test_a_semicolon_inside_a_value_hides_nothing(loaded: Kernel) -> None:
         ("%tool lsit", ["No tool or command 'lsit'. Did you mean '%tool list'?"]),
         ("%tool stat", ["No tool or command 'stat'. Did you mean '%tool stats'?"]),
         ("%tool ask hello", ["Did you mean '%ask'?"]),
-        ("%tool tools.echo --message 5", ["No flag '--message'.", "An argument has no dashes: message=value."]),
+        (
+            "%tool tools.echo --message 5",
+            ["No flag '--message'.", "An argument has no dashes: message=value."],
+        ),
         ("%tool now", ["No tool 'now'.", "'now' is a shortcut: write $now"]),
         (
             "%tool ghost.tell a=1",
@@ -384,11 +414,14 @@ def test_a_semicolon_inside_a_value_hides_nothing(loaded: Kernel) -> None:
         ),
     ],
 )
-def test_a_miss_says_what_the_name_may_have_meant(kernel: Kernel, line: str, said: list[str]) -> None:
+def test_a_miss_says_what_the_name_may_have_meant(
+    kernel: Kernel, line: str, said: list[str]
+) -> None:
     folder = kernel.cwd / ".onetool"
     folder.mkdir()
     (folder / "onetool.yaml").write_text(
-        "aliases: {now: time.now}\nservers: {ghost: {type: stdio, command: no-such-command}}\n", encoding="utf-8"
+        "aliases: {now: time.now}\nservers: {ghost: {type: stdio, command: no-such-command}}\n",
+        encoding="utf-8",
     )
     kernel.execute("%load_ext onetool_ipy")
     outcome = kernel.execute(line, allow_errors=True)
@@ -399,21 +432,33 @@ def test_a_miss_says_what_the_name_may_have_meant(kernel: Kernel, line: str, sai
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [('"\\ud800 half"', "\\ud800 half"), ("10**5000", hex(10**5000)), ("[10**5000, '\\ud800']", "\\ud800")],
+    [
+        ('"\\ud800 half"', "\\ud800 half"),
+        ("10**5000", hex(10**5000)),
+        ("[10**5000, '\\ud800']", "\\ud800"),
+    ],
 )
-def test_a_value_that_no_message_can_hold_is_shown_all_the_same(loaded: Kernel, value: str, shown: str) -> None:
-    """Contract 4: what JSON cannot hold never breaks a call; neither may it break what the kernel sends."""
+def test_a_value_that_no_message_can_hold_is_shown_all_the_same(
+    loaded: Kernel, value: str, shown: str
+) -> None:
+    """Contract 4: what JSON cannot hold never breaks a call; neither may it break what the kernel
+    sends."""
     outcome = loaded.execute(f"%tool tools.echo message={{{value}}}")
     assert shown in outcome.result_text
 
 
 def test_a_tool_may_be_given_to_ot_instead_of_its_name(loaded: Kernel) -> None:
-    loaded.execute('from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    "Double."\n    return 2 * n')
+    loaded.execute(
+        'from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    "Double."\n    return'
+        " 2 * n"
+    )
     assert loaded.evaluate("list(ot.map(nb.twice, [1, 2])['twice'])") == "[2, 4]"
     assert loaded.evaluate("ot.help(nb.twice) == ot.help('nb.twice')") == "True"
 
 
-@pytest.mark.parametrize("line", ["x = %tool tools.echo message=5;", "if True:\n    x = %tool tools.echo message=5 ;"])
+@pytest.mark.parametrize(
+    "line", ["x = %tool tools.echo message=5;", "if True:\n    x = %tool tools.echo message=5 ;"]
+)
 def test_a_semicolon_does_not_take_the_result_from_a_variable(loaded: Kernel, line: str) -> None:
     assert loaded.execute(line).result is None
     assert loaded.evaluate("x.data") == "5"
@@ -422,7 +467,10 @@ def test_a_semicolon_does_not_take_the_result_from_a_variable(loaded: Kernel, li
 
 
 def test_a_replay_without_with_says_how_it_is_switched_on(loaded: Kernel) -> None:
-    assert "off; switch it on by `with ot.replay(...):`" in loaded.execute("ot.replay('calls.jsonl')").result_text
+    assert (
+        "off; switch it on by `with ot.replay(...):`"
+        in loaded.execute("ot.replay('calls.jsonl')").result_text
+    )
 
 
 def test_a_wrong_argument_says_what_to_write(loaded: Kernel) -> None:
@@ -438,9 +486,15 @@ def test_a_wrong_argument_says_what_to_write(loaded: Kernel) -> None:
 
 
 def test_an_image_of_an_http_tool_is_shown_as_one(loaded: Kernel) -> None:
-    loaded.execute("import base64\npng = base64.b64encode(b'\\x89PNG\\r\\n\\x1a\\n' + b'0' * 20).decode()")
-    shown = loaded.execute("%tool tools.echo message={{'mime': 'image/png', 'base64': png, 'size': 28}}").result
-    odd = loaded.execute("%tool tools.echo message={{'mime': 'image/png', 'base64': '???', 'size': 3}}").result
+    loaded.execute(
+        "import base64\npng = base64.b64encode(b'\\x89PNG\\r\\n\\x1a\\n' + b'0' * 20).decode()"
+    )
+    shown = loaded.execute(
+        "%tool tools.echo message={{'mime': 'image/png', 'base64': png, 'size': 28}}"
+    ).result
+    odd = loaded.execute(
+        "%tool tools.echo message={{'mime': 'image/png', 'base64': '???', 'size': 3}}"
+    ).result
     assert shown is not None
     assert shown["image/png"] == loaded.evaluate("png").strip("'")
     assert odd is not None

@@ -75,11 +75,16 @@ def test_without_a_person_the_call_says_that_nobody_can_be_asked(asking: Kernel,
     assert "asks a person, and this notebook runs without one" in outcome.text
 
 
-_RECORD = {"type": "http", "description": "x", "http": {"request": {"urlTemplate": "https://api.test/orders"}}}
+_RECORD = {
+    "type": "http",
+    "description": "x",
+    "http": {"request": {"urlTemplate": "https://api.test/orders"}},
+}
 
 
 def _put(folder: Path, slug: str) -> None:
-    """Make a bundle in the project, as Jupyter Server does for a REST client; this is another process than a kernel."""
+    """Make a bundle in the project, as Jupyter Server does for a REST client; this is another
+    process than a kernel."""
     with open_leniently(cwd=folder) as box:
         own = box.bundles.new_id()
         box.bundles.put_bundle(own, slug=slug, display_name=slug)
@@ -88,7 +93,9 @@ def _put(folder: Path, slug: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["project", "folder", "opened folder"])
-def test_a_bundle_that_another_process_made_is_a_name_in_the_next_cell(kernel: Kernel, place: str) -> None:
+def test_a_bundle_that_another_process_made_is_a_name_in_the_next_cell(
+    kernel: Kernel, place: str
+) -> None:
     if place == "project":
         (kernel.cwd / ".onetool").mkdir()
         (kernel.cwd / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
@@ -105,7 +112,9 @@ def test_a_bundle_that_another_process_made_is_a_name_in_the_next_cell(kernel: K
     assert kernel.execute("second.get_orders").result_text == "<tool second.get-orders()>"
     assert kernel.evaluate("(taken, json.__name__, len([1]))") == "(5, 'json', 1)"
     kernel.execute("del second")
-    assert kernel.execute("second", allow_errors=True).error is not None, "a deleted name stays deleted"
+    assert kernel.execute("second", allow_errors=True).error is not None, (
+        "a deleted name stays deleted"
+    )
 
 
 def test_a_bundle_made_in_a_cell_is_a_name_in_the_same_cell(kernel: Kernel) -> None:

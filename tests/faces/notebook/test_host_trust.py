@@ -31,7 +31,10 @@ class Clone:
 
     def write_config(self, argument: str) -> None:
         code = f"open({str(self.started)!r}, 'a').write('{argument} ')"
-        text = f'servers: {{srv: {{command: "{sys.executable}", args: [-c, "{code}"], env: {{T: "${{HOME}}"}}}}}}\n'
+        text = (
+            f'servers: {{srv: {{command: "{sys.executable}", args: [-c, "{code}"], env: {{T:'
+            ' "${HOME}"}}}\n'
+        )
         more = 'snippets: {hello: {body: "6 * 7"}}\naliases: {g: mine.go}\n'
         (self.folder / ".onetool" / "onetool.yaml").write_text(text + more, encoding="utf-8")
 
@@ -53,7 +56,9 @@ def _enter(kernel: Kernel, folder: Path) -> None:
     assert kernel.execute("%load_ext onetool_ipy").text == ""
 
 
-def test_the_first_thing_that_would_run_is_asked_for_and_a_yes_runs_it(clone: Clone, notebook: Kernel) -> None:
+def test_the_first_thing_that_would_run_is_asked_for_and_a_yes_runs_it(
+    clone: Clone, notebook: Kernel
+) -> None:
     running = notebook.start_execute("%tool mine.go x=3", allow_stdin=True)
     question = notebook.answer_input("y")
     outcome = running.wait()
@@ -69,7 +74,9 @@ def test_the_first_thing_that_would_run_is_asked_for_and_a_yes_runs_it(clone: Cl
 
 
 @pytest.mark.parametrize("answer", ["", "n", "no", "ye", "yes please", "1", "Y E S"])
-def test_anything_but_yes_is_no_and_is_asked_once(clone: Clone, notebook: Kernel, answer: str) -> None:
+def test_anything_but_yes_is_no_and_is_asked_once(
+    clone: Clone, notebook: Kernel, answer: str
+) -> None:
     running = notebook.start_execute("%tool mine.go", allow_stdin=True)
     notebook.answer_input(answer)
     outcome = running.wait(allow_errors=True)
@@ -83,7 +90,16 @@ def test_anything_but_yes_is_no_and_is_asked_once(clone: Clone, notebook: Kernel
 
 @pytest.mark.parametrize(
     "line",
-    ["%tool mine.go", "mine.go()", "$g", "$mine.go", "$hello", "%snippet hello", "ot.run('g')", "ot.run('hello')"],
+    [
+        "%tool mine.go",
+        "mine.go()",
+        "$g",
+        "$mine.go",
+        "$hello",
+        "%snippet hello",
+        "ot.run('g')",
+        "ot.run('hello')",
+    ],
 )
 def test_every_way_to_run_something_asks_and_is_refused_where_nobody_can_be_asked(
     clone: Clone, notebook: Kernel, line: str
@@ -98,7 +114,9 @@ def test_every_way_to_run_something_asks_and_is_refused_where_nobody_can_be_aske
 
 
 @pytest.mark.parametrize("verb", ["start", "restart", "test"])
-def test_a_server_is_started_by_hand_only_after_a_yes(clone: Clone, notebook: Kernel, verb: str) -> None:
+def test_a_server_is_started_by_hand_only_after_a_yes(
+    clone: Clone, notebook: Kernel, verb: str
+) -> None:
     refused = notebook.execute(f"%tool server {verb} srv", allow_errors=True)
     assert refused.error is not None
     assert "%tool trust" in refused.text
@@ -119,7 +137,9 @@ def test_trust_is_given_listed_and_taken_back_by_a_command(clone: Clone, noteboo
     assert "does not know 'everything'" in wrong.text
 
 
-def test_a_changed_server_asks_for_itself_and_shows_the_difference(clone: Clone, notebook: Kernel) -> None:
+def test_a_changed_server_asks_for_itself_and_shows_the_difference(
+    clone: Clone, notebook: Kernel
+) -> None:
     notebook.execute("%tool trust")
     clone.write_config("second")
     notebook.execute("ot.reload()")
@@ -136,7 +156,9 @@ def test_a_changed_server_asks_for_itself_and_shows_the_difference(clone: Clone,
 
 def test_what_is_saved_here_is_trusted(kernel: Kernel) -> None:
     _enter(kernel, kernel.cwd)
-    kernel.execute('%%tool --save own\ndef add(a: int, b: int) -> int:\n    """Add."""\n    return a + b')
+    kernel.execute(
+        '%%tool --save own\ndef add(a: int, b: int) -> int:\n    """Add."""\n    return a + b'
+    )
     assert kernel.execute("%tool own.add a=1 b=2").result_text.strip() == "3"
     kernel.execute("%%snippet twice x --save\n2 * {{ x }}")
     kernel.execute("ot.reload()")
@@ -146,10 +168,38 @@ def test_what_is_saved_here_is_trusted(kernel: Kernel) -> None:
 @pytest.mark.slow
 def test_looking_asks_nothing_and_runs_nothing(clone: Clone, notebook: Kernel) -> None:
     for line in (
-        *("%tool", "%tool list", "%tool mine", "%tool info mine.go", "%tool mine.go?", "%tool mine.go --help"),
-        *("%tool mine.go --dry", "ot.tools()", "ot.packs()", "ot.help('go')", "ot.health()", "%tool server list"),
-        *("mine", "mine.go", "dir(mine)", "ot.snippets(info='full')", "%snippet hello --show", "%tool time.now"),
-        *("srv", "dir(srv)", "repr(srv.anything)", "%tool search go", "%tool stats", "%tool history"),
+        *(
+            "%tool",
+            "%tool list",
+            "%tool mine",
+            "%tool info mine.go",
+            "%tool mine.go?",
+            "%tool mine.go --help",
+        ),
+        *(
+            "%tool mine.go --dry",
+            "ot.tools()",
+            "ot.packs()",
+            "ot.help('go')",
+            "ot.health()",
+            "%tool server list",
+        ),
+        *(
+            "mine",
+            "mine.go",
+            "dir(mine)",
+            "ot.snippets(info='full')",
+            "%snippet hello --show",
+            "%tool time.now",
+        ),
+        *(
+            "srv",
+            "dir(srv)",
+            "repr(srv.anything)",
+            "%tool search go",
+            "%tool stats",
+            "%tool history",
+        ),
     ):
         outcome = notebook.execute(line, allow_stdin=True)
         assert outcome.ok, line

@@ -52,7 +52,8 @@ def test_shift_tab_on_a_line_of_ours_shows_the_tools_page(
 
 
 @pytest.mark.parametrize(
-    "code", ["%tool", "%tool no.such", "%tool list", "fs.read_file", "print", "$nothing", "%tool 'a"]
+    "code",
+    ["%tool", "%tool no.such", "%tool list", "fs.read_file", "print", "$nothing", "%tool 'a"],
 )
 def test_shift_tab_elsewhere_is_as_it_was(loaded: Kernel, code: str) -> None:
     """Also that no call is counted: looking is not calling."""

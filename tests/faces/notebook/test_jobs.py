@@ -1,4 +1,5 @@
-"""`--bg` and `box.start`: a job lives in the cell that started it, and nowhere else (contract 15)."""
+"""`--bg` and `box.start`: a job lives in the cell that started it, and nowhere else (contract
+15)."""
 
 from __future__ import annotations
 
@@ -55,8 +56,8 @@ def picture() -> bytes:
     return b"\\x89PNG\\r\\n\\x1a\\n" + b"0" * 20
 '''
 
-# A thread that sends for the first time opens a socket. Here it is so slow that the kernel closes all others meanwhile;
-# then the kernel waits for it before it asks whether all are closed.
+# A thread that sends for the first time opens a socket. Here it is so slow that the kernel closes
+# all others meanwhile; then the kernel waits for it before it asks whether all are closed.
 SLOW_SOCKET = """
 import threading, time, zmq
 from ipykernel.iostream import IOPubThread
@@ -102,7 +103,8 @@ def begin(kernel: Kernel, code: str, *, is_watched: bool = True) -> Execution:
 
 
 @pytest.mark.parametrize(
-    "code", ["%tool nb.talk n=6 hold=true --bg", "job = box.start('nb.talk', {'n': 6, 'hold': True})"]
+    "code",
+    ["%tool nb.talk n=6 hold=true --bg", "job = box.start('nb.talk', {'n': 6, 'hold': True})"],
 )
 def test_a_job_lives_in_its_own_cell(ready: Kernel, code: str) -> None:
     first = begin(ready, code)
@@ -128,7 +130,10 @@ def test_a_job_lives_in_its_own_cell(ready: Kernel, code: str) -> None:
 
 
 def test_many_jobs_keep_their_prints_apart(ready: Kernel) -> None:
-    sync, other = begin(ready, "a = %tool nb.talk n=5 --bg"), begin(ready, "b = %tool nb.atalk n=5 --bg")
+    sync, other = (
+        begin(ready, "a = %tool nb.talk n=5 --bg"),
+        begin(ready, "b = %tool nb.atalk n=5 --bg"),
+    )
     last = begin(ready, "a.result(); b.result(); print('mine')")
 
     assert last.outcome.stdout == "mine\n"
@@ -146,7 +151,10 @@ def test_status_result_progress_and_await(ready: Kernel) -> None:
 
     assert ready.execute("job.status").result_text in ("'queued'", "'running'")
     assert ready.execute("(await job).data[-1], job.status").result_text == "(29, 'done')"
-    assert ready.execute("job.progress.done, job.result().data[-1], job.cancel()").result_text == "(30, 29, False)"
+    assert (
+        ready.execute("job.progress.done, job.result().data[-1], job.cancel()").result_text
+        == "(30, 29, False)"
+    )
     timeout = ready.execute("box.start('nb.nap', {'s': 50}).result(timeout=0.1)", allow_errors=True)
     assert "still running after 0.1 s" in timeout.text
 
@@ -163,7 +171,9 @@ def test_a_job_shown_again_is_the_same_display(ready: Kernel) -> None:
 
 def test_the_end_is_told_whatever_it_is(ready: Kernel) -> None:
     failed = begin(ready, "%tool nb.broken --bg")
-    failed.wait_for_output("ValueError: no ", even_after_end=True)  # "failed" may stand in the job's own name before
+    failed.wait_for_output(
+        "ValueError: no ", even_after_end=True
+    )  # "failed" may stand in the job's own name before
     large = begin(ready, "big = %tool nb.large --bg")
     large.wait_for_output("ot.result(handle=", even_after_end=True)
     image = begin(ready, "%tool nb.picture --bg")
@@ -173,10 +183,13 @@ def test_the_end_is_told_whatever_it_is(ready: Kernel) -> None:
     assert "<i>luck" not in failed.outcome.displays[-1].data["text/html"]
     handle = re.search(r"handle='(\w+)'", kept(large.outcome)[0])
     assert handle is not None
-    assert ready.execute(f"ot.result(handle='{handle[1]}')['total_lines'], big.result().handle").result_text == (
-        f"(5000, '{handle[1]}')"
+    assert ready.execute(
+        f"ot.result(handle='{handle[1]}')['total_lines'], big.result().handle"
+    ).result_text == (f"(5000, '{handle[1]}')")
+    assert any(
+        "data:image/png;base64," in shown.data.get("text/html", "")
+        for shown in image.outcome.displays
     )
-    assert any("data:image/png;base64," in shown.data.get("text/html", "") for shown in image.outcome.displays)
 
 
 def test_secrets_of_a_job_are_masked(kernel: Kernel) -> None:
@@ -201,8 +214,12 @@ def test_jobs_lists_and_cancels(ready: Kernel) -> None:
     ready.execute("talk.result()")
 
     rows = ready.execute("%tool jobs").result_text
-    assert re.search(r'{id: 1, tool: nb.anap, status: running, progress: "", elapsed: "\S+ s"}', rows)
-    assert re.search(r'{id: 2, tool: nb.talk, status: done, progress: "?1/1"?, elapsed: "\S+ s"}', rows)
+    assert re.search(
+        r'{id: 1, tool: nb.anap, status: running, progress: "", elapsed: "\S+ s"}', rows
+    )
+    assert re.search(
+        r'{id: 2, tool: nb.talk, status: done, progress: "?1/1"?, elapsed: "\S+ s"}', rows
+    )
     assert ready.execute("%tool jobs cancel 1").result_text == "Job 1 (nb.anap): cancelled."
     assert ready.execute("%tool jobs cancel 1").result_text.endswith("Nothing was cancelled.")
     spin.wait_for_output("cancelled", even_after_end=True)
@@ -210,7 +227,9 @@ def test_jobs_lists_and_cancels(ready: Kernel) -> None:
     assert ready.execute("%tool jobs 2").displays[0].text.startswith("job 2 · nb.talk · done")
 
 
-@pytest.mark.parametrize("words", ["cancel", "x", "cancel 99", "1 2", "cancel -1", "cancel 1 2", "0", "99999999999999"])
+@pytest.mark.parametrize(
+    "words", ["cancel", "x", "cancel 99", "1 2", "cancel -1", "cancel 1 2", "0", "99999999999999"]
+)
 def test_a_wrong_line_is_told(ready: Kernel, words: str) -> None:
     outcome = ready.execute(f"%tool jobs {words}", allow_errors=True)
 
@@ -223,15 +242,22 @@ def test_no_jobs_are_an_empty_list(ready: Kernel) -> None:
 
 
 def test_unloading_with_jobs_under_way_does_not_wait(ready: Kernel) -> None:
-    ready.execute("gate = threading.Event()\n@tool\ndef stay(s: int):\n    'Wait in C.'\n    gate.wait()")
-    jobs = [begin(ready, f"j{n} = %tool nb.{tool} s=100 --bg") for n, tool in enumerate(("spin", "stay", "anap"))]
+    ready.execute(
+        "gate = threading.Event()\n@tool\ndef stay(s: int):\n    'Wait in C.'\n    gate.wait()"
+    )
+    jobs = [
+        begin(ready, f"j{n} = %tool nb.{tool} s=100 --bg")
+        for n, tool in enumerate(("spin", "stay", "anap"))
+    ]
     ready.execute("%unload_ext onetool_ipy")
 
     reasons = ready.evaluate(f"[j.result({HANG_S}).error.reason for j in (j0, j1, j2)]")
     ready.execute("gate.set()")
     assert reasons == "['cancelled', 'cancelled', 'cancelled']"
     for job in jobs:
-        assert kept(job.outcome)[0].split(" · ")[2] != "queued" or job.wait_for_output("cancel", even_after_end=True)
+        assert kept(job.outcome)[0].split(" · ")[2] != "queued" or job.wait_for_output(
+            "cancel", even_after_end=True
+        )
     assert "Split" not in ready.evaluate("__import__('sys').stdout")
 
 
@@ -261,8 +287,11 @@ def test_a_kernel_ends_while_a_thread_draws_for_the_first_time(fresh_kernel: Fre
 
 
 @pytest.mark.slow
-def test_tables_stay_those_of_a_notebook_if_a_job_imports_pandas_between_two_cells(fresh_kernel: FreshKernel) -> None:
-    """pandas asks at its import whether it is in a notebook; IPython has the name for that only while a cell runs."""
+def test_tables_stay_those_of_a_notebook_if_a_job_imports_pandas_between_two_cells(
+    fresh_kernel: FreshKernel,
+) -> None:
+    """pandas asks at its import whether it is in a notebook; IPython has the name for that only
+    while a cell runs."""
     kernel = fresh_kernel()
     kernel.execute("%load_ext onetool_ipy")
     kernel.execute(TOOLS)
@@ -277,17 +306,23 @@ def test_tables_stay_those_of_a_notebook_if_a_job_imports_pandas_between_two_cel
         "    return len(kept)"
     )
     kernel.execute(
-        "job = %tool nb.table --bg\n"
-        "get_ipython().events.register('post_run_cell', lambda _: (cell_over.set(), job.result(60)))"
+        "job = %tool nb.table --bg\nget_ipython().events.register('post_run_cell', lambda _:"
+        " (cell_over.set(), job.result(60)))"
     )
 
-    shown = kernel.execute("import pandas as pd\npd.DataFrame(0, index=range(3), columns=range(30))")
+    shown = kernel.execute(
+        "import pandas as pd\npd.DataFrame(0, index=range(3), columns=range(30))"
+    )
 
     assert kernel.evaluate("pd.get_option('display.max_columns')") == "20"
     assert shown.result is not None
-    assert shown.result["text/html"].count("<th>") == 20 + 1 + 1 + 3, "20 columns, dots, the corner, three rows"
+    assert shown.result["text/html"].count("<th>") == 20 + 1 + 1 + 3, (
+        "20 columns, dots, the corner, three rows"
+    )
     hook = "lambda _: has_name.append(hasattr(builtins, 'get_ipython'))"
-    kernel.execute(f"import builtins\nhas_name = []\nget_ipython().events.register('post_run_cell', {hook})")
+    kernel.execute(
+        f"import builtins\nhas_name = []\nget_ipython().events.register('post_run_cell', {hook})"
+    )
     kernel.execute("%unload_ext onetool_ipy")
     assert kernel.evaluate("has_name") == "[True, False]"
 
@@ -300,6 +335,8 @@ def test_nbclient_saves_the_end_of_a_job_that_is_waited_for(tmp_path: Path) -> N
     nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
     (line,) = notebook.cells[2].outputs
-    assert re.fullmatch(r"job 1 · nb.count · done · \d+\.\d s · 3/3 done\n3", line.data["text/plain"])
+    assert re.fullmatch(
+        r"job 1 · nb.count · done · \d+\.\d s · 3/3 done\n3", line.data["text/plain"]
+    )
     (result,) = notebook.cells[3].outputs
     assert result.data["text/plain"] == "3"

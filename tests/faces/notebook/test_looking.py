@@ -1,4 +1,5 @@
-"""Looking at a tool of a pack file imports nothing, in a real kernel and on the command line; a call does."""
+"""Looking at a tool of a pack file imports nothing, in a real kernel and on the command line; a
+call does."""
 
 from __future__ import annotations
 
@@ -65,7 +66,10 @@ LOOKS = [
     "ot.deps(tool='geo.locate')",
     "ot.browser('geo.locate')",
     "import onetool_ipy.sdk; onetool_ipy.sdk.check_deps('geo')",
-    "from onetool_ipy.core import current; current.toolbox().registry.require('geo.locate').checker",
+    (
+        "from onetool_ipy.core import current;"
+        " current.toolbox().registry.require('geo.locate').checker"
+    ),
     "from onetool_ipy.live import geo as other; other.locate.__signature__",
     "@onetool_ipy.tool\ndef mine(x: int): 'Mine.'",
     "ot.version()",
@@ -76,7 +80,8 @@ LOOKS = [
 
 @pytest.fixture(params=["first", "edited"])
 def looking(kernel: Kernel, request: pytest.FixtureRequest) -> tuple[Kernel, Path]:
-    """A kernel in a trusted project; in the second case the file was edited since the extension was loaded."""
+    """A kernel in a trusted project; in the second case the file was edited since the extension was
+    loaded."""
     marker = kernel.cwd / "imported"
     tools = kernel.cwd / ".onetool" / "tools"
     tools.mkdir(parents=True)
@@ -85,18 +90,30 @@ def looking(kernel: Kernel, request: pytest.FixtureRequest) -> tuple[Kernel, Pat
     kernel.execute(f"import os; os.environ['ONETOOL_TRUST'] = {str(kernel.cwd)!r}")
     kernel.execute("import onetool_ipy\n%load_ext onetool_ipy")
     if request.param == "edited":
-        (tools / "geo.py").write_text(PACK.format(marker=str(marker)) + "# edited\n", encoding="utf-8")
+        (tools / "geo.py").write_text(
+            PACK.format(marker=str(marker)) + "# edited\n", encoding="utf-8"
+        )
     return kernel, marker
 
 
 @pytest.mark.slow
-def test_looking_in_a_kernel_imports_no_pack_file_and_a_call_does(looking: tuple[Kernel, Path]) -> None:
+def test_looking_in_a_kernel_imports_no_pack_file_and_a_call_does(
+    looking: tuple[Kernel, Path],
+) -> None:
     kernel, marker = looking
 
     for code in LOOKS:
         kernel.execute(code)
         assert not marker.exists(), code
-    for code in ("%tool ", "%tool geo.", "%tool geo.locate ", "%tool geo.locate size=", "geo.", "geo.locate(", "$wh"):
+    for code in (
+        "%tool ",
+        "%tool geo.",
+        "%tool geo.locate ",
+        "%tool geo.locate size=",
+        "geo.",
+        "geo.locate(",
+        "$wh",
+    ):
         kernel.complete(code)
         assert not marker.exists(), f"Tab after {code}"
     for code in ("%tool geo.locate", "geo.locate", "geo.locate(", "$where", "%tool geo"):
@@ -107,7 +124,9 @@ def test_looking_in_a_kernel_imports_no_pack_file_and_a_call_does(looking: tuple
     assert marker.exists()
 
 
-def test_a_dry_call_imports_its_pack_and_is_checked_against_the_code(looking: tuple[Kernel, Path]) -> None:
+def test_a_dry_call_imports_its_pack_and_is_checked_against_the_code(
+    looking: tuple[Kernel, Path],
+) -> None:
     kernel, marker = looking
 
     shown = kernel.execute("%tool geo.locate place=here count=2 --dry").text
@@ -118,7 +137,9 @@ def test_a_dry_call_imports_its_pack_and_is_checked_against_the_code(looking: tu
     assert marker.exists()
 
 
-def test_the_browser_imports_a_pack_for_a_form_and_not_for_the_list(looking: tuple[Kernel, Path]) -> None:
+def test_the_browser_imports_a_pack_for_a_form_and_not_for_the_list(
+    looking: tuple[Kernel, Path],
+) -> None:
     kernel, marker = looking
     kernel.execute(
         "import queue\n"
@@ -128,7 +149,10 @@ def test_the_browser_imports_a_pack_for_a_form_and_not_for_the_list(looking: tup
         "desk = ScreenRequests(current.toolbox(), send=said.put, namespace=dict)"
     )
 
-    kernel.execute("desk.receive({'id': 1, 'kind': 'search', 'payload': {'query': 'locate'}}); said.get(timeout=30)")
+    kernel.execute(
+        "desk.receive({'id': 1, 'kind': 'search', 'payload': {'query': 'locate'}});"
+        " said.get(timeout=30)"
+    )
     assert not marker.exists()
     kernel.execute(
         "desk.receive({'id': 2, 'kind': 'tool', 'payload': {'name': 'geo.locate'}})\n"
@@ -161,7 +185,9 @@ def test_looking_on_the_command_line_imports_no_pack_file_and_a_call_does(
 
     def run(*command: str) -> str:
         line = [sys.executable, "-m", "onetool_ipy", *command]
-        done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            line, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        )
         return done.stdout + done.stderr
 
     assert "geo" in run(*words)
@@ -226,11 +252,24 @@ def test_a_question_mark_starts_no_server_in_any_spelling(kernel: Kernel) -> Non
     write_project(kernel.cwd, {"srv": hostile("--offers", f"--journal={journal}")}, aliases)
     tools = kernel.cwd / ".onetool" / "tools"
     tools.mkdir()
-    (tools / "geo.py").write_text(PACK.format(marker=str(kernel.cwd / "imported")), encoding="utf-8")
+    (tools / "geo.py").write_text(
+        PACK.format(marker=str(kernel.cwd / "imported")), encoding="utf-8"
+    )
     kernel.execute(f"import os; os.environ['ONETOOL_TRUST'] = {str(kernel.cwd)!r}")
     kernel.execute("import onetool_ipy\n%load_ext onetool_ipy")
 
-    names = ("where", "far", "twice", "geo", "geo.locate", "srv", "srv.echo", "srv.greet", "nothing", "time.now")
+    names = (
+        "where",
+        "far",
+        "twice",
+        "geo",
+        "geo.locate",
+        "srv",
+        "srv.echo",
+        "srv.greet",
+        "nothing",
+        "time.now",
+    )
     places = (
         "geo",
         "geo.locate",
@@ -243,10 +282,27 @@ def test_a_question_mark_starts_no_server_in_any_spelling(kernel: Kernel) -> Non
         "ot.help",
         "nb",
     )
-    kernel.execute(f"@onetool_ipy.tool\ndef getdoc():\n    'Called by a look.'\n    open({str(journal)!r}, 'w')")
+    kernel.execute(
+        f"@onetool_ipy.tool\ndef getdoc():\n    'Called by a look.'\n    open({str(journal)!r},"
+        " 'w')"
+    )
     for code in (
-        *("%tool?", "%%tool?", "?%tool", "%tool ?", "%snippet?", "%ask?", "%tool --help", "%tool help", "%tool list?"),
-        *(form.format(name) for name in names for form in ("${}?", "$ {} ?", "${} ?", "${}??", "?${}", "x = ${}?")),
+        *(
+            "%tool?",
+            "%%tool?",
+            "?%tool",
+            "%tool ?",
+            "%snippet?",
+            "%ask?",
+            "%tool --help",
+            "%tool help",
+            "%tool list?",
+        ),
+        *(
+            form.format(name)
+            for name in names
+            for form in ("${}?", "$ {} ?", "${} ?", "${}??", "?${}", "x = ${}?")
+        ),
         *(
             form.format(name)
             for name in names
@@ -257,7 +313,11 @@ def test_a_question_mark_starts_no_server_in_any_spelling(kernel: Kernel) -> Non
             for name in names
             for form in ("%tool info {}", "%tool help {}", "%tool {}??", "%tool info {}?")
         ),
-        *(form.format(place) for place in places for form in ("{}?", "{}??", "?{}", "??{}", "%pinfo {}", "%pinfo2 {}")),
+        *(
+            form.format(place)
+            for place in places
+            for form in ("{}?", "{}??", "?{}", "??{}", "%pinfo {}", "%pinfo2 {}")
+        ),
         *(f"help({place})" for place in places),
     ):
         kernel.execute(code, allow_errors=True)
@@ -268,4 +328,6 @@ def test_a_question_mark_starts_no_server_in_any_spelling(kernel: Kernel) -> Non
 
     assert "Signature: geo.locate" in kernel.execute("$geo.locate?").result_text
     assert "has not been started yet" in kernel.execute("$srv.echo?", allow_errors=True).text
-    assert "No snippet, alias or tool 'nothing'" in kernel.execute("$nothing?", allow_errors=True).text
+    assert (
+        "No snippet, alias or tool 'nothing'" in kernel.execute("$nothing?", allow_errors=True).text
+    )

@@ -32,7 +32,10 @@ def test_names_of_the_user_are_never_taken(kernel: Kernel) -> None:
 def test_live_gives_the_packs_of_the_notebooks_toolbox(kernel: Kernel) -> None:
     write_pack(kernel.cwd, 'def good() -> int:\n    "Good."\n    return 1\n', "fine.py")
     kernel.execute("%load_ext onetool_ipy")
-    assert kernel.execute("from onetool_ipy.live import fine as imported\nimported.good()").result_text == "1"
+    assert (
+        kernel.execute("from onetool_ipy.live import fine as imported\nimported.good()").result_text
+        == "1"
+    )
     missing = kernel.execute("from onetool_ipy.live import nothing", allow_errors=True)
     assert "nothing" in missing.text
 

@@ -53,7 +53,9 @@ def ready(_shared_kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> K
     (tools / "two.py").write_text(textwrap.dedent(TWO), encoding="utf-8")
     _shared_kernel.reset(folder / "work", folder / "state")
     _shared_kernel.execute("%load_ext onetool_ipy")
-    _shared_kernel.execute("import asyncio\nfrom onetool_ipy.core import current\nbox = current.toolbox()")
+    _shared_kernel.execute(
+        "import asyncio\nfrom onetool_ipy.core import current\nbox = current.toolbox()"
+    )
     return _shared_kernel
 
 
@@ -64,7 +66,12 @@ def expected(n: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "code", ["await one.look.aio(n=7)", "await one.look.aio(7)", "(await box.acall('one.look', {'n': 7})).data"]
+    "code",
+    [
+        "await one.look.aio(n=7)",
+        "await one.look.aio(7)",
+        "(await box.acall('one.look', {'n': 7})).data",
+    ],
 )
 def test_await_gives_the_value(ready: Kernel, code: str) -> None:
     assert ready.execute(f"print({code})").stdout.strip() == expected(7)
@@ -72,14 +79,18 @@ def test_await_gives_the_value(ready: Kernel, code: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "call", ["one.look.aio(n=n)", "box.acall('one.look', {'n': n})", "box.pack('one').look.aio(n=n)"]
+    "call",
+    ["one.look.aio(n=n)", "box.acall('one.look', {'n': n})", "box.pack('one').look.aio(n=n)"],
 )
 def test_a_thousand_at_once_each_sees_its_own(ready: Kernel, call: str) -> None:
     """Arguments, pack, depth, settings and secrets, also in the tools that the tools call."""
     ready.execute(f"found = await asyncio.gather(*({call} for n in range(1000)))", timeout=120)
     ready.execute("found = [getattr(each, 'data', each) for each in found]")
 
-    assert ready.evaluate("len(found), found[0][:6] == [0, 0, 'one', 1, 'first', 'hunter2hunter2']") == "(1000, True)"
+    assert (
+        ready.evaluate("len(found), found[0][:6] == [0, 0, 'one', 1, 'first', 'hunter2hunter2']")
+        == "(1000, True)"
+    )
     check = (
         "all(f == [n, n, 'one', 1, 'first', s, [n, n, 'two', 2, 'second', s, None]] "
         "for s in ['hunter2hunter2'] for n, f in enumerate(found))"
@@ -103,13 +114,16 @@ held, _, *found = await asyncio.gather(nb.hold.aio(), turn(), *(one.still.aio(n=
 """
     ready.execute(code, timeout=2 * HANG_S)
 
-    assert ready.evaluate("held, all(f[:2] == [n, n] and f[6][:2] == [n, n] for n, f in enumerate(found))") == (
-        "(True, True)"
-    )
+    assert ready.evaluate(
+        "held, all(f[:2] == [n, n] and f[6][:2] == [n, n] for n, f in enumerate(found))"
+    ) == ("(True, True)")
 
 
 def test_one_that_fails_stops_no_other(ready: Kernel) -> None:
-    code = "await asyncio.gather(*(one.look.aio(n=n if n % 2 else 'x') for n in range(10)), return_exceptions=True)"
+    code = (
+        "await asyncio.gather(*(one.look.aio(n=n if n % 2 else 'x') for n in range(10)),"
+        " return_exceptions=True)"
+    )
     kinds = ready.execute(f"print(*(type(each).__name__ for each in {code}))").stdout.split()
 
     assert kinds == ["ToolCallError", "list"] * 5

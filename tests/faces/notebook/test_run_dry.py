@@ -1,6 +1,8 @@
-"""`--dry` has no effect: every kind of tool, in every state of its source, in a real kernel (contract 18).
+"""`--dry` has no effect: every kind of tool, in every state of its source, in a real kernel
+(contract 18).
 
-A tool's effect is a file, a request, a message to its server or a row of the call log; none of them may appear.
+A tool's effect is a file, a request, a message to its server or a row of the call log; none of them
+may appear.
 """
 
 from __future__ import annotations
@@ -75,12 +77,28 @@ TEXTS: dict[str, tuple[str, dict[State, str]]] = {
     "config.tell topic=out message=m": ("definition", {"failing": "tool 'config.tell'."}),
     "shop.send id=7": ("HTTP bundle", {"off": _OFF}),
     "shop.local text=x": ("function of a bundle", {"off": _OFF}),
-    "srv": ("pack", dict.fromkeys(("unknown", "known", "untrusted", "failing"), "'srv' is a pack") | {"off": "'srv'"}),
+    "srv": (
+        "pack",
+        dict.fromkeys(("unknown", "known", "untrusted", "failing"), "'srv' is a pack")
+        | {"off": "'srv'"},
+    ),
 }
-"""A call -> the kind of its tool, and what a dry call says where that is not what it would be called with."""
+"""A call -> the kind of its tool, and what a dry call says where that is not what it would be
+called with."""
 
-SPELLINGS = ("%tool {} --dry", "%tool --dry {}", "${} --dry", "%tool {} --dry --soft", "%tool {} --dry --bg")
-MORE = ("x = %tool {} --dry", "%%tool {} --dry --args\n{{}}", "%tool {} --dry --unchecked", "%tool {} --dry -o y")
+SPELLINGS = (
+    "%tool {} --dry",
+    "%tool --dry {}",
+    "${} --dry",
+    "%tool {} --dry --soft",
+    "%tool {} --dry --bg",
+)
+MORE = (
+    "x = %tool {} --dry",
+    "%%tool {} --dry --args\n{{}}",
+    "%tool {} --dry --unchecked",
+    "%tool {} --dry -o y",
+)
 
 
 class Project:
@@ -93,29 +111,47 @@ class Project:
         self._topic = folder / ".onetool" / "out.yaml"
         self._stub = stub
         is_failing, is_off = state == "failing", state == "off"
-        server = hostile(f"--journal={self.journal}", *(["--exit=3"] if is_failing else []), enabled=not is_off)
-        handler = {"type": "internal", "handler": "ot.nothing"} if is_failing else _CONFIG["implementation"]
+        server = hostile(
+            f"--journal={self.journal}", *(["--exit=3"] if is_failing else []), enabled=not is_off
+        )
+        handler = (
+            {"type": "internal", "handler": "ot.nothing"}
+            if is_failing
+            else _CONFIG["implementation"]
+        )
         settings = {
             "tools": [{**_CONFIG, "implementation": handler}],
             "topics": [{"pattern": "out", "file": "out.yaml"}],
             "http": {"allowed_hosts": [f"127.0.0.1:{stub.port}"]},
         }
         write_project(
-            folder, {"srv": server}, "\n".join(f"{key}: {json.dumps(each)}" for key, each in settings.items())
+            folder,
+            {"srv": server},
+            "\n".join(f"{key}: {json.dumps(each)}" for key, each in settings.items()),
         )
         tools = folder / ".onetool" / "tools"
         tools.mkdir()
         more = "raise ValueError('broken')" if is_failing else ""
-        (tools / "mine.py").write_text(_PACK.format(markers=str(self.markers), more=more), encoding="utf-8")
-        self._write_bundle(folder, is_enabled=not is_off, header="${SHOP_KEY}" if is_failing else "7")
+        (tools / "mine.py").write_text(
+            _PACK.format(markers=str(self.markers), more=more), encoding="utf-8"
+        )
+        self._write_bundle(
+            folder, is_enabled=not is_off, header="${SHOP_KEY}" if is_failing else "7"
+        )
 
     def _write_bundle(self, folder: Path, *, is_enabled: bool, header: str) -> None:
-        request = {"method": "POST", "urlTemplate": self._stub.url("/${id}"), "headers": {"X-Key": header}}
+        request = {
+            "method": "POST",
+            "urlTemplate": self._stub.url("/${id}"),
+            "headers": {"X-Key": header},
+        }
         records: dict[str, Any] = {
             "send": {"argSchema": _ID, "type": "http", "http": {"request": request}},
             "local": {"argSchema": _TEXT, "type": "go", "goTool": {"func": "nb.mark"}},
         }
-        with open_toolbox(folder, env={**os.environ, "ONETOOL_STATE": str(folder / "theirs")}) as box:
+        with open_toolbox(
+            folder, env={**os.environ, "ONETOOL_STATE": str(folder / "theirs")}
+        ) as box:
             own = box.bundles.new_id()
             box.bundles.put_bundle(own, slug="shop", display_name="Shop")
             for slug, record in records.items():
@@ -124,11 +160,19 @@ class Project:
 
     def effects(self, kernel: Kernel) -> list[Any]:
         """All that the tools did so far, but for the import of the pack file."""
-        messages = self.journal.read_text(encoding="utf-8").splitlines() if self.journal.exists() else []
+        messages = (
+            self.journal.read_text(encoding="utf-8").splitlines() if self.journal.exists() else []
+        )
         calls = [line for line in messages if '"pid"' in line or '"tools/call"' in line]
         files = {path.name for path in self.markers.iterdir()} - {"imported"}
         log = kernel.evaluate("len(current.toolbox().log.history(limit=1000))")
-        return [files, self._topic.exists() and self._topic.read_text(), len(self._stub.asked), calls, log]
+        return [
+            files,
+            self._topic.exists() and self._topic.read_text(),
+            len(self._stub.asked),
+            calls,
+            log,
+        ]
 
 
 @pytest.fixture
@@ -161,7 +205,12 @@ def test_a_dry_call_has_no_effect_whatever_the_tool_and_the_state_of_its_source(
             if spelling in SPELLINGS and not (call == "srv" and spelling.startswith("$")):
                 assert texts.get(state, _CALLED) in outcome.text, f"{kind}: {spelling.format(call)}"
         assert project.effects(kernel) == before, f"{kind}: {call}"
-        assert imported.exists() == (state != "untrusted") or kind in ("MCP", "built-in", "ot", "cell"), kind
+        assert imported.exists() == (state != "untrusted") or kind in (
+            "MCP",
+            "built-in",
+            "ot",
+            "cell",
+        ), kind
 
     if state == "known":  # the control: each of these markers was set by a call
         files, topic, requests, calls, log = project.effects(kernel)

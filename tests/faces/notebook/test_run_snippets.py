@@ -49,7 +49,9 @@ def test_a_snippet_runs_in_the_notebooks_namespace_and_gives_its_last_value(load
     loaded.execute("x = $pair first=tea")
     assert loaded.evaluate("(x, words)") == repr((["tea", "tea"], ["tea", "tea"]))
     assert loaded.execute("%snippet pair first=cup count=1").result_text == "['cup']"
-    assert loaded.execute("%snippet pair first=cup --show").result_text == 'words = ["cup"] * 2\nwords'
+    assert (
+        loaded.execute("%snippet pair first=cup --show").result_text == 'words = ["cup"] * 2\nwords'
+    )
 
 
 def test_shortcuts_work_in_functions_and_loops(loaded: Kernel) -> None:
@@ -76,7 +78,9 @@ def test_a_value_cannot_break_out_of_its_quotes(loaded: Kernel) -> None:
 
 
 def test_a_cell_becomes_a_snippet_of_this_session(loaded: Kernel) -> None:
-    said = loaded.execute("%%snippet double value factor=2\nresult = {{ value }} * {{ factor }}\nresult\n").result_text
+    said = loaded.execute(
+        "%%snippet double value factor=2\nresult = {{ value }} * {{ factor }}\nresult\n"
+    ).result_text
     assert "$double value=... [factor=2]" in said
     assert loaded.execute("$double value=21").result_text == "42"
     assert loaded.execute("$double value=ab").result_text == "'abab'"
@@ -164,7 +168,9 @@ def test_an_error_in_a_snippet_shows_its_lines_and_none_of_ours(loaded: Kernel, 
 
 def test_an_error_of_ot_run_shows_who_called_it(loaded: Kernel) -> None:
     loaded.execute("%%snippet fails by\n1 / {{ by }}")
-    outcome = loaded.execute("def caller():\n    return ot.run('fails', by=0)\ncaller()", allow_errors=True)
+    outcome = loaded.execute(
+        "def caller():\n    return ot.run('fails', by=0)\ncaller()", allow_errors=True
+    )
     assert outcome.error is not None
     assert "return ot.run('fails', by=0)" in outcome.error.text
     assert "----> 1 1 / 0" in outcome.error.text
@@ -174,12 +180,21 @@ def test_an_error_of_ot_run_shows_who_called_it(loaded: Kernel) -> None:
 
 def test_a_parameter_that_the_body_does_not_use_is_said(loaded: Kernel) -> None:
     said = loaded.execute('%%snippet greet who\nprint("hello", who)').result_text
-    assert said.splitlines()[1] == "Its body does not use 'who'. Write {{ who }} where the value belongs."
-    assert "does not use" not in loaded.execute('%%snippet greet who\nprint("hello {{ who }}")').result_text
+    assert (
+        said.splitlines()[1]
+        == "Its body does not use 'who'. Write {{ who }} where the value belongs."
+    )
+    assert (
+        "does not use"
+        not in loaded.execute('%%snippet greet who\nprint("hello {{ who }}")').result_text
+    )
 
 
 def test_a_body_may_have_a_bracket_open_until_it_is_run(loaded: Kernel) -> None:
-    assert loaded.execute("%%snippet half a\nprint({{ a }}").result_text == "$half is ready: $half a=..."
+    assert (
+        loaded.execute("%%snippet half a\nprint({{ a }}").result_text
+        == "$half is ready: $half a=..."
+    )
     outcome = loaded.execute("$half a=1", allow_errors=True)
     assert outcome.error is not None
     assert "Line 1: a string or a bracket is not closed." in outcome.error.text
@@ -191,7 +206,9 @@ def test_a_snippet_of_the_session_is_listed_shown_and_saved_by_name(loaded: Kern
     assert re.split(r" {2,}", first) == ["$greet who=...", "Say hello"]
     assert 'print("hello {{ who }}")' in loaded.execute("%snippet greet --show").result_text
     assert "snippets.yaml" in loaded.execute("%snippet greet --save").result_text
-    assert "hello {{ who }}" in (loaded.cwd / ".onetool" / "snippets.yaml").read_text(encoding="utf-8")
+    assert "hello {{ who }}" in (loaded.cwd / ".onetool" / "snippets.yaml").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_mistyped_parameter_ends_in_one_mark(loaded: Kernel) -> None:
@@ -200,13 +217,18 @@ def test_a_mistyped_parameter_ends_in_one_mark(loaded: Kernel) -> None:
     assert outcome.error.text.splitlines()[0].endswith("unknown 'frst', did you mean 'first'?")
 
 
-@pytest.mark.parametrize("line", ["$pair first={word.upper()} count={len(word)}", "x = $pair first={word.upper()}"])
+@pytest.mark.parametrize(
+    "line", ["$pair first={word.upper()} count={len(word)}", "x = $pair first={word.upper()}"]
+)
 def test_an_expression_in_braces_gives_its_object(loaded: Kernel, line: str) -> None:
     loaded.execute("word = 'ab'")
     outcome = loaded.execute(line)
     assert outcome.ok, outcome.text
     assert loaded.evaluate("words") == repr(["AB", "AB"])
-    assert loaded.execute("%snippet pair first={word * 2} --show").result_text == 'words = ["abab"] * 2\nwords'
+    assert (
+        loaded.execute("%snippet pair first={word * 2} --show").result_text
+        == 'words = ["abab"] * 2\nwords'
+    )
 
 
 def test_an_expression_sees_the_locals_of_the_function_it_stands_in(loaded: Kernel) -> None:
@@ -214,7 +236,9 @@ def test_an_expression_sees_the_locals_of_the_function_it_stands_in(loaded: Kern
     assert loaded.evaluate("f('hey')") == repr(["hey!"])
 
 
-def test_braces_that_are_a_literal_stay_as_typed_and_a_failing_expression_is_said(loaded: Kernel) -> None:
+def test_braces_that_are_a_literal_stay_as_typed_and_a_failing_expression_is_said(
+    loaded: Kernel,
+) -> None:
     assert loaded.execute("""$pair first={"a": 1} count=1""").result_text == """['{"a": 1}']"""
     assert loaded.execute("$pair first='{not_a_name}' count=1").result_text == "['{not_a_name}']"
     failed = loaded.execute("$pair first={not_a_name}", allow_errors=True)

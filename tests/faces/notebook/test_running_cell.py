@@ -1,9 +1,9 @@
-"""Calls that take longer than 0.5 s show elapsed time or progress in their own cell (contract 8)."""
+"""Calls that take longer than 0.5 s show elapsed time or progress in their own cell (contract
+8)."""
 
 from __future__ import annotations
 
 import os
-import pty
 import re
 import select
 import subprocess
@@ -65,7 +65,9 @@ def outstay() -> str:
 '''
 
 
-def held(kernel: Kernel, code: str, shown: str | re.Pattern[str], *, allow_errors: bool = False) -> Outcome:
+def held(
+    kernel: Kernel, code: str, shown: str | re.Pattern[str], *, allow_errors: bool = False
+) -> Outcome:
     """Run a cell with tools that hold, and let them go when it shows something."""
     go = kernel.cwd / "go"
     running = kernel.start_execute(code, allow_stdin=True)
@@ -98,16 +100,25 @@ def test_a_long_call_shows_its_time_and_keeps_one_line(ready: Kernel, code: str,
     """One line per call that the person made, whatever it calls itself."""
     outcome = held(ready, code, name)
 
-    assert re.fullmatch(rf"{name} · (0\.[5-9]|[1-9]\d?(\.\d)?) s", drawn(outcome)[0]), "not before 0.5 s"
+    assert re.fullmatch(rf"{name} · (0\.[5-9]|[1-9]\d?(\.\d)?) s", drawn(outcome)[0]), (
+        "not before 0.5 s"
+    )
     assert len(kept(outcome)) == 1
     assert re.fullmatch(rf"{name} · \d+\.\d s", kept(outcome)[0])
 
 
 @pytest.mark.parametrize(
-    "code", ["nb.nap(s=0.01)", "nb.count(n=30, every_s=0.001)", "for _ in range(2000): nb.count(n=0)", "ot.tools()"]
+    "code",
+    [
+        "nb.nap(s=0.01)",
+        "nb.count(n=30, every_s=0.001)",
+        "for _ in range(2000): nb.count(n=0)",
+        "ot.tools()",
+    ],
 )
 def test_a_short_call_shows_nothing(ready: Kernel, code: str) -> None:
-    """Where the machine stands still for half a second it is a long call: so one try of ten must do."""
+    """Where the machine stands still for half a second it is a long call: so one try of ten must
+    do."""
     assert any(watched(ready, code).displays == [] for _ in range(10))
 
 
@@ -115,7 +126,10 @@ def test_progress_is_a_bar_and_then_a_line(ready: Kernel) -> None:
     outcome = held(ready, "nb.held(n=12, text='<b>page</b>')", "6/12")
 
     *running, last = outcome.displays
-    assert any(re.fullmatch(r"nb.held · \d+(\.\d)? s · 6/12 · <b>page</b>", shown.text) for shown in running)
+    assert any(
+        re.fullmatch(r"nb.held · \d+(\.\d)? s · 6/12 · <b>page</b>", shown.text)
+        for shown in running
+    )
     assert all('role="progressbar"' in shown.data["text/html"] for shown in running)
     assert all("<b>" not in shown.data["text/html"] for shown in running)
     assert re.fullmatch(r"nb.held · \d+\.\d s · 12/12 done", last.text)
@@ -123,7 +137,9 @@ def test_progress_is_a_bar_and_then_a_line(ready: Kernel) -> None:
 
 
 def test_at_most_ten_updates_a_second(ready: Kernel) -> None:
-    outcome = watched(ready, "began = time.monotonic(); nb.count(n=3000, every_s=0.001); time.monotonic() - began")
+    outcome = watched(
+        ready, "began = time.monotonic(); nb.count(n=3000, every_s=0.001); time.monotonic() - began"
+    )
 
     assert 3 <= len(outcome.displays) <= 10 * float(outcome.result_text) + 2
     assert kept(outcome)[0].endswith("3,000/3,000 done")
@@ -152,7 +168,9 @@ def test_whatever_a_tool_says_is_shown_and_breaks_nothing(ready: Kernel) -> None
     )
     call = "await asyncio.gather(*(getattr(nb, f'odd{n}').aio() for n in range(%d)))"
     ready.execute(says)
-    outcomes = [held(ready, says + f"nb.odd{n}()", shown) for n, shown in enumerate(list(SAID.values())[:2])]
+    outcomes = [
+        held(ready, says + f"nb.odd{n}()", shown) for n, shown in enumerate(list(SAID.values())[:2])
+    ]
     together = held(ready, call % len(SAID), "... 6 more")
 
     assert [outcome.result_text for outcome in outcomes] == ["1", "1"]
@@ -222,7 +240,9 @@ def test_a_task_left_behind_shows_in_its_own_cell(ready: Kernel) -> None:
 
 def test_what_was_printed_before_stands_before(ready: Kernel) -> None:
     seen: list[str] = []
-    execution = ready.start_execute("print('first'); nb.count(n=8); print('last')", allow_stdin=True)
+    execution = ready.start_execute(
+        "print('first'); nb.count(n=8); print('last')", allow_stdin=True
+    )
     absorb = execution.absorb_output
     execution.absorb_output = lambda kind, content: (seen.append(kind), absorb(kind, content))[1]  # type: ignore[method-assign]
     execution.wait()
@@ -259,9 +279,13 @@ def test_no_thread_is_left_when_nothing_runs(ready: Kernel) -> None:
     assert until(lambda: ready.evaluate(ours) == "['onetool-loop']"), ready.evaluate(ours)
 
 
+@pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
 def test_a_terminal_shows_one_line_that_is_written_over(tmp_path: Path) -> None:
-    code = f"%load_ext onetool_ipy\n{TOOLS}\nnb.count(n=10, every_s=0.3, text='page')\nprint('next line')"
+    code = (
+        f"%load_ext onetool_ipy\n{TOOLS}\nnb.count(n=10, every_s=0.3, text='page')\nprint('next"
+        " line')"
+    )
     (tmp_path / "cells.ipy").write_text(code, encoding="utf-8")
 
     shown = _in_terminal([sys.executable, "-m", "IPython", "--no-banner", "cells.ipy"], tmp_path)
@@ -286,9 +310,16 @@ def test_a_script_shows_nothing(tmp_path: Path) -> None:
 
 def _in_terminal(command: list[str], folder: Path) -> str:
     """What a program writes to a terminal."""
+    import pty
+
     ours, its = pty.openpty()
     child = subprocess.Popen(
-        command, cwd=folder, stdin=its, stdout=its, stderr=its, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        command,
+        cwd=folder,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     os.close(its)
     read = b""

@@ -1,4 +1,5 @@
-"""Stop gives control back within 1 s wherever Python is waited for, and leaves a usable kernel (promise 4)."""
+"""Stop gives control back within 1 s wherever Python is waited for, and leaves a usable kernel
+(promise 4)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from tests.harness.kernel import Kernel, Outcome
 from tests.harness.patience import until
 
 GUARD_S = 55.0
-"""Control is back before the tools would have ended by themselves. How fast it is: tests/faults/test_interrupts.py."""
+"""Control is back before the tools would have ended by themselves. How fast it is:
+tests/faults/test_interrupts.py."""
 
 STUBBORN = '''
 import httpx
@@ -103,7 +105,9 @@ def silent_server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def ready(_shared_kernel: Kernel, tmp_path_factory: pytest.TempPathFactory, silent_server: str) -> Kernel:
+def ready(
+    _shared_kernel: Kernel, tmp_path_factory: pytest.TempPathFactory, silent_server: str
+) -> Kernel:
     folder = tmp_path_factory.mktemp("interrupt")
     _shared_kernel.reset(folder / "work", folder / "state")
     _shared_kernel.execute("%load_ext onetool_ipy")
@@ -112,7 +116,8 @@ def ready(_shared_kernel: Kernel, tmp_path_factory: pytest.TempPathFactory, sile
 
 
 def interrupted(kernel: Kernel, code: str, *, times: int = 1) -> tuple[Outcome, float]:
-    """What a cell gives that is interrupted when its tool has begun, and how long it took after that."""
+    """What a cell gives that is interrupted when its tool has begun, and how long it took after
+    that."""
     execution = kernel.start_execute(code, allow_stdin=True)
     execution.wait_for_output("begun")
     for _ in range(times - 1):
@@ -125,7 +130,8 @@ def interrupted(kernel: Kernel, code: str, *, times: int = 1) -> tuple[Outcome, 
 
 
 def test_what_was_given_up_is_counted_until_it_ends(ready: Kernel) -> None:
-    """A call under a limit that minds nothing is left behind by Stop, and counted in health. The first of this file."""
+    """A call under a limit that minds nothing is left behind by Stop, and counted in health. The
+    first of this file."""
     count = "ot.health().get('abandoned_calls', 0)"
     assert ready.execute(count).result_text == "0"
     interrupted(ready, "nb.deaf(s=50)")
@@ -170,9 +176,12 @@ def test_stop_gives_control_back(ready: Kernel, code: str) -> None:
     assert ready.execute("nb.quiet(s=0); 'usable'").result_text == "'usable'"
 
 
-@pytest.mark.parametrize("call", ["nb.nap.aio(s=60)", "nb.anap.aio(s=60)"], ids=["sync tool", "async tool"])
+@pytest.mark.parametrize(
+    "call", ["nb.nap.aio(s=60)", "nb.anap.aio(s=60)"], ids=["sync tool", "async tool"]
+)
 def test_stop_is_heard_by_a_loop_that_was_just_about_to_sleep(ready: Kernel, call: str) -> None:
-    """Then the signal does not end the sleep. Here it never does: another thread of the kernel gets it."""
+    """Then the signal does not end the sleep. Here it never does: another thread of the kernel gets
+    it."""
     cell = f"""
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -189,7 +198,9 @@ finally:
     assert ready.execute("await nb.anap.aio(s=0)").result_text == "'rested'"
 
 
-@pytest.mark.parametrize("code", ["print('begun', flush=True); j.result()", "print('begun', flush=True); await j"])
+@pytest.mark.parametrize(
+    "code", ["print('begun', flush=True); j.result()", "print('begun', flush=True); await j"]
+)
 def test_stop_ends_the_waiting_and_not_the_job(ready: Kernel, code: str) -> None:
     ready.execute("j = box.start('nb.quiet', {'s': 60})")
     outcome, took_s = interrupted(ready, code)
@@ -224,14 +235,20 @@ for _ in range(2):
         ready.interrupt()
     outcome = execution.wait()
 
-    said = re.findall(r"begun|swallowed|Interrupt|Abandoned", outcome.stdout)  # a line may be cut before its end
+    said = re.findall(
+        r"begun|swallowed|Interrupt|Abandoned", outcome.stdout
+    )  # a line may be cut before its end
     assert said == ["begun", "swallowed"] * 2
 
 
 def test_stop_during_bookkeeping_waits_for_its_end(ready: Kernel) -> None:
-    """The record of a call is written before Stop ends the cell, though the signal came while it was written."""
+    """The record of a call is written before Stop ends the cell, though the signal came while it
+    was written."""
     ready.execute("import signal; from onetool_ipy.base.interrupts import deferred")
-    code = "with deferred:\n    signal.raise_signal(signal.SIGINT); print('written')\nprint('not reached')"
+    code = (
+        "with deferred:\n    signal.raise_signal(signal.SIGINT); print('written')\nprint('not"
+        " reached')"
+    )
     outcome = ready.execute(code, allow_errors=True)
 
     assert outcome.error is not None

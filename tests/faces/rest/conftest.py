@@ -20,7 +20,9 @@ SECRET = "s3cr3t-value-of-the-key"
 class Api:
     """The REST API of one project, as one signed-in client sees it."""
 
-    def __init__(self, client: httpx.Client, folder: Path, project: str, upstream: Upstream) -> None:
+    def __init__(
+        self, client: httpx.Client, folder: Path, project: str, upstream: Upstream
+    ) -> None:
         self.client = client
         self.folder = folder
         self.project = project
@@ -33,7 +35,9 @@ class Api:
     def bundle(self, slug: str = "my-api", **fields: Any) -> str:
         """A new bundle; gives its id."""
         own = str(uuid_utils.uuid7())
-        done = self.call("PUT", f"tools/bundles/{own}", json={"slug": slug, "displayName": slug, **fields})
+        done = self.call(
+            "PUT", f"tools/bundles/{own}", json={"slug": slug, "displayName": slug, **fields}
+        )
         assert done.status_code == 201, done.text
         return own
 
@@ -46,7 +50,9 @@ class Api:
         return place
 
     def invoke(self, place: str, args: Any = None, **options: Any) -> httpx.Response:
-        return self.call("POST", f"{place}/invoke", json={"args": {} if args is None else args}, **options)
+        return self.call(
+            "POST", f"{place}/invoke", json={"args": {} if args is None else args}, **options
+        )
 
 
 def write_config(folder: Path, upstream: Upstream, extra: str = "") -> None:

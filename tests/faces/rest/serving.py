@@ -1,4 +1,5 @@
-"""A real Jupyter Server with our extension, and a real API on loopback for its HTTP tools to call."""
+"""A real Jupyter Server with our extension, and a real API on loopback for its HTTP tools to
+call."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ HANG_S = 90.0
 
 
 class Server:
-    """Jupyter Server as a process of its own; `client` is signed in by token, `browser` by cookie."""
+    """Jupyter Server as a process of its own; `client` is signed in by token, `browser` by
+    cookie."""
 
     def __init__(
         self,
@@ -71,7 +73,9 @@ class Server:
             text=True,
         )
         assert self._process.stdout is not None
-        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader = threading.Thread(
+            target=self._read, args=(self._process.stdout,), daemon=True
+        )
         self._reader.start()
         # It prints its address a moment before it listens.
         self._announced.wait(START_TIMEOUT_S)
@@ -97,7 +101,8 @@ class Server:
         return httpx.Client(base_url=self.address, timeout=HANG_S, trust_env=False, **options)
 
     def browser(self) -> httpx.Client:
-        """A client that is signed in as a browser is: by cookie, with the `_xsrf` cookie beside it."""
+        """A client that is signed in as a browser is: by cookie, with the `_xsrf` cookie beside
+        it."""
         client = self.anyone()
         page = client.get("login")
         xsrf = client.cookies["_xsrf"]
@@ -127,7 +132,8 @@ class Server:
 
 
 class Upstream:
-    """An API on loopback. `hold` makes `/slow` wait; `gone` counts clients that left before they had their answer."""
+    """An API on loopback. `hold` makes `/slow` wait; `gone` counts clients that left before they
+    had their answer."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
@@ -144,7 +150,9 @@ class Upstream:
 
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
-                upstream.seen.append((self.command, self.path, dict(self.headers), self.rfile.read(length)))
+                upstream.seen.append(
+                    (self.command, self.path, dict(self.headers), self.rfile.read(length))
+                )
                 upstream.serve(self)
 
             do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = answer  # noqa: N815 - as http.server names them
@@ -202,9 +210,15 @@ def document(address: str) -> dict[str, Any]:
         "servers": [{"url": address}],
         "paths": {
             "/users/{id}": {
-                "get": {"operationId": "getUser", "parameters": [number], "responses": {"200": {"description": "ok"}}}
+                "get": {
+                    "operationId": "getUser",
+                    "parameters": [number],
+                    "responses": {"200": {"description": "ok"}},
+                }
             },
-            "/text": {"get": {"operationId": "getText", "responses": {"200": {"description": "ok"}}}},
+            "/text": {
+                "get": {"operationId": "getText", "responses": {"200": {"description": "ok"}}}
+            },
         },
     }
 
@@ -215,7 +229,12 @@ def http_tool(url: str, **request: Any) -> dict[str, Any]:
     return {
         "type": "http",
         "description": f"GET {url}",
-        "argSchema": {"type": "object", "properties": takes, "required": list(takes), "additionalProperties": False},
+        "argSchema": {
+            "type": "object",
+            "properties": takes,
+            "required": list(takes),
+            "additionalProperties": False,
+        },
         "http": {"request": {"method": "GET", "urlTemplate": url, **request}},
     }
 

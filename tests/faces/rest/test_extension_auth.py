@@ -1,4 +1,5 @@
-"""Who may ask, and in which form everything is answered: made from the table of routes, so that none is forgotten."""
+"""Who may ask, and in which form everything is answered: made from the table of routes, so that
+none is forgotten."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from tests.harness.patience import HANG_S
 BUNDLE = "019b7730-2000-7000-8000-0000000000a1"
 PATHS = sorted({route.path for route in ROUTES})
 VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-EVERYTHING = [(verb, path) for path in [*PATHS, "/onetool", "/onetool/nothing/here"] for verb in VERBS]
+EVERYTHING = [
+    (verb, path) for path in [*PATHS, "/onetool", "/onetool/nothing/here"] for verb in VERBS
+]
 CHANGES = [(route.verb, route.path) for route in ROUTES if route.verb != "GET"]
 
 
@@ -39,7 +42,11 @@ def _url(path: str) -> str:
 
 def _is_refusal(answer: httpx.Response) -> bool:
     told = answer.json()
-    return told["ok"] is False and set(told["error"]) >= {"code", "message"} and bool(told["error"]["message"])
+    return (
+        told["ok"] is False
+        and set(told["error"]) >= {"code", "message"}
+        and bool(told["error"]["message"])
+    )
 
 
 @pytest.mark.parametrize(("verb", "path"), EVERYTHING)
@@ -56,13 +63,19 @@ def test_nobody_unknown_gets_in(server: Server, verb: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(("verb", "path"), CHANGES)
-def test_a_browser_needs_its_xsrf_token_for_every_change(browser: httpx.Client, verb: str, path: str) -> None:
+def test_a_browser_needs_its_xsrf_token_for_every_change(
+    browser: httpx.Client, verb: str, path: str
+) -> None:
     known = {"X-XSRFToken": browser.cookies["_xsrf"]}
 
     without = browser.request(verb, _url(path), json={})
-    forged = browser.request(verb, _url(path), json={}, headers={"X-XSRFToken": "2|forged|forged|1"})
+    forged = browser.request(
+        verb, _url(path), json={}, headers={"X-XSRFToken": "2|forged|forged|1"}
+    )
     good = browser.request(verb, _url(path), json={}, headers=known)
-    elsewhere = browser.request(verb, _url(path), json={}, headers={**known, "Origin": "http://evil.example"})
+    elsewhere = browser.request(
+        verb, _url(path), json={}, headers={**known, "Origin": "http://evil.example"}
+    )
 
     assert without.status_code == forged.status_code == 403
     assert _is_refusal(without)
@@ -97,7 +110,12 @@ def test_a_browser_reads_without_a_token(browser: httpx.Client) -> None:
         ("GET", "onetool/tools/bundles/abc/tools/x/version/1", 400, "invalid_request"),
         ("GET", f"onetool/tools/bundles/{BUNDLE}/tools/a_b/version/1", 400, "invalid_request"),
         ("GET", f"onetool/tools/bundles/{BUNDLE}/tools/a%2Fb/version/1", 400, "invalid_request"),
-        ("GET", f"onetool/tools/bundles/{BUNDLE}/tools/{'a' * 65}/version/1", 400, "invalid_request"),
+        (
+            "GET",
+            f"onetool/tools/bundles/{BUNDLE}/tools/{'a' * 65}/version/1",
+            400,
+            "invalid_request",
+        ),
         ("GET", f"onetool/tools/bundles/{BUNDLE}/tools/x/version/v%201", 400, "invalid_request"),
         ("GET", f"onetool/tools/bundles/{BUNDLE}/tools/x/version/%2E%2E", 400, "invalid_request"),
         ("GET", f"onetool/tools/bundles/{BUNDLE}/tools/x/version/1", 404, "not_found"),
@@ -115,18 +133,39 @@ def test_everything_that_is_wrong_is_answered_in_one_form(
 
 
 def test_a_path_that_is_none_is_named_as_it_was_asked(server: Server) -> None:
-    assert "/onetool/tools/50%25/x." in _exactly(server, "GET", "onetool/tools/50%25/x").json()["error"]["message"]
+    assert (
+        "/onetool/tools/50%25/x."
+        in _exactly(server, "GET", "onetool/tools/50%25/x").json()["error"]["message"]
+    )
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        *(b"", b"{", b"\xff\xfe", b"[]", b"null", b"3", b'"text"', b'{"isEnabled": NaN}', b'{"isEnabled": "\\ud800"}'),
-        *(b"[" * 100_000, b'{"a":' * 5_000, b"9" * 5_000, b'{"isEnabled": 1}', b'{"isEnabled": true, "slug": "x"}'),
+        *(
+            b"",
+            b"{",
+            b"\xff\xfe",
+            b"[]",
+            b"null",
+            b"3",
+            b'"text"',
+            b'{"isEnabled": NaN}',
+            b'{"isEnabled": "\\ud800"}',
+        ),
+        *(
+            b"[" * 100_000,
+            b'{"a":' * 5_000,
+            b"9" * 5_000,
+            b'{"isEnabled": 1}',
+            b'{"isEnabled": true, "slug": "x"}',
+        ),
     ],
     ids=lambda body: repr(body[:30]),
 )
-@pytest.mark.parametrize(("verb", "path"), [(verb, path) for verb, path in CHANGES if verb != "DELETE"])
+@pytest.mark.parametrize(
+    ("verb", "path"), [(verb, path) for verb, path in CHANGES if verb != "DELETE"]
+)
 def test_a_bad_body_is_a_bad_request(server: Server, verb: str, path: str, body: bytes) -> None:
     answer = server.client.request(verb, _url(path), content=body)
 
@@ -139,7 +178,9 @@ def test_a_bad_body_is_a_bad_request(server: Server, verb: str, path: str, body:
 def test_a_body_over_a_mebibyte_is_too_large(server: Server, kib: int, is_chunked: bool) -> None:
     pieces = (b"x" * 1024 * 25 for _ in range(kib // 25))
 
-    answer = server.client.post("onetool/tools/test", content=pieces if is_chunked else b"".join(pieces))
+    answer = server.client.post(
+        "onetool/tools/test", content=pieces if is_chunked else b"".join(pieces)
+    )
 
     assert answer.status_code == 413
     assert answer.json()["error"]["code"] == "too_large"
@@ -162,7 +203,9 @@ def test_a_body_of_a_gigabyte_is_refused_before_it_is_sent(server: Server) -> No
 
 
 def test_a_body_just_below_the_limit_is_read(api: Api) -> None:
-    answer = api.call("PUT", f"tools/bundles/{uuid_utils.uuid7()}", content=b" " * (1024 * 1024 - 2) + b"{}")
+    answer = api.call(
+        "PUT", f"tools/bundles/{uuid_utils.uuid7()}", content=b" " * (1024 * 1024 - 2) + b"{}"
+    )
 
     assert answer.status_code == 400
     assert "'slug' is missing" in answer.json()["error"]["message"]
@@ -171,20 +214,28 @@ def test_a_body_just_below_the_limit_is_read(api: Api) -> None:
 def test_the_server_has_nothing_to_complain_about(server: Server) -> None:
     """With allow_unauthenticated_access=False Jupyter warns of every method without a rule."""
     assert "onetool_ipy | extension was successfully loaded" in server.log
-    warned = [line for line in server.log.splitlines() if "registered for" in line and "/onetool" in line]
+    warned = [
+        line for line in server.log.splitlines() if "registered for" in line and "/onetool" in line
+    ]
     assert warned == []
     assert "was never awaited" not in server.log
 
 
 @pytest.mark.slow
 def test_nobody_unknown_gets_in_with_jupyters_default_settings(tmp_path: Path) -> None:
-    """By default Jupyter lets strangers reach methods without a rule; ours have none such, whatever the verb."""
-    flags = ("--ServerApp.allow_unauthenticated_access=True", "--ServerApp.allow_origin=https://lab.example")
+    """By default Jupyter lets strangers reach methods without a rule; ours have none such, whatever
+    the verb."""
+    flags = (
+        "--ServerApp.allow_unauthenticated_access=True",
+        "--ServerApp.allow_origin=https://lab.example",
+    )
     server = Server(tmp_path, *flags)
     try:
         with server.anyone() as stranger:
             statuses = {
-                stranger.request(verb, _url(path)).status_code for verb, path in EVERYTHING if verb != "OPTIONS"
+                stranger.request(verb, _url(path)).status_code
+                for verb, path in EVERYTHING
+                if verb != "OPTIONS"
             }
             asked = {"Origin": "https://lab.example", "Access-Control-Request-Method": "PUT"}
             preflight = stranger.options("onetool/tools/bundles", headers=asked)
@@ -192,7 +243,9 @@ def test_nobody_unknown_gets_in_with_jupyters_default_settings(tmp_path: Path) -
         server.close()
 
     assert statuses == {403}
-    assert preflight.status_code == 204  # a browser asks this without signing in, where another origin is allowed
+    assert (
+        preflight.status_code == 204
+    )  # a browser asks this without signing in, where another origin is allowed
     assert preflight.headers["Access-Control-Allow-Origin"] == "https://lab.example"
 
 

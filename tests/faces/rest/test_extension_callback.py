@@ -1,4 +1,5 @@
-"""The call-back of a sign-in at Jupyter Server: who may bring an answer, and what its kernels are told."""
+"""The call-back of a sign-in at Jupyter Server: who may bring an answer, and what its kernels are
+told."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def _wait_for(state: Path, value: str) -> Path:
 def test_an_answer_reaches_the_kernel_once(server: Server, state: Path) -> None:
     arrived = _wait_for(state, "mine")
 
-    page = server.client.get("onetool/callback", params={"state": "mine", "code": "x", "iss": "https://i.example"})
+    page = server.client.get(
+        "onetool/callback", params={"state": "mine", "code": "x", "iss": "https://i.example"}
+    )
 
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
@@ -56,7 +59,12 @@ def test_an_answer_reaches_the_kernel_once(server: Server, state: Path) -> None:
 @pytest.mark.slow
 def test_a_foreign_state_and_markup_get_nowhere(server: Server, state: Path) -> None:
     before = sorted((state / "tokens").glob("*")) if (state / "tokens").exists() else []
-    for given in ({"state": "theirs", "code": "x"}, {"code": "x"}, {}, {"state": MARKUP, "error": MARKUP}):
+    for given in (
+        {"state": "theirs", "code": "x"},
+        {"code": "x"},
+        {},
+        {"state": MARKUP, "error": MARKUP},
+    ):
         page = server.client.get("onetool/callback", params=given)
         assert page.status_code == 400
         assert MARKUP not in page.text
@@ -67,7 +75,9 @@ def test_a_foreign_state_and_markup_get_nowhere(server: Server, state: Path) -> 
 def test_nobody_unknown_brings_an_answer(server: Server, state: Path) -> None:
     arrived = _wait_for(state, "guarded")
     with server.anyone() as stranger:
-        page = stranger.get("onetool/callback", params={"state": "guarded", "code": "x"}, follow_redirects=False)
+        page = stranger.get(
+            "onetool/callback", params={"state": "guarded", "code": "x"}, follow_redirects=False
+        )
     assert page.status_code == 302
     assert "/login?next=" in page.headers["location"]
     assert not arrived.exists()
@@ -83,11 +93,18 @@ def test_nobody_unknown_brings_an_answer(server: Server, state: Path) -> None:
         ("http://127.0.0.1:8888/base/", {"JUPYTERHUB_SERVICE_PREFIX": "/base/"}, ""),
         (
             "http://127.0.0.1:8888/base/",
-            {"JUPYTERHUB_SERVICE_PREFIX": "/base/", "JUPYTERHUB_PUBLIC_URL": "https://hub.example/base/"},
+            {
+                "JUPYTERHUB_SERVICE_PREFIX": "/base/",
+                "JUPYTERHUB_PUBLIC_URL": "https://hub.example/base/",
+            },
             "https://hub.example/base/onetool/callback",
         ),
     ],
 )
-def test_where_a_browser_reaches_the_server(public: str, env: dict[str, str], expected: str) -> None:
-    server = SimpleNamespace(public_url=public, web_app=SimpleNamespace(settings={"base_url": "/base/"}))
+def test_where_a_browser_reaches_the_server(
+    public: str, env: dict[str, str], expected: str
+) -> None:
+    server = SimpleNamespace(
+        public_url=public, web_app=SimpleNamespace(settings={"base_url": "/base/"})
+    )
     assert callback_url(server, env) == expected

@@ -1,4 +1,5 @@
-"""`project=`: which folder is meant, that projects stay apart, and that server, kernels and files agree at once."""
+"""`project=`: which folder is meant, that projects stay apart, and that server, kernels and files
+agree at once."""
 
 from __future__ import annotations
 
@@ -13,12 +14,13 @@ import pytest
 import uuid_utils
 
 from onetool_ipy.base.errors import Forbidden
+from onetool_ipy.base.files import is_young, stamp_from
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.rest.extension import Projects
 from tests.conftest import FreshKernel
 from tests.faces.rest.conftest import Api, write_config
 from tests.faces.rest.serving import Server, Upstream, http_tool
-from tests.harness.patience import HANG_S
+from tests.harness.patience import HANG_S, until
 
 _BUNDLES = "onetool/tools/bundles"
 
@@ -41,11 +43,15 @@ def test_two_projects_do_not_see_each_other(new_api: Callable[..., Api]) -> None
 
 def test_without_project_the_root_is_meant(server: Server) -> None:
     own = uuid_utils.uuid7()
-    server.client.put(f"onetool/tools/bundles/{own}", json={"slug": "of-the-root", "displayName": "x"})
+    server.client.put(
+        f"onetool/tools/bundles/{own}", json={"slug": "of-the-root", "displayName": "x"}
+    )
 
     assert (server.root / ".onetool" / "bundles" / "of-the-root" / "bundle.json").is_file()
     for same in ("", ".", "./", str(server.root)):
-        listed = server.client.get("onetool/tools/bundles", params={"project": same}).json()["items"]
+        listed = server.client.get("onetool/tools/bundles", params={"project": same}).json()[
+            "items"
+        ]
         assert "of-the-root" in [each["slug"] for each in listed]
     server.client.delete(f"onetool/tools/bundles/{own}")
 
@@ -69,7 +75,9 @@ def test_without_project_the_root_is_meant(server: Server) -> None:
         ("nul\0", 400),
     ],
 )
-def test_a_folder_outside_is_refused_and_nothing_is_made(server: Server, project: str, status: int) -> None:
+def test_a_folder_outside_is_refused_and_nothing_is_made(
+    server: Server, project: str, status: int
+) -> None:
     outside = server.root.parent / "outside"
     (outside / "deeper").mkdir(parents=True, exist_ok=True)
     for name, target in (("leads-out", outside), ("circle", server.root / "circle")):
@@ -78,7 +86,9 @@ def test_a_folder_outside_is_refused_and_nothing_is_made(server: Server, project
     (server.root / "a-file").touch()
 
     body = {"slug": "not-made", "displayName": "x"}
-    answer = server.client.put(f"onetool/tools/bundles/{uuid_utils.uuid7()}", params={"project": project}, json=body)
+    answer = server.client.put(
+        f"onetool/tools/bundles/{uuid_utils.uuid7()}", params={"project": project}, json=body
+    )
 
     assert answer.status_code == status, answer.text
     assert answer.json()["ok"] is False
@@ -125,16 +135,46 @@ def test_a_secret_that_is_added_is_there_at_once(api: Api) -> None:
     assert "a-later-secret" not in after.text
 
 
+def test_a_secret_that_is_changed_behind_the_same_size_and_time_is_the_new_one(api: Api) -> None:
+    """The stamp of the file is old enough to be trusted, and its time is set back after the
+    change."""
+    file = api.folder / ".onetool" / "secrets.yaml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(f"{text}LATER_KEY: key-1\n", encoding="utf-8")
+    auth = {"type": "bearer", "value": "${LATER_KEY}"}
+    http = http_tool(f"http://{api.upstream.host}/echo", auth=auth)["http"]
+    place = api.tool(api.bundle(), "echo", "/echo", http=http)
+    before = file.stat()
+    until(lambda: not is_young(stamp_from(file.stat())))
+    api.invoke(place)
+    api.invoke(place)
+
+    file.write_text(f"{text}LATER_KEY: key-2\n", encoding="utf-8")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    api.invoke(place)
+
+    sent = [headers["Authorization"] for _, _, headers, *_ in api.upstream.seen[-3:]]
+    assert sent == ["Bearer key-1", "Bearer key-1", "Bearer key-2"]
+
+
 @pytest.mark.slow
-def test_kernel_and_server_see_each_others_changes(api: Api, fresh_kernel: FreshKernel, server: Server) -> None:
-    kernel = fresh_kernel(cwd=api.folder, env={"ONETOOL_STATE": str(server.root.parent / "home" / "state")})
-    kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy.core import current\nbox = current.require()")
+def test_kernel_and_server_see_each_others_changes(
+    api: Api, fresh_kernel: FreshKernel, server: Server
+) -> None:
+    kernel = fresh_kernel(
+        cwd=api.folder, env={"ONETOOL_STATE": str(server.root.parent / "home" / "state")}
+    )
+    kernel.execute(
+        "%load_ext onetool_ipy\nfrom onetool_ipy.core import current\nbox = current.require()"
+    )
     place = api.tool(api.bundle("shared"), "get-user", "/users/${id}")
 
     called = kernel.execute("%tool shared.get-user id=5").text
     api.call("PATCH", place, json={"isEnabled": False})
     refused = kernel.execute("%tool shared.get-user id=5", allow_errors=True).text
-    kernel.execute("b = box.bundles.put_bundle(box.bundles.new_id(), slug='from-kernel', display_name='x')")
+    kernel.execute(
+        "b = box.bundles.put_bundle(box.bundles.new_id(), slug='from-kernel', display_name='x')"
+    )
     counted = api.call("GET", place).json()["callCount"]
 
     assert "Ada" in called
@@ -167,7 +207,9 @@ def test_the_same_put_from_many_clients_makes_one_tool(server: Server, api: Api)
         with server.anyone(headers={"Authorization": f"token {server.token}"}) as client:
             mine = Api(client, api.folder, api.project, api.upstream)
             record = http_tool("https://example.com/")
-            statuses.append(mine.call("PUT", f"tools/bundles/{own}/tools/x/version/1", json=record).status_code)
+            statuses.append(
+                mine.call("PUT", f"tools/bundles/{own}/tools/x/version/1", json=record).status_code
+            )
 
     threads = [threading.Thread(target=put) for _ in range(16)]
     for thread in threads:
@@ -178,8 +220,12 @@ def test_the_same_put_from_many_clients_makes_one_tool(server: Server, api: Api)
     assert sorted(statuses) == [201] + [409] * 15
 
 
-async def test_few_toolboxes_stay_open_and_none_that_is_used_is_closed(tmp_path: Path, upstream: Upstream) -> None:
-    projects = Projects(tmp_path, env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path)}, max_open=2)
+async def test_few_toolboxes_stay_open_and_none_that_is_used_is_closed(
+    tmp_path: Path, upstream: Upstream
+) -> None:
+    projects = Projects(
+        tmp_path, env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path)}, max_open=2
+    )
     for name in "abcd":
         write_config(tmp_path / name, upstream)
 
@@ -206,7 +252,9 @@ async def test_few_toolboxes_stay_open_and_none_that_is_used_is_closed(tmp_path:
 async def test_project_stays_open_until_the_worker_of_a_client_that_left_is_done(
     tmp_path: Path, upstream: Upstream
 ) -> None:
-    projects = Projects(tmp_path, env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path)}, max_open=1)
+    projects = Projects(
+        tmp_path, env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path)}, max_open=1
+    )
     for name in "ab":
         write_config(tmp_path / name, upstream)
     has_begun, may_end = threading.Event(), threading.Event()
@@ -246,13 +294,18 @@ async def _opened(projects: Projects, name: str) -> str:
 
 
 @pytest.mark.slow
-def test_many_folders_asked_for_at_once_are_all_answered(server: Server, upstream: Upstream) -> None:
+def test_many_folders_asked_for_at_once_are_all_answered(
+    server: Server, upstream: Upstream
+) -> None:
     names = [f"one-of-many-{number}" for number in range(24)]
     for name in names:
         write_config(server.root / name, upstream)
 
     with ThreadPoolExecutor(40) as threads:
-        asked = [threads.submit(server.client.get, _BUNDLES, params={"project": name}) for name in names * 3]
+        asked = [
+            threads.submit(server.client.get, _BUNDLES, params={"project": name})
+            for name in names * 3
+        ]
         answers = [each.result() for each in asked]
 
     assert [answer.text for answer in answers if answer.status_code != 200] == []

@@ -22,12 +22,23 @@ from onetool_ipy.base.errors import (
 )
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.core.result import Failure, ToolResult
-from onetool_ipy.faces.rest.request import Query, decode_body, invoked, of_status, read_query, refused
+from onetool_ipy.faces.rest.request import (
+    Query,
+    decode_body,
+    invoked,
+    of_status,
+    read_query,
+    refused,
+)
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"), max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.text(st.characters(codec="utf-8"), max_size=8),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=4), inner)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=4), inner)
     ),
     max_leaves=8,
 )
@@ -42,7 +53,10 @@ def test_body_is_what_json_reads(value: Any, is_ascii: bool) -> None:
     assert decode_body(json.dumps(value, ensure_ascii=is_ascii).encode()) == value
 
 
-@given(data=st.binary(max_size=40) | st.text(alphabet='{}[]",:0123456789.e\\uD8 ', max_size=30).map(str.encode))
+@given(
+    data=st.binary(max_size=40)
+    | st.text(alphabet='{}[]",:0123456789.e\\uD8 ', max_size=30).map(str.encode)
+)
 def test_any_body_is_read_or_refused(data: bytes) -> None:
     with suppress(InvalidRequest):
         json.dumps(decode_body(data), ensure_ascii=False).encode("utf-8")
@@ -71,7 +85,11 @@ def test_query_is_read_by_the_names_of_the_wire_and_ignores_others() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"size": [b"x"]}, "size"), ({"size": [b"1", b"2"]}, "size"), ({"project": [b"\xff"]}, "UTF-8")],
+    [
+        ({"size": [b"x"]}, "size"),
+        ({"size": [b"1", b"2"]}, "size"),
+        ({"project": [b"\xff"]}, "UTF-8"),
+    ],
 )
 def test_wrong_query_names_its_parameter(arguments: dict[str, list[bytes]], message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
@@ -93,7 +111,11 @@ def test_wrong_query_names_its_parameter(arguments: dict[str, list[bytes]], mess
 def test_exception_has_the_status_of_its_class(exc: OneToolError, status: int, code: str) -> None:
     response = refused(exc)
 
-    assert (response.status, response.body["ok"], response.body["error"]["code"]) == (status, False, code)
+    assert (response.status, response.body["ok"], response.body["error"]["code"]) == (
+        status,
+        False,
+        code,
+    )
     assert "x" in response.body["error"]["message"]
 
 
@@ -109,8 +131,13 @@ def test_exception_has_the_status_of_its_class(exc: OneToolError, status: int, c
         (599, "", "internal", "Refused."),
     ],
 )
-def test_refusal_of_the_web_server_has_our_shape(status: int, message: str, code: str, words: str) -> None:
-    assert of_status(status, message) == (status, {"ok": False, "error": {"code": code, "message": words}})
+def test_refusal_of_the_web_server_has_our_shape(
+    status: int, message: str, code: str, words: str
+) -> None:
+    assert of_status(status, message) == (
+        status,
+        {"ok": False, "error": {"code": code, "message": words}},
+    )
 
 
 def _failed(exc: Any) -> ToolResult:
@@ -137,4 +164,7 @@ def test_mismatch_is_sent_beside_the_value() -> None:
     other = ToolResult(ok=True, data=1, meta={"mismatch": "not so", "other": 1})
 
     assert invoked(plain, 1, is_http=True) == (200, {"ok": True, "value": 1})
-    assert invoked(other, 1, is_http=True) == (200, {"ok": True, "value": 1, "meta": {"mismatch": "not so"}})
+    assert invoked(other, 1, is_http=True) == (
+        200,
+        {"ok": True, "value": 1, "meta": {"mismatch": "not so"}},
+    )

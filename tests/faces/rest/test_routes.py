@@ -1,4 +1,5 @@
-"""Every route of spec 002 over the wire: what it takes, what it answers, what is there afterwards."""
+"""Every route of spec 002 over the wire: what it takes, what it answers, what is there
+afterwards."""
 
 from __future__ import annotations
 
@@ -16,11 +17,39 @@ from tests.faces.rest.serving import Server, http_tool
 from tests.harness.patience import HANG_S
 
 FIELDS_OF_A_BUNDLE = {
-    *("bundleID", "slug", "displayName", "description", "isEnabled", "isBuiltIn", "createdAt", "modifiedAt"),
+    *(
+        "bundleID",
+        "slug",
+        "displayName",
+        "description",
+        "isEnabled",
+        "isBuiltIn",
+        "createdAt",
+        "modifiedAt",
+    ),
 }
 FIELDS_OF_A_TOOL = {
-    *("toolID", "bundleID", "slug", "version", "displayName", "description", "tags", "type", "argSchema", "http"),
-    *("isEnabled", "isBuiltIn", "available", "createdAt", "modifiedAt", "callCount", "lastCalledAt"),
+    *(
+        "toolID",
+        "bundleID",
+        "slug",
+        "version",
+        "displayName",
+        "description",
+        "tags",
+        "type",
+        "argSchema",
+        "http",
+    ),
+    *(
+        "isEnabled",
+        "isBuiltIn",
+        "available",
+        "createdAt",
+        "modifiedAt",
+        "callCount",
+        "lastCalledAt",
+    ),
 }
 
 
@@ -47,7 +76,9 @@ def test_put_creates_a_bundle_then_replaces_it(api: Api) -> None:
 
     assert (made.status_code, replaced.status_code) == (201, 200)
     assert set(made.json()) == FIELDS_OF_A_BUNDLE
-    assert made.json() | {"bundleID": own, "description": "first", "isBuiltIn": False} == made.json()
+    assert (
+        made.json() | {"bundleID": own, "description": "first", "isBuiltIn": False} == made.json()
+    )
     assert replaced.json()["description"] == "second"
     assert replaced.json()["createdAt"] == made.json()["createdAt"]
 
@@ -61,9 +92,16 @@ def test_patch_turns_a_bundle_off_and_on(api: Api) -> None:
     assert off.status_code == 200
     assert off.json()["isEnabled"] is False
     assert off.json()["modifiedAt"] == off.json()["createdAt"]
-    assert api.call("PATCH", f"tools/bundles/{own}", json={"isEnabled": True}).json()["isEnabled"] is True
-    assert _code(api.call("PATCH", f"tools/bundles/{own}", json={"isEnabled": False, "slug": "x"}), 400)
-    assert _code(api.call("PATCH", f"tools/bundles/{uuid_utils.uuid7()}", json={"isEnabled": False}), 404)
+    assert (
+        api.call("PATCH", f"tools/bundles/{own}", json={"isEnabled": True}).json()["isEnabled"]
+        is True
+    )
+    assert _code(
+        api.call("PATCH", f"tools/bundles/{own}", json={"isEnabled": False, "slug": "x"}), 400
+    )
+    assert _code(
+        api.call("PATCH", f"tools/bundles/{uuid_utils.uuid7()}", json={"isEnabled": False}), 404
+    )
 
 
 @pytest.mark.spec("002/API Bundles/DELETE soft-deletes")
@@ -97,7 +135,11 @@ def test_bundles_are_listed_page_by_page(api: Api) -> None:
     assert [each["bundleID"] for each in some] == [each["bundleID"] for each in same] == mine[:2]
     paged, token = [], None
     while True:
-        query = {"pageSize": "2", "includeDisabled": "true", **({"pageToken": token} if token else {})}
+        query = {
+            "pageSize": "2",
+            "includeDisabled": "true",
+            **({"pageToken": token} if token else {}),
+        }
         page = api.call("GET", "tools/bundles", params=query)
         paged += _items(page)
         token = page.json().get("nextPageToken")
@@ -114,11 +156,15 @@ def test_put_never_changes_a_tool(api: Api) -> None:
     place = api.tool(own, "get-user", "/users/${id}")
     before = api.call("GET", place).json()
 
-    again = api.call("PUT", place, json={**http_tool("https://example.com/"), "toolID": str(uuid_utils.uuid7())})
+    again = api.call(
+        "PUT", place, json={**http_tool("https://example.com/"), "toolID": str(uuid_utils.uuid7())}
+    )
 
     assert _code(again, 409) == "conflict"
     assert api.call("GET", place).json() == before
-    assert api.call("PUT", place[:-1] + "2", json=http_tool("https://example.com/")).status_code == 201
+    assert (
+        api.call("PUT", place[:-1] + "2", json=http_tool("https://example.com/")).status_code == 201
+    )
 
 
 @pytest.mark.spec("002/API Tools/GET one tool")
@@ -188,7 +234,9 @@ def test_tools_are_found_by_words_and_with_typos(api: Api) -> None:
     api.tool(own, "hidden-person", "/users/1", isEnabled=False)
 
     def slugs(**query: Any) -> list[str]:
-        return [each["slug"] for each in _items(api.call("GET", "tools/tools/search", params=query))]
+        return [
+            each["slug"] for each in _items(api.call("GET", "tools/tools/search", params=query))
+        ]
 
     assert slugs(q="find-person")[0] == "find-person"
     assert slugs(q="find-persn")[0] == "find-person"
@@ -206,7 +254,12 @@ def test_built_ins_are_on_the_same_routes_and_read_only(api: Api) -> None:
     place = f"tools/bundles/{own}/tools/now/version/1"
 
     assert api.call("GET", place).json()["isBuiltIn"] is True
-    assert _code(api.call("PUT", f"tools/bundles/{own}", json={"slug": "time", "displayName": "x"}), 403) == "forbidden"
+    assert (
+        _code(
+            api.call("PUT", f"tools/bundles/{own}", json={"slug": "time", "displayName": "x"}), 403
+        )
+        == "forbidden"
+    )
     assert _code(api.call("DELETE", f"tools/bundles/{own}"), 403)
     assert _code(api.call("PUT", place, json=http_tool("https://example.com/")), 403)
     assert _code(api.call("DELETE", place), 403)
@@ -234,10 +287,13 @@ def test_inside_a_disabled_bundle_only_get_and_delete_work(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "slug", ["a_b", "a b", "a/b", "", "a" * 65, "😀" * 64, "a\u0301/" + "x", "a\x00b", "a.b", 5, None]
+    "slug",
+    ["a_b", "a b", "a/b", "", "a" * 65, "😀" * 64, "a\u0301/" + "x", "a\x00b", "a.b", 5, None],
 )
 def test_bad_slugs_are_refused(api: Api, slug: Any) -> None:
-    answer = api.call("PUT", f"tools/bundles/{uuid_utils.uuid7()}", json={"slug": slug, "displayName": "x"})
+    answer = api.call(
+        "PUT", f"tools/bundles/{uuid_utils.uuid7()}", json={"slug": slug, "displayName": "x"}
+    )
 
     assert _code(answer, 400) == "invalid_request"
 
@@ -247,7 +303,9 @@ def test_slugs_that_look_the_same_are_the_same(api: Api) -> None:
 
     body = {"slug": unicodedata.normalize("NFD", "café"), "displayName": "x"}
     twin = api.call("PUT", f"tools/bundles/{uuid_utils.uuid7()}", json=body)
-    longest = api.call("PUT", f"tools/bundles/{uuid_utils.uuid7()}", json={"slug": "𠀀" * 64, "displayName": "x"})
+    longest = api.call(
+        "PUT", f"tools/bundles/{uuid_utils.uuid7()}", json={"slug": "𠀀" * 64, "displayName": "x"}
+    )
 
     assert _code(twin, 409) == "conflict"
     assert longest.status_code == 201
@@ -259,7 +317,9 @@ def test_bad_versions_are_refused(server: Server, api: Api, version: str) -> Non
 
     own, place = api.bundle(), urlsplit(server.address)
     raw = http.client.HTTPConnection(place.hostname or "", place.port, timeout=HANG_S)
-    path = f"{place.path}onetool/tools/bundles/{own}/tools/x/version/{version}?project={api.project}"
+    path = (
+        f"{place.path}onetool/tools/bundles/{own}/tools/x/version/{version}?project={api.project}"
+    )
     raw.request("PUT", path, body="{}", headers={"Authorization": f"token {server.token}"})
 
     assert raw.getresponse().status == 400
@@ -272,15 +332,29 @@ def test_bad_versions_are_refused(server: Server, api: Api, version: str) -> Non
         {"type": "other"},
         {"type": "go"},
         {"argSchema": {"type": "array"}},
-        {"argSchema": {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/x.json"}}}},
+        {
+            "argSchema": {
+                "type": "object",
+                "properties": {"a": {"$ref": "http://127.0.0.1:1/x.json"}},
+            }
+        },
         {"argSchema": {"type": "object", "properties": {"API_KEY": {"type": "string"}}}},
         {"http": {"request": {"urlTemplate": "ftp://example.com/"}}},
         {"http": {"request": {"urlTemplate": "https://${host}/"}}},
         {"http": {"request": {"urlTemplate": "https://user:pass@example.com/"}}},
-        {"http": {"request": {"urlTemplate": "https://example.com/", "headers": {"A": "b\r\nC: d"}}}},
+        {
+            "http": {
+                "request": {"urlTemplate": "https://example.com/", "headers": {"A": "b\r\nC: d"}}
+            }
+        },
         {"http": {"request": {"urlTemplate": "https://example.com/"}, "steps": []}},
         {"http": {"steps": []}},
-        {"http": {"request": {"urlTemplate": "https://example.com/"}, "response": {"selector": "]["}}},
+        {
+            "http": {
+                "request": {"urlTemplate": "https://example.com/"},
+                "response": {"selector": "]["},
+            }
+        },
         {"limits": {"maxCallsPerMinute": 0}},
         {"tags": ["a,b"]},
         {"unknown": 1},
@@ -303,10 +377,14 @@ def test_every_route_is_in_the_description(server: Server) -> None:
     told = server.client.get("onetool/openapi.json").json()
     assert told["servers"] == [{"url": server.base_url.rstrip("/")}]
     place = urljoin(server.address, told["servers"][0]["url"] + "/onetool/openapi.json")
-    assert server.client.get(place).json() == told, "a client that follows servers and paths arrives"
+    assert server.client.get(place).json() == told, (
+        "a client that follows servers and paths arrives"
+    )
 
     listed = {(verb.upper(), path) for path, verbs in told["paths"].items() for verb in verbs}
-    names = [operation["operationId"] for verbs in told["paths"].values() for operation in verbs.values()]
+    names = [
+        operation["operationId"] for verbs in told["paths"].values() for operation in verbs.values()
+    ]
     assert told["openapi"].startswith("3.1")
     assert listed == {(route.verb, route.path) for route in ROUTES}
     assert all(path.startswith(PREFIX) for _, path in listed)
@@ -341,7 +419,11 @@ def test_nothing_that_leaves_holds_a_secret(api: Api, new_api: Callable[..., Api
     own = api.bundle("leaky", description=f"the key is {SECRET}")
     place = api.tool(own, "leak", "/users/1", description=SECRET)
 
-    for answer in (api.call("GET", place), api.call("GET", "tools/bundles"), api.call("GET", "tools/tools")):
+    for answer in (
+        api.call("GET", place),
+        api.call("GET", "tools/bundles"),
+        api.call("GET", "tools/tools"),
+    ):
         assert SECRET not in answer.text
         assert "***" in answer.text
     assert SECRET not in api.call("GET", "tools/tools/search", params={"q": SECRET}).text

@@ -1,6 +1,8 @@
-"""schemathesis against the live extension, seeded: never a 5xx, always as described, and every operation works.
+"""schemathesis against the live extension, seeded: never a 5xx, always as described, and every
+operation works.
 
-What it makes up meets ids that exist as often as those that do not; without that it would only ever see 404.
+What it makes up meets ids that exist as often as those that do not; without that it would only ever
+see 404.
 """
 
 from __future__ import annotations
@@ -58,7 +60,10 @@ def _draft(api: Api) -> dict[str, Any]:
 
 def _imported(api: Api) -> dict[str, Any]:
     slug = f"fuzz-{next(_numbers)}"
-    return {"openapi": document(f"http://{api.upstream.host}"), "bundle": {"slug": slug, "displayName": slug}}
+    return {
+        "openapi": document(f"http://{api.upstream.host}"),
+        "bundle": {"slug": slug, "displayName": slug},
+    }
 
 
 GOOD: dict[str, Good] = {
@@ -70,7 +75,11 @@ GOOD: dict[str, Good] = {
     ),
     "patchBundle": lambda api: ({"bundleID": _bundle(api)}, {}, {"isEnabled": False}),
     "deleteBundle": lambda api: ({"bundleID": _bundle(api)}, {}, None),
-    "putTool": lambda api: ({"bundleID": _bundle(api), "toolSlug": "x", "version": "1.0"}, {}, _draft(api)),
+    "putTool": lambda api: (
+        {"bundleID": _bundle(api), "toolSlug": "x", "version": "1.0"},
+        {},
+        _draft(api),
+    ),
     "getTool": lambda api: (_tool(api), {}, None),
     "patchTool": lambda api: (_tool(api), {}, {"isEnabled": False}),
     "deleteTool": lambda api: (_tool(api), {}, None),
@@ -104,7 +113,9 @@ def test_nothing_made_up_breaks_an_operation(
 
     def send(case: Any) -> None:
         answer = case.call(
-            base_url=server.address.rstrip("/"), headers={"Authorization": f"token {server.token}"}, timeout=60
+            base_url=server.address.rstrip("/"),
+            headers={"Authorization": f"token {server.token}"},
+            timeout=60,
         )
         statuses.add(answer.status_code)
         case.validate_response(answer, checks=CHECKS)
@@ -122,7 +133,10 @@ def test_nothing_made_up_breaks_an_operation(
     def made_up(data: st.DataObject) -> None:
         case = data.draw(operation.as_strategy(generation_mode=mode))
         if data.draw(st.booleans()):
-            case.path_parameters = {**case.path_parameters, **_of(data.draw(st.sampled_from(known)), case)}
+            case.path_parameters = {
+                **case.path_parameters,
+                **_of(data.draw(st.sampled_from(known)), case),
+            }
         if data.draw(st.integers(0, 4)):
             case.query = {**(case.query or {}), "project": api.project}
         send(case)
@@ -130,7 +144,11 @@ def test_nothing_made_up_breaks_an_operation(
     made_up()
     path, query, body = GOOD[name](api)
     sent = {"path_parameters": path, "query": {**query, "project": api.project}}
-    send(operation.Case(**sent) if body is None else operation.Case(**sent, body=body, media_type="application/json"))
+    send(
+        operation.Case(**sent)
+        if body is None
+        else operation.Case(**sent, body=body, media_type="application/json")
+    )
     assert statuses & {200, 201, 204}
     assert server.client.get("api/status").status_code == 200
 

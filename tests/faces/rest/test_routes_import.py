@@ -1,4 +1,5 @@
-"""POST /onetool/tools/import: a bundle of an OpenAPI document, given or fetched; all of it or nothing."""
+"""POST /onetool/tools/import: a bundle of an OpenAPI document, given or fetched; all of it or
+nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +12,11 @@ from tests.faces.rest.serving import document
 
 
 def _import(api: Api, openapi: Any, slug: str = "users") -> Any:
-    return api.call("POST", "tools/import", json={"openapi": openapi, "bundle": {"slug": slug, "displayName": "Users"}})
+    return api.call(
+        "POST",
+        "tools/import",
+        json={"openapi": openapi, "bundle": {"slug": slug, "displayName": "Users"}},
+    )
 
 
 def test_a_document_becomes_a_bundle_that_can_be_called(api: Api) -> None:
@@ -23,7 +28,9 @@ def test_a_document_becomes_a_bundle_that_can_be_called(api: Api) -> None:
     assert told["hosts"] == [api.upstream.host]
     assert told["blockedHosts"] == []
     tool = next(each for each in told["tools"] if "user" in each["slug"].lower())
-    place = f"tools/bundles/{told['bundle']['bundleID']}/tools/{tool['slug']}/version/{tool['version']}"
+    place = (
+        f"tools/bundles/{told['bundle']['bundleID']}/tools/{tool['slug']}/version/{tool['version']}"
+    )
     assert api.invoke(place, {"id": 4}).json() == {"ok": True, "value": {"id": 4, "name": "Ada"}}
 
 
@@ -44,11 +51,18 @@ def test_a_preview_shows_the_operations_and_an_import_takes_the_chosen(api: Api)
     assert len(told["operations"]) == 2
     first = told["operations"][0]
     assert first["url"].startswith(server)
-    body = {"document": whole, "server": server, "choose": {"names": [first["name"]]}, "bundle": {"slug": "one"}}
+    body = {
+        "document": whole,
+        "server": server,
+        "choose": {"names": [first["name"]]},
+        "bundle": {"slug": "one"},
+    }
     made = api.call("POST", "tools/import", json=body)
     assert made.status_code == 201
     assert [tool["slug"] for tool in made.json()["tools"]] == [first["name"]]
-    none = api.call("POST", "tools/import", json={**body, "choose": {"tags": ["x"]}, "bundle": {"slug": "two"}})
+    none = api.call(
+        "POST", "tools/import", json={**body, "choose": {"tags": ["x"]}, "bundle": {"slug": "two"}}
+    )
     assert none.status_code == 400
     assert none.json()["error"]["details"][0]["pointer"] == "/document"
     assert "two" not in [each["slug"] for each in api.call("GET", "tools/bundles").json()["items"]]
@@ -115,7 +129,8 @@ def test_a_slug_that_is_taken_is_a_conflict(api: Api) -> None:
 
 @pytest.mark.slow
 def test_a_secret_goes_to_another_host_only_where_that_is_confirmed(api: Api) -> None:
-    """`API_KEY` is used with the upstream; a document called 'Api' would take it to another host."""
+    """`API_KEY` is used with the upstream; a document called 'Api' would take it to another
+    host."""
     own = api.bundle("own")
     api.tool(own, "me", "/users/1?k=${API_KEY}")
     document = {
@@ -127,7 +142,10 @@ def test_a_secret_goes_to_another_host_only_where_that_is_confirmed(api: Api) ->
         "paths": {"/x": {"get": {"operationId": "x"}}},
     }
     body = {"openapi": document, "bundle": {"slug": "api"}}
-    record = {"type": "http", "http": {"request": {"urlTemplate": "http://127.0.0.1:1/?k=${API_KEY}"}}}
+    record = {
+        "type": "http",
+        "http": {"request": {"urlTemplate": "http://127.0.0.1:1/?k=${API_KEY}"}},
+    }
     place = f"tools/bundles/{own}/tools/other/version/1"
     word = "API_KEY=127.0.0.1:1"
 
@@ -154,4 +172,6 @@ def test_a_secret_goes_to_another_host_only_where_that_is_confirmed(api: Api) ->
     api.call("DELETE", place)
     api.call("DELETE", place.replace("other", "meant"))
     assert api.call("POST", "tools/import", json=body).status_code == 409
-    assert api.call("POST", "tools/import", json={**body, "confirmSecrets": [word]}).status_code == 201
+    assert (
+        api.call("POST", "tools/import", json={**body, "confirmSecrets": [word]}).status_code == 201
+    )

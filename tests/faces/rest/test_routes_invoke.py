@@ -1,4 +1,5 @@
-"""Invoke and test over the wire: what each outcome of a call is answered with, and what never runs in the server."""
+"""Invoke and test over the wire: what each outcome of a call is answered with, and what never runs
+in the server."""
 
 from __future__ import annotations
 
@@ -49,9 +50,15 @@ def test_what_was_looked_up_is_what_runs_also_if_it_is_replaced_meanwhile(
     write_config(tmp_path, upstream)
     records = {
         "another address": http_tool(f"http://{upstream.host}/users/2"),
-        "a function of the kernel": {"type": "go", "goTool": {"func": "ot.stats"}, "argSchema": {"type": "object"}},
+        "a function of the kernel": {
+            "type": "go",
+            "goTool": {"func": "ot.stats"},
+            "argSchema": {"type": "object"},
+        },
     }
-    with open_toolbox(tmp_path, env={"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+    with open_toolbox(
+        tmp_path, env={"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as box:
         own = box.bundles.new_id()
         box.bundles.put_bundle(own, slug="shop", display_name="Shop")
         box.bundles.put_tool(own, "get", "1", http_tool(f"http://{upstream.host}/users/1"))
@@ -65,10 +72,17 @@ def test_what_was_looked_up_is_what_runs_also_if_it_is_replaced_meanwhile(
         assert [seen[1] for seen in upstream.seen] == ["/users/1"]
 
 
-async def test_an_invoke_is_resolved_once_and_handed_to_one_worker(tmp_path: Path, upstream: Upstream) -> None:
-    """Two hand-offs between threads: to a worker, which opens the project and runs the call, and back."""
+async def test_an_invoke_is_resolved_once_and_handed_to_one_worker(
+    tmp_path: Path, upstream: Upstream
+) -> None:
+    """Two hand-offs between threads: to a worker, which opens the project and runs the call, and
+    back."""
     write_config(tmp_path, upstream)
-    env = {"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": str(tmp_path)}
+    env = {
+        "HOME": str(tmp_path),
+        "ONETOOL_STATE": str(tmp_path / "state"),
+        "ONETOOL_TRUST": str(tmp_path),
+    }
     projects = Projects(tmp_path, env=env)
     # A thread is watched only if it is started while the watch is on.
     with Calls("Resolver.resolve", "Workers.submit", "Background._begin", "to_thread") as counts:
@@ -89,7 +103,12 @@ async def test_an_invoke_is_resolved_once_and_handed_to_one_worker(tmp_path: Pat
 
     assert response == (200, {"ok": True, "value": {"id": 1, "name": "Ada"}})
     more = {name: count - before[name] for name, count in counts.items()}
-    assert more == {"Resolver.resolve": 1, "Workers.submit": 1, "Background._begin": 0, "to_thread": 0}
+    assert more == {
+        "Resolver.resolve": 1,
+        "Workers.submit": 1,
+        "Background._begin": 0,
+        "to_thread": 0,
+    }
 
 
 @pytest.mark.spec("002/Invocation/lastCalledAt and callCount are updated")
@@ -105,7 +124,9 @@ def test_calls_are_counted(api: Api) -> None:
 
 
 @pytest.mark.spec("002/Invocation/Args are checked against argSchema with 400")
-@pytest.mark.parametrize("args", [{}, {"id": "x"}, {"id": 1, "more": 2}, {"id": None}, [], "text", 5, True])
+@pytest.mark.parametrize(
+    "args", [{}, {"id": "x"}, {"id": 1, "more": 2}, {"id": None}, [], "text", 5, True]
+)
 def test_bad_arguments_are_400_and_nothing_is_sent(api: Api, args: Any) -> None:
     place = api.tool(api.bundle(), "get-user", "/users/${id}")
 
@@ -153,7 +174,16 @@ def test_a_tool_that_is_off_is_403(api: Api) -> None:
 
 @pytest.mark.spec("002/Data Model/Host must be in allowedHosts")
 @pytest.mark.parametrize(
-    "host", ["localhost", "127.1", "2130706433", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254", "example.com"]
+    "host",
+    [
+        "localhost",
+        "127.1",
+        "2130706433",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0",
+        "169.254.169.254",
+        "example.com",
+    ],
 )
 def test_a_host_that_is_not_allowed_is_403_and_no_connection_is_made(api: Api, host: str) -> None:
     port = api.upstream.host.partition(":")[2]
@@ -195,10 +225,13 @@ def test_a_secret_is_sent_and_never_comes_back(api: Api) -> None:
 
 def test_a_secret_is_masked_wherever_it_stands(api: Api) -> None:
     (api.folder / ".onetool" / "secrets.yaml").write_text('API_KEY: "12345678"\n', encoding="utf-8")
-    echo = {each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]}["tools"]
+    echo = {
+        each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]
+    }["tools"]
 
     answer = api.invoke(
-        f"tools/bundles/{echo}/tools/echo/version/1", {"message": {"12345678": [12345678, "x12345678y"]}}
+        f"tools/bundles/{echo}/tools/echo/version/1",
+        {"message": {"12345678": [12345678, "x12345678y"]}},
     )
 
     assert answer.json()["value"] == {"***": ["***", "x***y"]}
@@ -226,7 +259,9 @@ def test_too_many_calls_are_429(api: Api) -> None:
 
 
 def test_a_tool_that_fails_by_itself_is_an_answer(api: Api) -> None:
-    built_in = {each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]}
+    built_in = {
+        each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]
+    }
     place = f"tools/bundles/{built_in['fs']}/tools/read-file/version/1"
 
     answer = api.invoke(place, {"path": "not-there.txt"})
@@ -245,16 +280,32 @@ def test_a_path_outside_the_roots_and_secrets_of_any_project_are_403(api: Api, o
     inner = api.folder / "inner" / ".onetool" / "secrets.yaml"
     inner.parent.mkdir(parents=True)
     inner.write_text("KEY: hunter22", encoding="utf-8")
-    built_in = {each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]}
+    built_in = {
+        each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]
+    }
     place = f"tools/bundles/{built_in['fs']}/tools/{{}}/version/1"
     if own:
         place = f"tools/bundles/{api.bundle()}/tools/{{}}/version/1"
         for slug, func in (("read-file", "fs.read_file"), ("list-dir", "fs.list_dir")):
-            schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-            body = {"displayName": slug, "type": "go", "argSchema": schema, "goTool": {"func": func}}
+            schema = {
+                "type": "object",
+                "properties": {"path": {"type": "string"}},
+                "required": ["path"],
+            }
+            body = {
+                "displayName": slug,
+                "type": "go",
+                "argSchema": schema,
+                "goTool": {"func": func},
+            }
             assert api.call("PUT", place.format(slug), json=body).status_code == 201
 
-    for slug, path in (("read-file", "/etc/passwd"), ("list-dir", "/etc"), ("list-dir", ".."), ("read-file", inner)):
+    for slug, path in (
+        ("read-file", "/etc/passwd"),
+        ("list-dir", "/etc"),
+        ("list-dir", ".."),
+        ("read-file", inner),
+    ):
         error = _error(api.invoke(place.format(slug), {"path": str(path)}), 403)
         assert error["reason"] == "not_allowed"
         assert "hunter22" not in str(error)
@@ -263,10 +314,14 @@ def test_a_path_outside_the_roots_and_secrets_of_any_project_are_403(api: Api, o
 def test_what_breaks_an_imported_schema_is_a_value_with_a_word_about_it(api: Api) -> None:
     hint = {"outputSchema": {"type": "array"}, "outputSchemaFrom": "document"}
     place = api.tool(api.bundle(), "get-user", "/users/${id}", **hint)
-    strict = api.tool(api.bundle("other"), "get-user", "/users/${id}", outputSchema={"type": "array"})
+    strict = api.tool(
+        api.bundle("other"), "get-user", "/users/${id}", outputSchema={"type": "array"}
+    )
 
     answer = api.invoke(place, {"id": 3})
-    tested = api.call("POST", "tools/test", json={"tool": api.call("GET", place).json(), "args": {"id": 3}}).json()
+    tested = api.call(
+        "POST", "tools/test", json={"tool": api.call("GET", place).json(), "args": {"id": 3}}
+    ).json()
     failed = _error(api.invoke(strict, {"id": 3}), 502)
 
     assert answer.status_code == 200
@@ -280,7 +335,9 @@ def test_what_breaks_an_imported_schema_is_a_value_with_a_word_about_it(api: Api
 
 def test_all_five_built_ins_run(api: Api) -> None:
     (api.folder / "note.txt").write_text("hello", encoding="utf-8")
-    built_in = {each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]}
+    built_in = {
+        each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]
+    }
 
     def run(bundle: str, slug: str, **args: Any) -> Any:
         answer = api.invoke(f"tools/bundles/{built_in[bundle]}/tools/{slug}/version/1", args)
@@ -307,20 +364,36 @@ def test_large_results_go_as_a_handle(api: Api) -> None:
 @pytest.mark.slow
 @pytest.mark.spec("002/Invocation/Go dispatches to the registered function")
 def test_python_of_the_project_never_runs_in_the_server(new_api: Callable[..., Api]) -> None:
-    api = new_api('servers: {helper: {type: stdio, command: touch, args: ["started-by-the-server"]}}\n')
+    api = new_api(
+        'servers: {helper: {type: stdio, command: touch, args: ["started-by-the-server"]}}\n'
+    )
     tools = api.folder / ".onetool" / "tools"
     tools.mkdir()
     marker = api.folder / "was-imported"
-    code = f'pack = "mine"\nopen({str(marker)!r}, "w").close()\n\ndef hello(name: str) -> str:\n    """Greet."""\n'
+    code = (
+        f'pack = "mine"\nopen({str(marker)!r}, "w").close()\n\ndef hello(name: str) -> str:\n   '
+        ' """Greet."""\n'
+    )
     (tools / "mine.py").write_text(code, encoding="utf-8")
     own = api.bundle()
     record = {"type": "go", "goTool": {"func": "mine.hello"}, "argSchema": {"type": "object"}}
-    for slug, func in (("hello", "mine.hello"), ("stats", "ot.stats"), ("far", "helper.anything"), ("now", "time.now")):
-        put = api.call("PUT", f"tools/bundles/{own}/tools/{slug}/version/1", json={**record, "goTool": {"func": func}})
+    for slug, func in (
+        ("hello", "mine.hello"),
+        ("stats", "ot.stats"),
+        ("far", "helper.anything"),
+        ("now", "time.now"),
+    ):
+        put = api.call(
+            "PUT",
+            f"tools/bundles/{own}/tools/{slug}/version/1",
+            json={**record, "goTool": {"func": func}},
+        )
         assert put.status_code == 201, put.text
 
     for slug in ("hello", "stats", "far"):
-        error = _error(api.invoke(f"tools/bundles/{own}/tools/{slug}/version/1", {"name": "x"}), 409)
+        error = _error(
+            api.invoke(f"tools/bundles/{own}/tools/{slug}/version/1", {"name": "x"}), 409
+        )
         assert error["reason"] == "unavailable"
     assert api.invoke(f"tools/bundles/{own}/tools/now/version/1").json()["ok"] is True
     for path in ("tools/tools", "tools/bundles", "tools/tools/search"):
@@ -330,7 +403,9 @@ def test_python_of_the_project_never_runs_in_the_server(new_api: Callable[..., A
 
 
 def test_test_tells_what_was_sent_and_got(api: Api) -> None:
-    draft = http_tool(f"http://{api.upstream.host}/users/${{id}}", auth={"type": "bearer", "value": "${API_KEY}"})
+    draft = http_tool(
+        f"http://{api.upstream.host}/users/${{id}}", auth={"type": "bearer", "value": "${API_KEY}"}
+    )
 
     answer = api.call("POST", "tools/test", json={"tool": draft, "args": {"id": 7}})
 
@@ -377,12 +452,16 @@ def test_a_draft_whose_upstream_fails_still_tells(api: Api) -> None:
 
 
 @pytest.mark.slow
-def test_ten_slow_invokes_do_not_hold_up_the_server(server: Server, api: Api, upstream: Upstream) -> None:
+def test_ten_slow_invokes_do_not_hold_up_the_server(
+    server: Server, api: Api, upstream: Upstream
+) -> None:
     request = http_tool(f"http://{upstream.host}/slow", timeoutMs=60_000)["http"]
     place = api.tool(api.bundle(), "slow", "/slow", http=request)
     quick = api.tool(api.bundle("other"), "get-user", "/users/${id}")
     answers: list[httpx.Response] = []
-    threads = [threading.Thread(target=lambda: answers.append(api.invoke(place))) for _ in range(10)]
+    threads = [
+        threading.Thread(target=lambda: answers.append(api.invoke(place))) for _ in range(10)
+    ]
     for thread in threads:
         thread.start()
     for _ in threads:
@@ -401,7 +480,9 @@ def test_ten_slow_invokes_do_not_hold_up_the_server(server: Server, api: Api, up
     assert [answer.json() for answer in answers] == [{"ok": True, "value": {"slow": True}}] * 10
 
 
-def test_a_client_that_leaves_cancels_its_call(server: Server, api: Api, upstream: Upstream) -> None:
+def test_a_client_that_leaves_cancels_its_call(
+    server: Server, api: Api, upstream: Upstream
+) -> None:
     request = http_tool(f"http://{upstream.host}/slow", timeoutMs=600_000)["http"]
     place = api.tool(api.bundle(), "slow", "/slow", http=request)
     address = urlsplit(server.address)

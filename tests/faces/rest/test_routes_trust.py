@@ -1,4 +1,5 @@
-"""REST in a project that the user has not said yes to: nothing is sent, and a write trusts nothing (contract 16)."""
+"""REST in a project that the user has not said yes to: nothing is sent, and a write trusts nothing
+(contract 16)."""
 
 from __future__ import annotations
 
@@ -57,7 +58,10 @@ def test_a_draft_is_not_sent(clone: Api) -> None:
 
 @pytest.mark.slow
 def test_a_document_is_not_fetched(clone: Api) -> None:
-    body = {"openapi": f"http://{clone.upstream.host}/openapi.json", "bundle": {"slug": "x", "displayName": "X"}}
+    body = {
+        "openapi": f"http://{clone.upstream.host}/openapi.json",
+        "bundle": {"slug": "x", "displayName": "X"},
+    }
     answer = clone.call("POST", "tools/import", json=body)
     assert answer.status_code == 403, answer.text
     assert clone.upstream.seen == []
@@ -67,7 +71,9 @@ def test_a_document_is_not_fetched(clone: Api) -> None:
 def test_a_yes_is_to_what_was_shown(clone: Api) -> None:
     shown = clone.call("GET", "trust").json()["wouldRun"]
     (clone.folder / ".onetool" / "tools").mkdir()
-    (clone.folder / ".onetool" / "tools" / "late.py").write_text('def go() -> int:\n    "Go."\n    return 1\n')
+    (clone.folder / ".onetool" / "tools" / "late.py").write_text(
+        'def go() -> int:\n    "Go."\n    return 1\n'
+    )
     late = clone.call("POST", "trust", json={"isTrusted": True, "wouldRun": shown})
     assert late.status_code == 409, late.text
     assert clone.call("GET", "trust").json()["isTrusted"] is False

@@ -47,13 +47,19 @@ class Line:
 
     def send(self, kind: str, **payload: Any) -> None:
         data = {"id": "1", "kind": kind, "payload": payload}
-        self.client.shell_channel.send(self._message("comm_msg", {"comm_id": self.comm, "data": data}))
+        self.client.shell_channel.send(
+            self._message("comm_msg", {"comm_id": self.comm, "data": data})
+        )
 
     def hear(self, kind: str = "comm_msg") -> dict[str, Any]:
         while True:
             message = self.client.get_iopub_msg(timeout=HANG_S)
             content: dict[str, Any] = message["content"]
-            if message["msg_type"] == kind and content["comm_id"] == self.comm and "event" not in content["data"]:
+            if (
+                message["msg_type"] == kind
+                and content["comm_id"] == self.comm
+                and "event" not in content["data"]
+            ):
                 return content["data"]
 
     def ask(self, kind: str, **payload: Any) -> Any:
@@ -104,13 +110,17 @@ def test_listing_makes_no_desk(kernel: Kernel, line: Line) -> None:
     kernel.execute(LOAD)
 
     assert len(line.look()) == 1
-    assert kernel.evaluate("get_ipython().magics_manager.registry['onetool_ipy'].is_open") == "False"
+    assert (
+        kernel.evaluate("get_ipython().magics_manager.registry['onetool_ipy'].is_open") == "False"
+    )
 
 
 def test_about_tells_version_project_tools_and_problems(kernel: Kernel, line: Line) -> None:
     onetool = kernel.cwd / ".onetool"
     onetool.mkdir()
-    (onetool / "onetool.yaml").write_text("version: 1\naliases: {lost: nowhere.tool}\n", encoding="utf-8")
+    (onetool / "onetool.yaml").write_text(
+        "version: 1\naliases: {lost: nowhere.tool}\n", encoding="utf-8"
+    )
     kernel.execute(LOAD)
     line.look()
 
@@ -119,7 +129,9 @@ def test_about_tells_version_project_tools_and_problems(kernel: Kernel, line: Li
     assert about["version"] == __version__
     assert about["project"] == str(kernel.cwd.resolve())
     assert [problem["where"] for problem in about["problems"]] == ["alias 'lost'"]
-    kernel.execute("from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    return 2 * n")
+    kernel.execute(
+        "from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    return 2 * n"
+    )
     after = line.ask("report")
     assert after["tools"] == about["tools"] + 1
     assert after["fingerprint"] != about["fingerprint"]
@@ -127,12 +139,15 @@ def test_about_tells_version_project_tools_and_problems(kernel: Kernel, line: Li
 
 @pytest.mark.slow
 def test_line_answers_in_its_subshell_while_a_cell_runs(kernel: Kernel, line: Line) -> None:
-    """Also right after a cell has published, which would send an ordinary comm's questions to the main shell."""
+    """Also right after a cell has published, which would send an ordinary comm's questions to the
+    main shell."""
     kernel.execute(LOAD)
     line.open_subshell()
     line.look()
     line.ask("report")
-    kernel.execute("from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    return 2 * n")  # publishes
+    kernel.execute(
+        "from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    return 2 * n"
+    )  # publishes
     kernel.execute("import threading; go_on = threading.Event()")
     running = kernel.start_execute("print('began', flush=True)\nwhile not go_on.wait(0.1): pass")
     running.wait_for_output("began")
@@ -150,7 +165,9 @@ def test_two_pages_share_the_line_and_unloading_closes_it(kernel: Kernel, line: 
     with page(kernel) as second:
         assert second.look() == [line.comm]
         assert second.ask("overview")["tools"] == line.ask("overview")["tools"]
-        second.client.shell_channel.send(second.client.session.msg("comm_close", {"comm_id": line.comm, "data": {}}))
+        second.client.shell_channel.send(
+            second.client.session.msg("comm_close", {"comm_id": line.comm, "data": {}})
+        )
         assert second.look() == [line.comm]  # one page let go; the line is there for the others
         kernel.execute("%unload_ext onetool_ipy")
         line.hear("comm_close")
@@ -193,7 +210,9 @@ def test_a_page_that_connects_while_a_question_waits_gets_its_time_to_show_it(si
         ("good", "def _hidden(): pass", "no function"),
     ],
 )
-def test_cell_that_cannot_be_a_tool_is_refused(kernel: Kernel, line: Line, name: str, source: str, said: str) -> None:
+def test_cell_that_cannot_be_a_tool_is_refused(
+    kernel: Kernel, line: Line, name: str, source: str, said: str
+) -> None:
     kernel.execute(LOAD)
     line.look()
 
@@ -213,7 +232,11 @@ def test_cell_is_kept_as_a_tool_and_never_over_another(kernel: Kernel, line: Lin
     assert "HEY" in kernel.execute("%tool voice.shout text=hey").text
     line.send("saveTool", name="voice", source="def other() -> int:\n    return 1")
     assert "a pack 'voice' already" in line.hear()["error"]["message"]
-    assert (kernel.cwd / ".onetool" / "tools" / "voice.py").read_text(encoding="utf-8").endswith(f"\n{source}\n")
+    assert (
+        (kernel.cwd / ".onetool" / "tools" / "voice.py")
+        .read_text(encoding="utf-8")
+        .endswith(f"\n{source}\n")
+    )
 
 
 def test_a_tool_that_the_panel_saves_is_a_name_in_the_next_cell(kernel: Kernel) -> None:
@@ -221,7 +244,11 @@ def test_a_tool_that_the_panel_saves_is_a_name_in_the_next_cell(kernel: Kernel) 
     kernel.execute(LOAD)
     with page(kernel) as line:
         line.look()
-        record = {"type": "http", "description": "x", "http": {"request": {"urlTemplate": "https://api.test/orders"}}}
+        record = {
+            "type": "http",
+            "description": "x",
+            "http": {"request": {"urlTemplate": "https://api.test/orders"}},
+        }
         saved = line.ask("httpSave", bundle="my-api", slug="get-orders", version="", tool=record)
 
     assert saved["name"] == "my-api.get-orders", saved

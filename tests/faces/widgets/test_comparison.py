@@ -1,4 +1,5 @@
-"""Compare in the viewer: what a result can be compared with, which one is the older, and what is said when it fails."""
+"""Compare in the viewer: what a result can be compared with, which one is the older, and what is
+said when it fails."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ NEW = [{"id": 1, "price": 1.75, "change": "x → y"}, {"id": 3, "price": 4.0, "c
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Toolbox]:
-    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as opened:
+    with open_toolbox(
+        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as opened:
 
         @tool(read_only=True)
         def give(value: Any, secret: str = "") -> Any:
@@ -47,7 +50,11 @@ class Screen:
         self.shown = self.ask("open")
 
     def ask(self, kind: str, **payload: Any) -> Any:
-        own = {"handle": self.shown["handle"], "call": self.shown["call"]} if hasattr(self, "shown") else {}
+        own = (
+            {"handle": self.shown["handle"], "call": self.shown["call"]}
+            if hasattr(self, "shown")
+            else {}
+        )
         self.requests._answer(1, self.requests._slow[kind], {**own, **payload})
         answer = self._answers.pop()
         return answer.get("value", answer.get("error", {}).get("message"))
@@ -68,7 +75,9 @@ def test_results_of_the_same_tool_come_first_and_each_once(box: Toolbox) -> None
     strange = box.results.put("from elsewhere", tool="other.tool")
     screen = Screen(box, box.call("nb.give", {"value": NEW}))
 
-    calls = [(item["tool"], item["call"], item["handle"], item["isSame"]) for item in screen.choices()]
+    calls = [
+        (item["tool"], item["call"], item["handle"], item["isSame"]) for item in screen.choices()
+    ]
 
     assert calls == [
         ("nb.give", stored.meta["call_id"], handle, True),
@@ -90,7 +99,8 @@ def test_the_older_result_is_the_first_whichever_is_looked_at(box: Toolbox) -> N
 
 
 def test_the_table_has_only_the_changes_and_marks_changed_cells(box: Toolbox) -> None:
-    """A cell of the data that looks like a change is not marked, and a column of our column's name stays."""
+    """A cell of the data that looks like a change is not marked, and a column of our column's name
+    stays."""
     box.call("nb.give", {"value": OLD})
     screen = Screen(box, box.call("nb.give", {"value": NEW}))
     answer = screen.compare(screen.choices()[0])
@@ -106,7 +116,9 @@ def test_the_table_has_only_the_changes_and_marks_changed_cells(box: Toolbox) ->
         ["changed", "1", ["1.5", "1.75"], "x → y"],
     ]
     screen.ask("assign", handle=None, call=changes["call"], variable="d")
-    filtered = screen.ask("table", handle=None, call=changes["call"], filter="1.75", offset=0, limit=50)
+    filtered = screen.ask(
+        "table", handle=None, call=changes["call"], filter="1.75", offset=0, limit=50
+    )
     assert filtered["total"] == 1
 
 
@@ -115,7 +127,15 @@ def test_the_table_has_only_the_changes_and_marks_changed_cells(box: Toolbox) ->
     [
         (OLD, NEW, ["change"], "The key is not unique: change='-' is in more than one row"),
         (OLD, NEW, ["nope"], "Both tables need a column 'nope'."),
-        (OLD, "text", [], "The first result is a list or table and the second is text, so they cannot be compared."),
+        (
+            OLD,
+            "text",
+            [],
+            (
+                "The first result is a list or table and the second is text, so they cannot be"
+                " compared."
+            ),
+        ),
         ({"a": 1}, [1], [], "The first result is an object and the second is a list or table"),
     ],
     ids=["key", "column", "text", "object"],
@@ -169,14 +189,18 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     (folder / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     (folder / "secrets.yaml").write_text('KEY: "sk-compare-0123456789"\n', encoding="utf-8")
     (folder / "secrets.yaml").chmod(0o600)
-    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+    with open_toolbox(
+        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as box:
 
         def give(value: Any) -> Any:
             """Give a value."""
             return value
 
         box.adopt(give)
-        rows = [[{"id": 1, "sk-compare-0123456789": value}] for value in (1, "sk-compare-0123456789")]
+        rows = [
+            [{"id": 1, "sk-compare-0123456789": value}] for value in (1, "sk-compare-0123456789")
+        ]
         box.call("nb.give", {"value": rows[0]})
         screen = Screen(box, box.call("nb.give", {"value": rows[1]}))
         item = screen.choices()[0]

@@ -20,7 +20,8 @@ class Box(TypedDict):
 
 
 def test_checking_is_that_of_the_tool_line(side: Side) -> None:
-    """The same words as `%tool`, each with its JSON pointer; code that does the same stands beside."""
+    """The same words as `%tool`, each with its JSON pointer; code that does the same stands
+    beside."""
 
     def locate(address: str, limit: int = 5) -> list[str]:
         """Find it."""
@@ -69,7 +70,14 @@ def test_large_integers_arrive_whole(side: Side) -> None:
 
 
 def test_the_variables_of_the_notebook_are_offered(side: Side) -> None:
-    side.names |= {"rows": [1], "_hidden": 1, "In": [], "helper": lambda: 1, "json": json, "word": "x"}
+    side.names |= {
+        "rows": [1],
+        "_hidden": 1,
+        "In": [],
+        "helper": lambda: 1,
+        "json": json,
+        "word": "x",
+    }
     offered = side.ask("variables")["items"]
     assert offered == [{"name": "word", "kind": "str"}, {"name": "rows", "kind": "list"}]
 
@@ -83,8 +91,16 @@ def test_an_http_tool_reads_as_curl_with_its_secret_by_name(side: Side) -> None:
         "auth": {"type": "bearer", "value": "${KEY}"},
         "body": {"text": "${text}"},
     }
-    schema = {"type": "object", "properties": {"id": {"type": "integer"}, "text": {"type": "string"}}}
-    record = {"type": "http", "http": {"request": request}, "argSchema": schema, "description": "Say it."}
+    schema = {
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "text": {"type": "string"}},
+    }
+    record = {
+        "type": "http",
+        "http": {"request": request},
+        "argSchema": schema,
+        "description": "Say it.",
+    }
     side.box.bundles.put_tool(bundle.bundle_id, "say", "1", record)
     code = side.ask("check", name="api.say", args={"id": 7, "text": "a b"})["code"]
     words = shlex.split(code["curl"])

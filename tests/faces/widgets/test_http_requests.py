@@ -1,4 +1,5 @@
-"""The HTTP tool editor's requests, with a real API: read, keep a secret, ask, send, select, save."""
+"""The HTTP tool editor's requests, with a real API: read, keep a secret, ask, send, select,
+save."""
 
 from __future__ import annotations
 
@@ -54,13 +55,19 @@ def editor(box: Toolbox) -> HttpToolRequests:
 
 
 def draft(url: str, **request: Any) -> Json:
-    return {"type": "http", "description": "x", "http": {"request": {"urlTemplate": url, **request}}}
+    return {
+        "type": "http",
+        "description": "x",
+        "http": {"request": {"urlTemplate": url, **request}},
+    }
 
 
 BEARER = {"type": "bearer", "value": "${API_TOKEN}"}
 
 
-def test_a_selector_is_tried_on_the_last_response_of_its_own_editor(editor: HttpToolRequests, api: Stub) -> None:
+def test_a_selector_is_tried_on_the_last_response_of_its_own_editor(
+    editor: HttpToolRequests, api: Stub
+) -> None:
     record, agreed = draft(api.url("/items")), [f"host:127.0.0.1:{api.port}"]
     editor.send({"tool": record, "agreed": agreed, "editor": "first"})
 
@@ -73,15 +80,28 @@ def test_from_a_secret_to_a_saved_tool_and_a_second_one_of_the_bundle(
     box: Toolbox, editor: HttpToolRequests, api: Stub
 ) -> None:
     assert editor.start({}) == {"bundles": [], "secrets": [], "tool": None}
-    record, asked = draft(api.url("/items"), auth=BEARER), {"bundle": "shop", "slug": "items", "version": ""}
+    record, asked = (
+        draft(api.url("/items"), auth=BEARER),
+        {"bundle": "shop", "slug": "items", "version": ""},
+    )
     assert (
-        "API_TOKEN" in editor.send({"tool": record, "agreed": [f"host:127.0.0.1:{api.port}"]})["errors"][0]["message"]
+        "API_TOKEN"
+        in editor.send({"tool": record, "agreed": [f"host:127.0.0.1:{api.port}"]})["errors"][0][
+            "message"
+        ]
     )
     assert editor.keep_secret({"name": "API_TOKEN", "value": TOKEN}) == {"secrets": ["API_TOKEN"]}
-    assert "already" in editor.keep_secret({"name": "API_TOKEN", "value": "other"})["errors"][0]["message"]
+    assert (
+        "already"
+        in editor.keep_secret({"name": "API_TOKEN", "value": "other"})["errors"][0]["message"]
+    )
 
     told = editor.send({"tool": record, "selector": "items"})
-    assert (told["response"]["status"], told["response"]["phrase"], told["isOk"]) == (200, "OK", True)
+    assert (told["response"]["status"], told["response"]["phrase"], told["isOk"]) == (
+        200,
+        "OK",
+        True,
+    )
     assert (told["view"]["kinds"][0], told["view"]["rows"]) == ("table", 2)
     assert TOKEN not in json.dumps(told)
     whole = editor.select({"selector": ""})["view"]
@@ -104,8 +124,12 @@ def test_from_a_secret_to_a_saved_tool_and_a_second_one_of_the_bundle(
     opened = editor.start({"bundle": "shop", "tool": "items", "version": "1"})
     assert (opened["version"], "auth" in opened["tool"]["http"]["request"]) == ("2", False)
     assert editor.save({**asked, "tool": record})["errors"][0]["pointer"] == "/slug"
-    assert editor.save({**asked, "version": "1", "tool": record})["errors"][0]["pointer"] == "/version"
-    again = editor.save({**asked, "version": "1", "tool": draft(api.url("/other")), "isReplaced": True})
+    assert (
+        editor.save({**asked, "version": "1", "tool": record})["errors"][0]["pointer"] == "/version"
+    )
+    again = editor.save(
+        {**asked, "version": "1", "tool": draft(api.url("/other")), "isReplaced": True}
+    )
     assert again["version"] == "1"
     assert box.call("shop.items", {}).data["path"] == "/other"
 
@@ -114,14 +138,20 @@ def test_a_write_a_host_and_a_secret_for_another_host_need_a_yes(
     box: Toolbox, editor: HttpToolRequests, api: Stub
 ) -> None:
     editor.keep_secret({"name": "API_TOKEN", "value": TOKEN})
-    first = {"tool": draft("https://first.example.com/", auth=BEARER), "bundle": "first", "slug": "a"}
+    first = {
+        "tool": draft("https://first.example.com/", auth=BEARER),
+        "bundle": "first",
+        "slug": "a",
+    }
     assert "said" in editor.save(first)
     record = draft(api.url("/orders"), method="POST", auth=BEARER)
 
     asked = editor.send({"tool": record})["questions"]
     keys = [one["key"] for one in asked]
     assert keys == ["write", f"API_TOKEN=127.0.0.1:{api.port}", f"host:127.0.0.1:{api.port}"]
-    assert [one["key"] for one in editor.send({"tool": record, "agreed": keys[:2]})["questions"]] == keys[2:]
+    assert [
+        one["key"] for one in editor.send({"tool": record, "agreed": keys[:2]})["questions"]
+    ] == keys[2:]
     assert api.asked == []
     assert box.config.settings.http.allowed_hosts == ()
     assert editor.send({"tool": record, "agreed": keys})["isOk"]
@@ -131,17 +161,21 @@ def test_a_write_a_host_and_a_secret_for_another_host_need_a_yes(
     assert "said" in editor.save({**shared, "agreed": keys})
 
 
-def test_what_is_wrong_is_told_by_field_and_leaves_nothing(box: Toolbox, editor: HttpToolRequests) -> None:
+def test_what_is_wrong_is_told_by_field_and_leaves_nothing(
+    box: Toolbox, editor: HttpToolRequests
+) -> None:
     pointers = {one["pointer"] for one in editor.save({"tool": draft("x")})["errors"]}
     assert pointers == {"/bundle", "/slug"}
     wrong = draft("ftp://x", auth={"type": "magic"}, headers={"Host": "a"})
     found = editor.save({"tool": wrong, "bundle": "shop", "slug": "a b"})["errors"]
     assert {one["pointer"].split("/")[3] for one in found} == {"urlTemplate", "auth", "headers"}
     assert not any("nput should" in one["message"] for one in found)
-    assert editor.save({"tool": draft("https://a.test"), "bundle": "my shop", "slug": "a"})["errors"][0]["pointer"] == (
-        "/bundle"
-    )
-    refused = editor.save({"tool": draft("https://a.test"), "bundle": "shop", "slug": "a b"})["errors"]
+    assert editor.save({"tool": draft("https://a.test"), "bundle": "my shop", "slug": "a"})[
+        "errors"
+    ][0]["pointer"] == ("/bundle")
+    refused = editor.save({"tool": draft("https://a.test"), "bundle": "shop", "slug": "a b"})[
+        "errors"
+    ]
     assert refused[0]["pointer"] == "/slug"
     assert box.bundles.named("shop") is None
     needed = draft("https://a.test/${id}") | {
@@ -162,7 +196,9 @@ def test_a_curl_command_fills_the_draft_and_keeps_its_token_apart(
     assert TOKEN not in json.dumps(kept)
     assert box.config.secrets.get(name) == TOKEN
     assert kept["tool"]["argSchema"]["properties"]["limit"]["default"] == 5
-    picture = editor.send({"tool": draft(api.url("/pixel")), "agreed": [f"host:127.0.0.1:{api.port}"]})
+    picture = editor.send(
+        {"tool": draft(api.url("/pixel")), "agreed": [f"host:127.0.0.1:{api.port}"]}
+    )
     assert picture["response"]["size"] == len(PIXEL)
 
 
@@ -187,15 +223,23 @@ def test_an_untrusted_project_sends_and_keeps_nothing(
 def test_a_bundle_switches_to_an_environment_and_asks_for_what_is_new(
     box: Toolbox, editor: HttpToolRequests, api: Stub
 ) -> None:
-    """A host that was never allowed is asked for, and the secret that it would get; then the draft goes there."""
+    """A host that was never allowed is asked for, and the secret that it would get; then the draft
+    goes there."""
     editor.allow_hosts({"hosts": [f"127.0.0.1:{api.port}"]})
     editor.keep_secret({"name": "API_TOKEN", "value": TOKEN})
-    box.bundles.put_bundle(box.bundles.new_id(), slug="shop", display_name="shop", base_url=api.url("/live"))
+    box.bundles.put_bundle(
+        box.bundles.new_id(), slug="shop", display_name="shop", base_url=api.url("/live")
+    )
     assert editor.environments({}) == {}
     save_environment(
-        box, "shop", "test", Environment(base_url=api.url("/test"), auth=BEARER, variables={"region": "eu"})
+        box,
+        "shop",
+        "test",
+        Environment(base_url=api.url("/test"), auth=BEARER, variables={"region": "eu"}),
     )
-    save_environment(box, "shop", "far", Environment(base_url="https://far.example.com", auth=BEARER))
+    save_environment(
+        box, "shop", "far", Environment(base_url="https://far.example.com", auth=BEARER)
+    )
 
     assert editor.environments({}) == {"shop": {"names": ["test", "far"], "active": ""}}
     assert editor.switch({"bundle": "shop", "name": "test"}) == {}
@@ -204,9 +248,15 @@ def test_a_bundle_switches_to_an_environment_and_asks_for_what_is_new(
     assert editor.send({"tool": draft("/${region}"), "bundle": "shop"})["isOk"]
     assert api.asked[-1].path == "/test/eu"
     asked = editor.switch({"bundle": "shop", "name": "far"})["questions"]
-    assert [one["key"] for one in asked] == ["API_TOKEN=far.example.com:443", "host:far.example.com"]
+    assert [one["key"] for one in asked] == [
+        "API_TOKEN=far.example.com:443",
+        "host:far.example.com",
+    ]
     with pytest.raises(UsageProblem, match="no environment 'gone'"):
         editor.switch({"bundle": "shop", "name": "gone"})
     assert editor.environments({})["shop"]["active"] == "test"
-    assert editor.switch({"bundle": "shop", "name": "far", "agreed": [one["key"] for one in asked]}) == {}
+    assert (
+        editor.switch({"bundle": "shop", "name": "far", "agreed": [one["key"] for one in asked]})
+        == {}
+    )
     assert editor.environments({})["shop"]["active"] == "far"

@@ -1,4 +1,5 @@
-"""The problems screen over real toolboxes: what can be done about a problem, and which lines of a file are shown."""
+"""The problems screen over real toolboxes: what can be done about a problem, and which lines of a
+file are shown."""
 
 from __future__ import annotations
 
@@ -37,8 +38,12 @@ def only(box: Toolbox, word: str) -> dict[str, Any]:
     return found
 
 
-def test_a_problem_in_a_file_opens_it_at_its_line_and_shows_masked_lines(project: Project, tmp_path: Path) -> None:
-    source = f'pack = "geo"\n# {SECRET}\n__all__ = ["bare"]\ndef bare(x: int) -> int:\n    return x\n'
+def test_a_problem_in_a_file_opens_it_at_its_line_and_shows_masked_lines(
+    project: Project, tmp_path: Path
+) -> None:
+    source = (
+        f'pack = "geo"\n# {SECRET}\n__all__ = ["bare"]\ndef bare(x: int) -> int:\n    return x\n'
+    )
     with project(geo=source) as box:
         found = only(box, "docstring")
         path = str(tmp_path / ".onetool" / "tools" / "geo.py")
@@ -64,7 +69,12 @@ def test_a_server_that_failed_is_restarted(project: Project) -> None:
         with pytest.raises(Unavailable):
             box.servers.start("gone")
         found = only(box, "'gone'")
-        assert found["action"] == {"kind": "server", "label": "Restart", "server": "gone", "action": "restart"}
+        assert found["action"] == {
+            "kind": "server",
+            "label": "Restart",
+            "server": "gone",
+            "action": "restart",
+        }
 
 
 def test_a_project_that_is_not_trusted_is_asked_about(project: Project, tmp_path: Path) -> None:

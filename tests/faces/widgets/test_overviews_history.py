@@ -37,12 +37,19 @@ def test_the_history_is_searched_paged_and_has_a_line_for_a_run(side: Side) -> N
     side.run("fs.read_file", path=f"nowhere/{SECRET}")
 
     whole = side.ask("history")
-    assert [row["tool"] for row in whole["items"]] == ["fs.read_file", "tools.echo", *["tools.echo"] * 3]
+    assert [row["tool"] for row in whole["items"]] == [
+        "fs.read_file",
+        "tools.echo",
+        *["tools.echo"] * 3,
+    ]
     assert not whole["hasMore"]
     run = whole["items"][1]
     assert (run["rows"], run["failures"], run["ok"]) == (2, 0, True)
     inside = side.ask("history", run=run["run"])
-    assert sorted(row["summary"] for row in inside["items"]) == ['{"message":"a"}', '{"message":"b"}']
+    assert sorted(row["summary"] for row in inside["items"]) == [
+        '{"message":"a"}',
+        '{"message":"b"}',
+    ]
     first = side.ask("history", limit=2)
     assert first == {"items": whole["items"][:2], "hasMore": True}
     assert side.ask("history", limit=2, offset=2)["items"] == whole["items"][2:4]

@@ -14,7 +14,11 @@ from onetool_ipy.core.question import ProposedCall, Question, Reply, checked
 from onetool_ipy.faces.widgets.questions import OpenQuestions, outcome_text
 
 CALLS = (ProposedCall("shop.order"), ProposedCall("shop.cancel"))
-FORM = {"type": "object", "properties": {"count": {"type": "integer", "maximum": 9}}, "required": ["count"]}
+FORM = {
+    "type": "object",
+    "properties": {"count": {"type": "integer", "maximum": 9}},
+    "required": ["count"],
+}
 
 
 class Page:
@@ -37,7 +41,9 @@ class Page:
             self._answer(self.questions, one["id"])
 
     def ask(self, **fields: Any) -> Reply | None:
-        return self.questions.ask(checked(Question("server 'shop'", "Go?", **fields)), self.shown.append)
+        return self.questions.ask(
+            checked(Question("server 'shop'", "Go?", **fields)), self.shown.append
+        )
 
 
 def _reply(action: str, content: Any = None) -> Callable[[OpenQuestions, str], None]:
@@ -74,7 +80,9 @@ def test_an_answer_is_what_the_person_chose(action: str, content: Any, wanted: R
         ("yes", {"run": [1]}),
     ],
 )
-def test_an_answer_that_is_none_runs_nothing_and_leaves_the_question_open(action: str, content: Any) -> None:
+def test_an_answer_that_is_none_runs_nothing_and_leaves_the_question_open(
+    action: str, content: Any
+) -> None:
     def attempt(questions: OpenQuestions, key: str) -> None:
         with pytest.raises(UsageProblem):
             questions.answer({"question": key, "action": action, "content": content})
@@ -120,7 +128,8 @@ def test_a_call_that_nobody_waits_for_takes_its_question_back() -> None:
 
 
 def test_a_list_that_was_made_before_a_question_does_not_take_it_away() -> None:
-    """A page asks for the list, and the question opens before the list has left: the list with it comes last."""
+    """A page asks for the list, and the question opens before the list has left: the list with it
+    comes last."""
     lists: list[list[str]] = []
     is_begun, is_overtaken = threading.Event(), threading.Event()
 
@@ -166,23 +175,42 @@ def test_a_page_gets_every_argument_and_a_huge_one_says_how_much_is_cut() -> Non
 @pytest.mark.parametrize(
     ("fields", "reply", "line"),
     [
-        ({"calls": CALLS[:1]}, Reply("accept", {"run": [1]}), "You allowed 1 call of shop.order, 12:07."),
+        (
+            {"calls": CALLS[:1]},
+            Reply("accept", {"run": [1]}),
+            "You allowed 1 call of shop.order, 12:07.",
+        ),
         (
             {"calls": CALLS},
             Reply("accept", {"run": [2], "always": True}),
-            "You allowed every call of shop.cancel in this session and skipped 1 call of shop.order, 12:07.",
+            (
+                "You allowed every call of shop.cancel in this session and skipped 1 call of"
+                " shop.order, 12:07."
+            ),
         ),
-        ({"calls": CALLS}, Reply("decline"), "You skipped 1 call of shop.order, 1 call of shop.cancel, 12:07."),
+        (
+            {"calls": CALLS},
+            Reply("decline"),
+            "You skipped 1 call of shop.order, 1 call of shop.cancel, 12:07.",
+        ),
         (
             {"calls": CALLS[:1] * 3},
             Reply("accept", {"run": [2]}),
             "You allowed 1 call of shop.order and skipped 2 calls of shop.order, 12:07.",
         ),
         ({"calls": CALLS[:1]}, None, "Stopped, 12:07: 1 call of shop.order did not run."),
-        ({"form": FORM}, Reply("accept", {"count": 1}), "Server 'shop' asked you. You answered, 12:07."),
+        (
+            {"form": FORM},
+            Reply("accept", {"count": 1}),
+            "Server 'shop' asked you. You answered, 12:07.",
+        ),
         ({"form": FORM}, Reply("decline"), "Server 'shop' asked you. You declined, 12:07."),
         ({"form": FORM}, Reply("cancel"), "Server 'shop' asked you. You cancelled, 12:07."),
-        ({"url": "https://a.example"}, Reply("accept"), "Server 'shop' asked you. You opened the address, 12:07."),
+        (
+            {"url": "https://a.example"},
+            Reply("accept"),
+            "Server 'shop' asked you. You opened the address, 12:07.",
+        ),
         ({"form": FORM}, None, "Server 'shop' asked you. Stopped, 12:07."),
         ({"yes": "Go"}, Reply("accept"), "Go? You said yes, 12:07."),
         ({"yes": "Go"}, Reply("decline"), "Go? You said no, 12:07."),
@@ -190,5 +218,7 @@ def test_a_page_gets_every_argument_and_a_huge_one_says_how_much_is_cut() -> Non
         ({"yes": "Go", "form": FORM}, Reply("accept", {"count": 1}), "Go? You answered, 12:07."),
     ],
 )
-def test_the_line_that_stays_says_what_was_decided(fields: Any, reply: Reply | None, line: str) -> None:
+def test_the_line_that_stays_says_what_was_decided(
+    fields: Any, reply: Reply | None, line: str
+) -> None:
     assert outcome_text(Question("server 'shop'", "Go?", **fields), reply, "12:07") == line

@@ -29,7 +29,9 @@ def test_one_thread_at_most_stays_when_nothing_is_asked(side: Side) -> None:
     assert until(lambda: before.issuperset(threading.enumerate()))
 
     side.run("tools.echo", message="hi")
-    assert until(lambda: len(set(threading.enumerate()) - before) <= 1), "the event loop that runs jobs"
+    assert until(lambda: len(set(threading.enumerate()) - before) <= 1), (
+        "the event loop that runs jobs"
+    )
 
 
 def test_overview_and_entries_tell_what_there_is(side: Side) -> None:
@@ -46,7 +48,9 @@ def test_overview_and_entries_tell_what_there_is(side: Side) -> None:
 def test_what_the_project_recommends_is_first_and_marked(side: Side) -> None:
     assert "recommended" not in side.ask("overview")["tags"]
     config = side.box.config.paths.project / ".onetool" / "onetool.yaml"
-    config.write_text(f"{config.read_text(encoding='utf-8')}\nrecommended: [time]\n", encoding="utf-8")
+    config.write_text(
+        f"{config.read_text(encoding='utf-8')}\nrecommended: [time]\n", encoding="utf-8"
+    )
     side.box.reload()
 
     assert side.ask("overview")["tags"][0] == "recommended"
@@ -59,8 +63,11 @@ def test_what_the_project_recommends_is_first_and_marked(side: Side) -> None:
     assert side.ask("tool", name="time.now")["badges"][0] == "recommended"
 
 
-def test_a_yes_to_trust_covers_what_its_form_showed_and_nothing_that_came_later(tmp_path: Path) -> None:
-    """A file is added. The page asks again for its list of tools, as does another page; then the form gets a yes."""
+def test_a_yes_to_trust_covers_what_its_form_showed_and_nothing_that_came_later(
+    tmp_path: Path,
+) -> None:
+    """A file is added. The page asks again for its list of tools, as does another page; then the
+    form gets a yes."""
     tools = tmp_path / "clone" / ".onetool" / "tools"
     tools.mkdir(parents=True)
     (tools.parent / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
@@ -72,7 +79,11 @@ def test_a_yes_to_trust_covers_what_its_form_showed_and_nothing_that_came_later(
 
         def ask(kind: str, screen: ScreenRequests = screens[0], **payload: object) -> Json:
             screen.receive({"id": kind, "kind": kind, "payload": payload})
-            return next(json.loads(json.dumps(reply)) for reply in reversed(replies) if reply.get("id") == kind)
+            return next(
+                json.loads(json.dumps(reply))
+                for reply in reversed(replies)
+                if reply.get("id") == kind
+            )
 
         form = ask("overview")["value"]["trust"]["wouldRun"]
         (tools / "second.py").write_text("def two():\n    'Two.'\n", encoding="utf-8")
@@ -84,7 +95,10 @@ def test_a_yes_to_trust_covers_what_its_form_showed_and_nothing_that_came_later(
         assert box.config.trust.how == "untrusted"
         assert newer == [{**form, "packFiles": ["tools/first.py", "tools/second.py"]}] * 2
         (tools / "third.py").write_text("def three():\n    'Three.'\n", encoding="utf-8")
-        assert "nothing was trusted" in ask("trust", isTrusted=True, wouldRun=newer[0])["error"]["message"]
+        assert (
+            "nothing was trusted"
+            in ask("trust", isTrusted=True, wouldRun=newer[0])["error"]["message"]
+        )
         newest = ask("trust")["value"]["wouldRun"]
         assert ask("trust", isTrusted=True, wouldRun=newest)["value"]["how"] == "listed"
 
@@ -103,7 +117,9 @@ def test_the_open_questions_go_to_the_pages_before_a_report(side: Side) -> None:
 
     event, report, *_ = sent
     assert [each["text"] for each in event["questions"]] == ["Go?"]
-    assert "questions" not in report["value"], "a report may have been made before a question that its page knows"
+    assert "questions" not in report["value"], (
+        "a report may have been made before a question that its page knows"
+    )
 
 
 def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
@@ -111,14 +127,21 @@ def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
     for name in ("far.one", "far.two"):
         hints = {"open world": True, "destructive": name == "far.one"}
         spec = now.replace(
-            name=name, origin="cell", server_facts=ServerFacts(icon=pixel, hints=hints), read_only=False, load=None
+            name=name,
+            origin="cell",
+            server_facts=ServerFacts(icon=pixel, hints=hints),
+            read_only=False,
+            load=None,
         )
         side.box.registry.session.specs[name] = spec
     side.box.registry.rebuild()
 
     entries = side.ask("entries")
     assert entries["icons"] == [pixel]
-    assert {item["name"] for item in entries["items"] if item.get("icon") == 0} == {"far.one", "far.two"}
+    assert {item["name"] for item in entries["items"] if item.get("icon") == 0} == {
+        "far.one",
+        "far.two",
+    }
     assert side.ask("overview")["badges"] == ["read-only", "destructive", "open world"]
     found = side.ask("search", query="", filters={"tag": "destructive"}, limit=9)
     assert [item["name"] for item in found["items"]] == ["far.one"]
@@ -128,9 +151,9 @@ def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
 @pytest.mark.slow
 def test_over_two_thousand_tools_only_answers_are_sent(side: Side) -> None:
     for number in range(MAX_SENT):
-        side.box.registry.session.specs[f"many.tool_{number}"] = side.box.registry.require("time.now").replace(
-            name=f"many.tool_{number}", origin="cell"
-        )
+        side.box.registry.session.specs[f"many.tool_{number}"] = side.box.registry.require(
+            "time.now"
+        ).replace(name=f"many.tool_{number}", origin="cell")
     side.box.registry.rebuild()
     assert side.ask("entries") == {"items": [], "icons": [], "isPartial": True}
     found = side.ask("search", query="many.tool_1234", filters={}, limit=5)
@@ -188,7 +211,10 @@ def test_what_a_screen_begins_with_is_masked(side: Side) -> None:
     )
     desk.receive({"id": 77, "kind": "view"})
     answer = side.wait(lambda message: message.get("id") == 77)["value"]
-    assert answer == {"view": "browser", "options": {"tool": "tools.echo", "args": {"message": "***"}}}
+    assert answer == {
+        "view": "browser",
+        "options": {"tool": "tools.echo", "args": {"message": "***"}},
+    }
 
 
 @pytest.mark.parametrize(

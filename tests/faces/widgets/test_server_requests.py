@@ -1,4 +1,5 @@
-"""The servers screen's requests, with a real server: listed, started, looked at, stopped, removed."""
+"""The servers screen's requests, with a real server: listed, started, looked at, stopped,
+removed."""
 
 from __future__ import annotations
 
@@ -53,7 +54,12 @@ def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> Non
     said = servers.add({"text": f"{sys.executable} {tmp_path / 'adder.py'}"})["said"]
     assert said == "adder: added for this session."
     (item,) = servers.list({})["items"]
-    assert (item["name"], item["state"], item["isSaved"], item["tools"]) == ("adder", "not started", False, [])
+    assert (item["name"], item["state"], item["isSaved"], item["tools"]) == (
+        "adder",
+        "not started",
+        False,
+        [],
+    )
     assert item["address"].endswith("adder.py")
 
     assert servers.act({"name": "adder", "action": "start"}) == {"said": "adder was started."}
@@ -61,10 +67,15 @@ def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> Non
     assert (item["state"], item["tools"], item["icon"]) == ("connected", ["adder.add"], PLUS)
     assert box.call("adder.add", {"a": 1, "b": 2}).data == 3
     page = servers.page({"name": "adder"})
-    assert (page["server"]["state"], [tool["name"] for tool in page["tools"]]) == ("connected", ["add"])
+    assert (page["server"]["state"], [tool["name"] for tool in page["tools"]]) == (
+        "connected",
+        ["add"],
+    )
     rows = servers.messages({"name": "adder", "after": 0})["rows"]
     call = next(row for row in rows if row["method"] == "tools/call")
-    assert json.loads(servers.message({"name": "adder", "number": call["number"]})["text"])["params"]["arguments"] == {
+    assert json.loads(servers.message({"name": "adder", "number": call["number"]})["text"])[
+        "params"
+    ]["arguments"] == {
         "a": 1,
         "b": 2,
     }
@@ -83,7 +94,10 @@ def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> Non
 def test_a_saved_server_is_in_the_file_until_it_is_removed(box: Toolbox, tmp_path: Path) -> None:
     servers = ServerRequests(box)
     file = tmp_path / ".onetool" / "onetool.yaml"
-    pasted = '{"mcpServers": {"notes": {"command": "notes-server", "env": {"NOTES_TOKEN": "abc-secret"}}}}'
+    pasted = (
+        '{"mcpServers": {"notes": {"command": "notes-server", "env": {"NOTES_TOKEN":'
+        ' "abc-secret"}}}}'
+    )
     said = servers.add({"text": pasted, "isSaved": True})["said"]
     assert "NOTES_NOTES_TOKEN" in said
     assert "There is no program 'notes-server' on your PATH." in said
@@ -107,11 +121,15 @@ def test_wrong_requests_say_what_is_wrong(box: Toolbox) -> None:
         servers.add({"text": '{"y": {"command": "true", "env": {"API_TOKEN": "abc"}}}'})
 
 
-def test_an_untrusted_server_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untrusted_server_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     marker = tmp_path / "ran"
     folder = tmp_path / "theirs" / ".onetool"
     folder.mkdir(parents=True)
-    config = f"version: 1\nservers:\n  bad:\n    type: stdio\n    command: touch\n    args: [{marker}]\n"
+    config = (
+        f"version: 1\nservers:\n  bad:\n    type: stdio\n    command: touch\n    args: [{marker}]\n"
+    )
     (folder / "onetool.yaml").write_text(config, encoding="utf-8")
     monkeypatch.chdir(folder.parent)
     monkeypatch.delenv("ONETOOL_TRUST", raising=False)

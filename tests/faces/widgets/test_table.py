@@ -21,10 +21,31 @@ from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, formats, qu
 ALL = slice(0, 1_000)
 SECRET = "s3cr3t-value"
 ROWS: list[dict[str, Any]] = [
-    {"id": 7, "price": 66.7, "day": "2024-03-01T00:00:00", "town": "Wien", "on": True, "tags": ["a", "b"]},
-    {"id": 2, "price": 112.47, "day": "2024-03-15T12:30:05", "town": "Linz", "on": False, "tags": []},
+    {
+        "id": 7,
+        "price": 66.7,
+        "day": "2024-03-01T00:00:00",
+        "town": "Wien",
+        "on": True,
+        "tags": ["a", "b"],
+    },
+    {
+        "id": 2,
+        "price": 112.47,
+        "day": "2024-03-15T12:30:05",
+        "town": "Linz",
+        "on": False,
+        "tags": [],
+    },
     {"id": 9, "price": None, "day": None, "town": "wien west", "on": None, "tags": None},
-    {"id": 4, "price": 5.0, "day": "2025-01-01T00:00:00", "town": "=Graz", "on": True, "tags": ["c"]},
+    {
+        "id": 4,
+        "price": 5.0,
+        "day": "2025-01-01T00:00:00",
+        "town": "=Graz",
+        "on": True,
+        "tags": ["c"],
+    },
 ]
 
 
@@ -53,7 +74,9 @@ def test_columns_have_kinds_and_cells_read_well(table: ResultTable) -> None:
         "on": "boolean",
         "tags": "nested",
     }
-    assert [row[2] for row in page["rows"]] == ["66.70", "112.47", "", "5.00"], "the decimals of a column are alike"
+    assert [row[2] for row in page["rows"]] == ["66.70", "112.47", "", "5.00"], (
+        "the decimals of a column are alike"
+    )
     days = ["2024-03-01 00:00:00", "2024-03-15 12:30:05", "", "2025-01-01 00:00:00"]
     assert [row[3] for row in page["rows"]] == days, "the dates of a column are alike"
     assert [row[0] for row in page["rows"]] == [0, 1, 2, 3]
@@ -89,7 +112,9 @@ def test_rows_keep_the_number_that_they_have_in_the_data(table: ResultTable) -> 
         (5, '"c"', [3]),
     ],
 )
-def test_a_condition_on_a_column(table: ResultTable, column: int, condition: str, numbers: list[int]) -> None:
+def test_a_condition_on_a_column(
+    table: ResultTable, column: int, condition: str, numbers: list[int]
+) -> None:
     assert found(table, columns={str(column): condition}) == numbers
 
 
@@ -106,7 +131,9 @@ def test_conditions_are_joined(table: ResultTable) -> None:
         ({"sort": {"column": -1, "isDown": False}}, "no such column"),
     ],
 )
-def test_a_bad_query_says_what_is_wrong(table: ResultTable, query: dict[str, Any], said: str) -> None:
+def test_a_bad_query_says_what_is_wrong(
+    table: ResultTable, query: dict[str, Any], said: str
+) -> None:
     with pytest.raises(UsageProblem, match=said):
         found(table, **query)
     assert found(table) == [0, 1, 2, 3], "the table is as it was"
@@ -122,7 +149,11 @@ def test_the_summary_of_a_column(table: ResultTable) -> None:
     assert (price["kind"], price["missing"], price["distinct"]) == ("number", 1, 3)
     assert (price["min"], price["max"], sum(price["bars"])) == ("5.00", "112.47", 3)
     day = table.summary(TableQuery(), 2)
-    assert (day["min"], day["max"], sum(day["bars"])) == ("2024-03-01 00:00:00", "2025-01-01 00:00:00", 3)
+    assert (day["min"], day["max"], sum(day["bars"])) == (
+        "2024-03-01 00:00:00",
+        "2025-01-01 00:00:00",
+        3,
+    )
     assert table.summary(TableQuery(), 4)["top"] == [["true", 2, 0], ["false", 1, 1]]
     assert table.summary(TableQuery(), 5)["distinct"] == 3
     assert table.summary(query_of({"filter": "wien"}), 0)["max"] == "9"
@@ -136,7 +167,9 @@ ODD: dict[str, Any] = {
     "days that are none": [{"a": "2024-99-99"}, {"a": "9999-12-31"}],
     "arrays": pd.DataFrame({"a": [np.array([1, 2]), np.array([3])]}),
     "columns of one name": pd.DataFrame([[1, "x"], [3, "y"]], columns=["a", "a"]),
-    "columns of two levels": pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])),
+    "columns of two levels": pd.DataFrame(
+        [[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])
+    ),
     "categories": pd.DataFrame({"a": pd.Categorical(["x", "y", "x"])}),
     "periods": pd.DataFrame({"a": pd.period_range("2024-01", periods=2, freq="M")}),
     "complex": pd.DataFrame({"a": [1 + 2j, 3j]}),
@@ -165,7 +198,9 @@ def test_odd_values_are_shown_sorted_summed_up_and_taken_away(data: Any) -> None
 
 
 def test_an_empty_table_has_a_summary() -> None:
-    empty = ResultTable(pd.DataFrame({"a": pd.Series([], dtype=float), "b": pd.Series([], dtype=object)}), masked)
+    empty = ResultTable(
+        pd.DataFrame({"a": pd.Series([], dtype=float), "b": pd.Series([], dtype=object)}), masked
+    )
     assert empty.page(TableQuery(), ALL)["total"] == 0
     assert empty.summary(TableQuery(), 0)["missing"] == 0
     assert empty.summary(TableQuery(), 1)["distinct"] == 0
@@ -198,7 +233,10 @@ def test_an_index_with_a_meaning_is_a_column() -> None:
 
 
 def test_a_table_is_downloaded_in_every_format(table: ResultTable) -> None:
-    query, columns = query_of({"columns": {"0": "> 3"}, "sort": {"column": 0, "isDown": True}}), [3, 0, 5]
+    query, columns = (
+        query_of({"columns": {"0": "> 3"}, "sort": {"column": 0, "isDown": True}}),
+        [3, 0, 5],
+    )
     read = pd.read_csv(io.BytesIO(table.download(query, columns, "csv")))
     assert read.columns.tolist() == ["town", "id", "tags"]
     assert read["id"].tolist() == [9, 7, 4]
@@ -213,7 +251,9 @@ def test_a_table_is_downloaded_in_every_format(table: ResultTable) -> None:
 
 def test_columns_of_one_name_are_all_downloaded() -> None:
     table = ResultTable(pd.DataFrame([[1, 2, 3]], columns=["a", "a", "a_2"]), masked)
-    assert json.loads(table.download(TableQuery(), [0, 1, 2], "json")) == [{"a": 1, "a_2": 2, "a_2_2": 3}]
+    assert json.loads(table.download(TableQuery(), [0, 1, 2], "json")) == [
+        {"a": 1, "a_2": 2, "a_2_2": 3}
+    ]
     assert table.download(TableQuery(), [0, 1, 2], "csv").decode() == "a,a,a_2\r\n1,2,3\r\n"
 
 
@@ -222,19 +262,35 @@ def test_dates_of_a_frame_and_mixed_columns_are_downloaded() -> None:
     frame.loc[1] = [pd.NaT, "text"]
     table = ResultTable(frame, masked)
     assert table.page(TableQuery(), ALL)["rows"][0][1] == "2024-01-02 03:04:00"
-    assert pd.read_parquet(io.BytesIO(table.download(TableQuery(), [0, 1], "parquet")))["mixed"][1] == "text"
-    assert json.loads(table.download(TableQuery(), [0, 1], "json"))[1] == {"at": None, "mixed": "text"}
+    assert (
+        pd.read_parquet(io.BytesIO(table.download(TableQuery(), [0, 1], "parquet")))["mixed"][1]
+        == "text"
+    )
+    assert json.loads(table.download(TableQuery(), [0, 1], "json"))[1] == {
+        "at": None,
+        "mixed": "text",
+    }
 
 
 def test_a_spreadsheet_runs_no_text_of_a_csv_file() -> None:
-    """A cell that begins with =, +, -, @, a tab or a line break gets a quote before it; numbers stay numbers."""
+    """A cell that begins with =, +, -, @, a tab or a line break gets a quote before it; numbers
+    stay numbers."""
     texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "a=1", "", None]
-    table = ResultTable([{"=t": text, "n": -5, "mixed": -1 if text else "-x"} for text in texts], masked)
+    table = ResultTable(
+        [{"=t": text, "n": -5, "mixed": -1 if text else "-x"} for text in texts], masked
+    )
 
-    rows = list(csv.reader(io.StringIO(table.download(TableQuery(), [0, 1, 2], "csv").decode(), newline="")))
+    rows = list(
+        csv.reader(io.StringIO(table.download(TableQuery(), [0, 1, 2], "csv").decode(), newline=""))
+    )
 
     assert rows[0] == ["'=t", "n", "mixed"]
-    assert [row[0] for row in rows[1:]] == [*(f"'{text}" for text in texts[:7] if text), "a=1", "", ""]
+    assert [row[0] for row in rows[1:]] == [
+        *(f"'{text}" for text in texts[:7] if text),
+        "a=1",
+        "",
+        "",
+    ]
     assert {row[1] for row in rows[1:]} == {"-5"}
     assert [row[2] for row in rows[1:]] == [*["-1"] * 8, "'-x", "'-x"]
     assert [row["=t"] for row in json.loads(table.download(TableQuery(), [0, 1], "json"))] == texts
@@ -244,7 +300,9 @@ def test_half_a_character_is_written_out() -> None:
     table = ResultTable([{"a": "x\ud800", "\udfff": 1}], masked)
 
     assert table.page(TableQuery(), ALL)["rows"][0] == [0, "x\\ud800", "1"]
-    assert [len(table.download(TableQuery(), [0, 1], kind)) > 10 for kind in formats()] == [True] * 4
+    assert [len(table.download(TableQuery(), [0, 1], kind)) > 10 for kind in formats()] == [
+        True
+    ] * 4
 
 
 def test_rows_that_share_no_key_make_no_table() -> None:
@@ -259,7 +317,8 @@ def test_no_secret_leaves_by_any_way(kind: str) -> None:
     out = table.download(TableQuery(), [0, 1], kind)
     if kind == "xlsx":
         out = b"".join(
-            zipfile.ZipFile(io.BytesIO(out)).read(name) for name in zipfile.ZipFile(io.BytesIO(out)).namelist()
+            zipfile.ZipFile(io.BytesIO(out)).read(name)
+            for name in zipfile.ZipFile(io.BytesIO(out)).namelist()
         )
     assert SECRET.encode() not in out
     answers = [table.page(TableQuery(), ALL), *(table.summary(TableQuery(), at) for at in (0, 1))]
@@ -275,15 +334,26 @@ def chosen(table: ResultTable, column: int, *texts: str, **query: Any) -> dict[s
 
 def test_the_values_of_a_column_are_counted_and_chosen() -> None:
     table = ResultTable(
-        [{"town": town, "n": n} for n, town in enumerate(["Wien", "Linz", None, "Wien", "wien"])], masked
+        [{"town": town, "n": n} for n, town in enumerate(["Wien", "Linz", None, "Wien", "wien"])],
+        masked,
     )
 
     items = table.values(TableQuery(), 0)["items"]
-    assert [(item["text"], item["count"]) for item in items] == [("Wien", 2), ("", 1), ("Linz", 1), ("wien", 1)]
-    assert [item["text"] for item in table.values(TableQuery(), 0, "WIE")["items"]] == ["Wien", "wien"]
+    assert [(item["text"], item["count"]) for item in items] == [
+        ("Wien", 2),
+        ("", 1),
+        ("Linz", 1),
+        ("wien", 1),
+    ]
+    assert [item["text"] for item in table.values(TableQuery(), 0, "WIE")["items"]] == [
+        "Wien",
+        "wien",
+    ]
     assert found(table, **chosen(table, 0, "Wien", "")) == [0, 2, 3]
     query = query_of(chosen(table, 0, "Wien", columns={"1": "> 0"}))
-    assert table.values(query, 0)["total"] == 4, "what is not chosen can still be chosen, by the other filters"
+    assert table.values(query, 0)["total"] == 4, (
+        "what is not chosen can still be chosen, by the other filters"
+    )
     assert [item["text"] for item in table.values(query, 1)["items"]] == ["3"]
     assert table.summary(query, 0)["distinct"] == 1
 
@@ -295,7 +365,11 @@ def test_nested_cells_have_values_too(table: ResultTable) -> None:
 
 
 NUMBERS = pd.Series([1.5, 2.25, 2.5, 1000.0, -3.0, 999.999, float("nan")])
-DAYS = pd.Series(pd.to_datetime(["2024-01-01", "2024-01-01 00:01", "2024-02-05 23:59:59", None], format="ISO8601"))
+DAYS = pd.Series(
+    pd.to_datetime(
+        ["2024-01-01", "2024-01-01 00:01", "2024-02-05 23:59:59", None], format="ISO8601"
+    )
+)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +397,9 @@ def test_a_bar_of_the_summary_is_a_condition_that_finds_its_rows(cells: pd.Serie
 
 
 def test_numbers_have_a_mean_a_median_and_a_deviation() -> None:
-    about = ResultTable([{"n": 2}, {"n": 4}, {"n": 9}, {"n": None}], masked).summary(TableQuery(), 0)
+    about = ResultTable([{"n": 2}, {"n": 4}, {"n": 9}, {"n": None}], masked).summary(
+        TableQuery(), 0
+    )
     assert (about["mean"], about["median"], about["std"]) == ("5", "4", "3.60555")
     assert (about["missing"], about["rows"]) == (1, 4)
 

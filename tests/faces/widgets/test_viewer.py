@@ -1,4 +1,5 @@
-"""The result viewer, as its page asks: pages, tables, trees, pictures, and the value as a variable."""
+"""The result viewer, as its page asks: pages, tables, trees, pictures, and the value as a
+variable."""
 
 from __future__ import annotations
 
@@ -50,9 +51,13 @@ def test_a_table_is_sorted_and_filtered_over_all_rows(side: Side) -> None:
         ("x", "number"),
     ]
     assert plain["rows"][0] == [0, "0", "n0", "0.0"]
-    down = side.ask("table", **whose, offset=0, limit=2, sort={"column": 0, "isDown": True}, filter="")
+    down = side.ask(
+        "table", **whose, offset=0, limit=2, sort={"column": 0, "isDown": True}, filter=""
+    )
     assert [row[:2] for row in down["rows"]] == [[99_999, "99999"], [99_998, "99998"]]
-    some = side.ask("table", **whose, offset=0, limit=2, sort={"column": 0, "isDown": True}, filter="N6")
+    some = side.ask(
+        "table", **whose, offset=0, limit=2, sort={"column": 0, "isDown": True}, filter="N6"
+    )
     assert some["total"] == 14285
     assert some["rows"][0][2] == "n6"
     assert side.ask("table", **whose, offset=3, limit=1, sort=None, filter="")["rows"][0][3] == ""
@@ -83,7 +88,9 @@ def test_a_tree_opens_part_by_part_and_a_picture_is_sent_as_bytes(side: Side) ->
     assert [child["key"] for child in top["children"]] == ["a", "text", "key"]
     inside = side.ask("tree", **whose, path=["a", "b"], offset=490, limit=100)
     assert (inside["total"], len(inside["children"])) == (500, 10)
-    assert "nothing" in side.raw("tree", **whose, path=["nope"], offset=0, limit=1)["error"]["message"]
+    assert (
+        "nothing" in side.raw("tree", **whose, path=["nope"], offset=0, limit=1)["error"]["message"]
+    )
     for name in ("nb.picture", "nb.fetched"):
         image = side.run(name)
         assert image["kinds"][0] == "image"
@@ -100,7 +107,11 @@ def test_images_are_shown_with_the_text_beside_them(side: Side) -> None:
     shown = side.run("nb.mixed")
     assert shown["kinds"][0] == "image"
     parts = side.ask("image", call=shown["call"])["parts"]
-    assert [part.get("text") or part["mime"] for part in parts] == ["before ***", "image/png", "after"]
+    assert [part.get("text") or part["mime"] for part in parts] == [
+        "before ***",
+        "image/png",
+        "after",
+    ]
 
 
 def test_assign_saves_the_value_and_says_what_it_is(side: Side) -> None:
@@ -109,7 +120,8 @@ def test_assign_saves_the_value_and_says_what_it_is(side: Side) -> None:
     assert side.names["x"] == [1, 2]
     assert answer["said"] == "x: list, 2 rows"
     assert (
-        "not a valid variable name" in side.raw("assign", call=shown["call"], variable="not a name")["error"]["message"]
+        "not a valid variable name"
+        in side.raw("assign", call=shown["call"], variable="not a name")["error"]["message"]
     )
 
 
@@ -151,7 +163,10 @@ def test_assign_by_handle_gives_plain_values_as_they_were(side: Side, value: Any
 
 
 def test_a_few_flat_rows_read_the_same_with_and_without_a_frame(side: Side) -> None:
-    rows: list[dict[str, Any]] = [{"id": 2, "name": "b", "on": True}, {"id": 10, "more": None, "name": "a"}]
+    rows: list[dict[str, Any]] = [
+        {"id": 2, "name": "b", "on": True},
+        {"id": 10, "more": None, "name": "a"},
+    ]
 
     def give() -> list[dict[str, Any]]:
         """Rows."""
@@ -185,13 +200,18 @@ def test_code_begins_with_the_variable_that_holds_the_table(side: Side) -> None:
         side.names = {"_": data, **names}
         side.desk.show_first(ToolResult(True, data))
         about = side.ask("open")
-        answer = side.ask("pandasCode", call=about["call"], handle=None, visible=[0], columns={"0": "> 1"})
+        answer = side.ask(
+            "pandasCode", call=about["call"], handle=None, visible=[0], columns={"0": "> 1"}
+        )
         return str(answer["code"])
 
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
     rows = frame.to_dict("records")
     assert taken(frame, sales=frame) == "sales[(sales['a'] > 1)][['a']]"
-    assert taken(rows, rows=rows).splitlines()[:2] == ["import pandas as pd", "df = pd.DataFrame(rows)"]
+    assert taken(rows, rows=rows).splitlines()[:2] == [
+        "import pandas as pd",
+        "df = pd.DataFrame(rows)",
+    ]
     assert taken(rows, x=ToolResult(True, rows)).splitlines()[0] == "df = x.df"
     assert taken(rows).splitlines()[0].startswith("# df is this table")
 

@@ -1,4 +1,5 @@
-"""The code of a table finds the rows that the table shows, in the same order, with the same columns."""
+"""The code of a table finds the rows that the table shows, in the same order, with the same
+columns."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from onetool_ipy.faces.widgets.viewer import pandas_code
 SALES = pd.DataFrame(
     {
         "at": pd.date_range("2024-01-01", periods=200, freq="7h"),
-        "town": np.array(["Wien", "Linz", "Graz", None, "wien west"], dtype=object)[np.arange(200) % 5],
+        "town": np.array(["Wien", "Linz", "Graz", None, "wien west"], dtype=object)[
+            np.arange(200) % 5
+        ],
         "pieces": np.arange(200) % 17,
         "price": np.round(np.sin(np.arange(200)) * 50, 2),
         "paid": np.arange(200) % 3 == 0,
@@ -86,7 +89,9 @@ def test_an_index_that_is_a_column_on_the_screen_becomes_one() -> None:
 
 def test_code_is_short() -> None:
     table = ResultTable(SALES, str)
-    query = query_of({"columns": {"3": "> 10"}, "choices": {"1": [0, 1]}, "sort": {"column": 0, "isDown": True}})
+    query = query_of(
+        {"columns": {"3": "> 10"}, "choices": {"1": [0, 1]}, "sort": {"column": 0, "isDown": True}}
+    )
     assert pandas_code(table, query, [0, 1], "sales") == (
         "sales[(sales['price'] > 10) & sales['town'].isin(['Wien', 'Linz'])]"
         ".sort_values('at', ascending=False, kind='stable')[['at', 'town']]"

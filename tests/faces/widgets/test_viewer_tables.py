@@ -1,4 +1,5 @@
-"""The viewer of a table of any library: paged, sorted, saved as CSV, and open again by its handle."""
+"""The viewer of a table of any library: paged, sorted, saved as CSV, and open again by its
+handle."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def test_a_table_of_any_kind_is_paged_sorted_and_saved(kind: str, side: Side) ->
     assert about["kinds"][0] == "table"
     assert (about["rows"], about["lines"]) == (500, 500)
     whose = {"handle": about["handle"], "call": about["call"]}
-    page = viewer.table({**whose, "offset": 0, "limit": 2, "sort": {"column": 0, "isDown": True}, "filter": ""})
+    page = viewer.table(
+        {**whose, "offset": 0, "limit": 2, "sort": {"column": 0, "isDown": True}, "filter": ""}
+    )
     names = [column["name"] for column in page["columns"]]
     place = names.index("id" if kind in NAMED else "0")
     assert page["rows"][0][place + 1] == "499"

@@ -9,10 +9,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.faces.widgets.widget import NotebookScreens
 from onetool_ipy.toolbox import Toolbox
+from tests.harness.project import Project
 
 SECRET = "s3cr3t-in-a-picture"
 
@@ -24,13 +24,8 @@ class Terminal:
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Toolbox:
-    onetool = tmp_path / ".onetool"
-    onetool.mkdir()
-    (onetool / "onetool.yaml").write_text("version: 1\n")
-    (onetool / "secrets.yaml").write_text(f"KEY: {SECRET}\n")
-    (onetool / "secrets.yaml").chmod(0o600)
-    return open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")})
+def box(project: Project) -> Toolbox:
+    return project.open(secrets={"KEY": SECRET}, clock=None)
 
 
 def test_a_terminal_shows_text(box: Toolbox) -> None:
@@ -80,7 +75,8 @@ def test_a_wrong_period_is_said(box: Toolbox) -> None:
 
 @pytest.mark.slow
 def test_a_run_without_a_browser_keeps_picture_and_view(tmp_path: Path) -> None:
-    """As papermill and `jupyter execute` do it: the outputs of the cell are the picture, then the view."""
+    """As papermill and `jupyter execute` do it: the outputs of the cell are the picture, then the
+    view."""
     make: Any = nbformat.v4
     cells = ["%load_ext onetool_ipy", "ot.browser()"]
     notebook = make.new_notebook(cells=[make.new_code_cell(cell) for cell in cells])

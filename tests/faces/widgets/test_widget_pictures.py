@@ -1,4 +1,5 @@
-"""What a screen leaves in a saved notebook: small whatever the data, and it says how much it shows."""
+"""What a screen leaves in a saved notebook: small whatever the data, and it says how much it
+shows."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ for number in range(300):
     made(number)"""
 SCREENS = {
     "ot.view(pd.DataFrame([[1.5] * 20_000] * 3))": "3 rows × 20,000 columns",
-    "ot.view(pd.DataFrame([range(20)] * 500, columns=[odd + str(n) for n in range(20)]))": "20 of 500 rows",
+    "ot.view(pd.DataFrame([range(20)] * 500, columns=[odd + str(n) for n in range(20)]))": (
+        "20 of 500 rows"
+    ),
     "ot.view(pd.DataFrame({'a': [odd] * 500, 'b': [odd * 20] * 500}))": "20 of 500 rows",
     "ot.view([{f'{odd}{n}': odd for n in range(200)}] * 100)": "20 of 100 rows, 8 of 200 columns",
     "ot.view([{str(n): n for n in range(20_000)}] * 3)": "20 of 20,000 columns",
@@ -57,11 +60,14 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
 
 @pytest.mark.slow
 def test_saved_notebook_has_at_most_100_kb_for_a_screen(tmp_path: Path) -> None:
-    """Wide and long tables, long cells, long names, odd characters, many tools: the bytes in the file."""
+    """Wide and long tables, long cells, long names, odd characters, many tools: the bytes in the
+    file."""
     make: Any = nbformat.v4
     notebook = make.new_notebook(cells=[make.new_code_cell(cell) for cell in (SETUP, *SCREENS)])
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    notebook.metadata.pop("widgets", None)  # The state of widgets is saved only by those who ask for it.
+    notebook.metadata.pop(
+        "widgets", None
+    )  # The state of widgets is saved only by those who ask for it.
 
     for cell, said in zip(notebook.cells[1:], SCREENS.values(), strict=True):
         alone = make.new_notebook(cells=[cell], metadata=notebook.metadata)
@@ -79,7 +85,11 @@ def view(box: Toolbox, data: Any) -> str:
 def test_table_reads_as_in_the_viewer(box: Toolbox) -> None:
     """Short dates, like decimals, a named index; numbers at the right."""
     frame = pd.DataFrame(
-        {"day": pd.to_datetime(["2024-01-01", "2024-01-02"]), "price": [70.6, 8.25], "town": ["Wien", None]},
+        {
+            "day": pd.to_datetime(["2024-01-01", "2024-01-02"]),
+            "price": [70.6, 8.25],
+            "town": ["Wien", None],
+        },
         index=pd.Index(["a", "b"], name="key"),
     )
     assert view(box, frame) == (

@@ -22,18 +22,25 @@ Own = Callable[[str], None]
 
 @pytest.fixture
 def make_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBox]:
-    """`make_box("ask: {max_calls: 3}")`: the toolbox of a project with these settings, whose folder we stand in."""
+    """`make_box("ask: {max_calls: 3}")`: the toolbox of a project with these settings, whose folder
+    we stand in."""
     monkeypatch.chdir(tmp_path)
     with ExitStack() as stack:
 
-        def make(settings: str = "", *, secrets: str = "", env: dict[str, str] | None = None) -> Toolbox:
+        def make(
+            settings: str = "", *, secrets: str = "", env: dict[str, str] | None = None
+        ) -> Toolbox:
             folder = tmp_path / ".onetool"
             folder.mkdir(exist_ok=True)
             (folder / "onetool.yaml").write_text(f"version: 1\n{settings}\n", encoding="utf-8")
             if secrets:
                 (folder / "secrets.yaml").write_text(secrets, encoding="utf-8")
                 (folder / "secrets.yaml").chmod(0o600)
-            known = {"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path / "home"), **(env or {})}
+            known = {
+                "ONETOOL_STATE": str(tmp_path / "state"),
+                "HOME": str(tmp_path / "home"),
+                **(env or {}),
+            }
             return stack.enter_context(open_toolbox(tmp_path, env=known))
 
         yield make
@@ -71,7 +78,8 @@ class TypingPerson(AskListener):
 
 
 class Traces:
-    """Tools that write a file when they run: `traces.add(box, "evil.wipe")`, then `traces.left()`."""
+    """Tools that write a file when they run: `traces.add(box, "evil.wipe")`, then
+    `traces.left()`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -87,12 +95,20 @@ class Traces:
 
         function = FunctionFacts(cache_key=facts.pop("cache_key", None))
         server = ServerFacts(server=facts.pop("server", ""))
-        fields = {"description": f"Do {name}.", "parameters": _ANY, "function": function, "server_facts": server}
+        fields = {
+            "description": f"Do {name}.",
+            "parameters": _ANY,
+            "function": function,
+            "server_facts": server,
+        }
         return box.registry.register(ToolSpec(name=name, run=run, **{**fields, **facts}))
 
     def left(self) -> dict[str, int]:
         """Which tools ran, and how often."""
-        return {f.name: len(f.read_text(encoding="utf-8").splitlines()) for f in sorted(self.folder.iterdir())}
+        return {
+            f.name: len(f.read_text(encoding="utf-8").splitlines())
+            for f in sorted(self.folder.iterdir())
+        }
 
 
 _ANY = {"type": "object", "properties": {"x": {"type": "string"}, "n": {"type": "integer"}}}

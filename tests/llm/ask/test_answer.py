@@ -19,15 +19,22 @@ ROWS = [{"city": "Lima", "celsius": 24}, {"city": "Oslo", "celsius": 2}]
 
 
 def _call(name: str, data: Any, args: Any = None, **meta: Any) -> AnswerCall:
-    return AnswerCall("c", name, {} if args is None else args, ToolResult(True, data, None, meta), data)
+    return AnswerCall(
+        "c", name, {} if args is None else args, ToolResult(True, data, None, meta), data
+    )
 
 
 @pytest.mark.parametrize(
-    "data", [ROWS, {"items": ROWS, "total": 2}, {"a": {"b": {"rows": ROWS}}}], ids=["rows", "inside", "deep"]
+    "data",
+    [ROWS, {"items": ROWS, "total": 2}, {"a": {"b": {"rows": ROWS}}}],
+    ids=["rows", "inside", "deep"],
 )
 def test_df_is_the_last_result_that_has_rows(data: Any) -> None:
     answer = Answer(
-        prompt="p", calls=AnswerCalls([_call("a.x", [{"n": 1}]), _call("geo.weather", data), _call("time.now", "noon")])
+        prompt="p",
+        calls=AnswerCalls(
+            [_call("a.x", [{"n": 1}]), _call("geo.weather", data), _call("time.now", "noon")]
+        ),
     )
 
     assert answer.df["city"].tolist() == ["Lima", "Oslo"]
@@ -35,11 +42,22 @@ def test_df_is_the_last_result_that_has_rows(data: Any) -> None:
 
 
 def test_df_without_rows_is_the_table_of_calls(box: Toolbox) -> None:
-    answer = box.ask("Go", model=ScriptedModel([[("tools.echo", {"message": 1}), ("no.such", {})], "ok"]))
+    answer = box.ask(
+        "Go", model=ScriptedModel([[("tools.echo", {"message": 1}), ("no.such", {})], "ok"])
+    )
 
     assert answer.df["tool"].tolist() == ["tools.echo", "no.such"]
     assert answer.calls.df["ok"].tolist() == [True, False]
-    assert list(answer.calls.df.columns) == ["id", "tool", "args", "ok", "error", "ms", "tokens", "cached"]
+    assert list(answer.calls.df.columns) == [
+        "id",
+        "tool",
+        "args",
+        "ok",
+        "error",
+        "ms",
+        "tokens",
+        "cached",
+    ]
     assert Answer(prompt="p").df.empty
 
 
@@ -63,13 +81,27 @@ def test_an_answer_has_its_value_program_plan_and_cost() -> None:
     plan = [{"tool": "crm.remind", "args": {"customer": 1}}]
     usage = TokenUsage(100, 20, 60, 5)
     answer = Answer(
-        prompt="p", value=7, program="7", plan=PlannedCalls(plan), usage=usage, cost=0.0125, priced_as="m-1"
+        prompt="p",
+        value=7,
+        program="7",
+        plan=PlannedCalls(plan),
+        usage=usage,
+        cost=0.0125,
+        priced_as="m-1",
     )
 
     assert answer.plan == plan
     assert answer.plan.df["tool"].tolist() == ["crm.remind"]
-    assert (answer.usage.input, answer.usage.output, answer.usage.cached, answer.usage.reasoning) == (100, 20, 60, 5)
-    assert summary(answer) == "no model · 100 tokens in (60 cached), 20 out (5 reasoning) · $0.013 (price of m-1)"
+    assert (
+        answer.usage.input,
+        answer.usage.output,
+        answer.usage.cached,
+        answer.usage.reasoning,
+    ) == (100, 20, 60, 5)
+    assert (
+        summary(answer)
+        == "no model · 100 tokens in (60 cached), 20 out (5 reasoning) · $0.013 (price of m-1)"
+    )
     data = answer.to_dict()
     assert [data[key] for key in ("value", "program", "plan", "cost")] == [7, "7", plan, 0.0125]
     assert not {"value", "program", "plan", "cost"} & Answer(prompt="p").to_dict().keys()
@@ -92,19 +124,31 @@ def test_cells_hold_the_calls_that_ran_and_no_other(box: Toolbox, traces: Traces
     assert cells[-1] == "%tool time.now"
 
 
-@pytest.mark.parametrize("char", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\x1b"], ids=ascii)
+@pytest.mark.parametrize(
+    "char", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\x1b"], ids=ascii
+)
 def test_no_character_splits_the_line_of_a_cell(box: Toolbox, char: str) -> None:
-    """IPython splits a cell where Python's splitlines does, so the rest would run as code of its own."""
+    """IPython splits a cell where Python's splitlines does, so the rest would run as code of its
+    own."""
     said = f"one{char}!echo two"
 
-    (cell,) = box.ask("Go", model=ScriptedModel([[("tools.echo", {"message": said})], "ok"])).to_cells()
+    (cell,) = box.ask(
+        "Go", model=ScriptedModel([[("tools.echo", {"message": said})], "ok"])
+    ).to_cells()
 
     assert cell.splitlines() == [cell]
-    assert ast.literal_eval(cell.removeprefix("%tool tools.echo message={").removesuffix("}")) == said
+    assert (
+        ast.literal_eval(cell.removeprefix("%tool tools.echo message={").removesuffix("}")) == said
+    )
 
 
 def test_text_and_repr_say_what_it_is() -> None:
-    answer = Answer(prompt="p", text="Noon.", calls=AnswerCalls([_call("time.now", 1)]), usage=TokenUsage(1000, 200))
+    answer = Answer(
+        prompt="p",
+        text="Noon.",
+        calls=AnswerCalls([_call("time.now", 1)]),
+        usage=TokenUsage(1000, 200),
+    )
 
     assert str(answer) == "Noon."
     assert repr(answer) == "<Answer done, 1 call, 1,200 tokens: 'Noon.'>"
@@ -113,7 +157,9 @@ def test_text_and_repr_say_what_it_is() -> None:
 def test_a_shown_answer_holds_no_html_and_no_picture() -> None:
     evil = "<img src=x onerror=alert(1)> ![p](http://evil/?q=1)\x1b[31m"
 
-    shown = Answer(prompt="p", text=evil, model=evil, calls=AnswerCalls([_call(evil, evil)]))._repr_mimebundle_()
+    shown = Answer(
+        prompt="p", text=evil, model=evil, calls=AnswerCalls([_call(evil, evil)])
+    )._repr_mimebundle_()
 
     assert "<img" not in shown["text/markdown"]
     assert "![" not in shown["text/markdown"]
@@ -139,4 +185,10 @@ def test_a_cut_answer_says_so_wherever_it_is_shown(box: Toolbox) -> None:
         assert "The reply was cut at the token limit" in text
         assert "1,200 tokens in (1,000 cached), 96 out (40 reasoning)" in text
     assert "<Answer cut" in repr(answer)
-    assert answer.to_dict()["usage"] == {"input": 1200, "output": 96, "cached": 1000, "reasoning": 40, "total": 1296}
+    assert answer.to_dict()["usage"] == {
+        "input": 1200,
+        "output": 96,
+        "cached": 1000,
+        "reasoning": 40,
+        "total": 1296,
+    }

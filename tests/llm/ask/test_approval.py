@@ -1,4 +1,5 @@
-"""Approval: what needs a yes, how the question looks, what a reply means, and how long a yes lasts."""
+"""Approval: what needs a yes, how the question looks, what a reply means, and how long a yes
+lasts."""
 
 from __future__ import annotations
 
@@ -33,14 +34,21 @@ class Person(TypingPerson):
 
 
 def _reasons(answer: Answer) -> list[str | None]:
-    return [None if call.result.error is None else call.result.error.reason for call in answer.calls]
+    return [
+        None if call.result.error is None else call.result.error.reason for call in answer.calls
+    ]
 
 
 def test_one_question_per_turn_names_all_pending_calls(box: Toolbox, traces: Traces) -> None:
     for name in ("a.one", "a.two"):
         traces.add(box, name)
     person = Person("2", "none")
-    turn = [("a.one", {"x": "first"}), ("time.now", {}), ("a.two", {"n": 3}), ("a.one", {"n": "wrong"})]
+    turn = [
+        ("a.one", {"x": "first"}),
+        ("time.now", {}),
+        ("a.two", {"n": 3}),
+        ("a.one", {"n": "wrong"}),
+    ]
 
     answer = box.ask("Go", model=ScriptedModel([turn, ("a.one", {}), "ok"]), listener=person)
 
@@ -51,7 +59,13 @@ def test_one_question_per_turn_names_all_pending_calls(box: Toolbox, traces: Tra
     assert "3." not in person.asked[0]
     assert all(word in person.asked[0] for word in ("all", "none", "numbers", "always"))
     assert _reasons(answer) == ["not_approved", None, None, "schema", "not_approved"]
-    assert [call_view(call).state for call in answer.calls] == ["skipped", "ok", "ok", "failed", "skipped"]
+    assert [call_view(call).state for call in answer.calls] == [
+        "skipped",
+        "ok",
+        "ok",
+        "failed",
+        "skipped",
+    ]
     assert traces.left() == {"a.two": 1}
 
 
@@ -88,7 +102,9 @@ def test_what_a_reply_means(reply: str, ran: list[int]) -> None:
     assert found.content.get("always", False) == reply.startswith("always")
 
 
-def test_a_reply_that_is_not_understood_runs_nothing_and_says_so(box: Toolbox, traces: Traces) -> None:
+def test_a_reply_that_is_not_understood_runs_nothing_and_says_so(
+    box: Toolbox, traces: Traces
+) -> None:
     traces.add(box, "a.one")
 
     answer = box.ask("Go", model=ScriptedModel([("a.one", {}), "ok"]), listener=Person("maybe"))
@@ -111,13 +127,17 @@ def test_always_lasts_for_the_session_of_the_toolbox(box: Toolbox, traces: Trace
     assert traces.left() == {"a.one": 2}
 
 
-def test_without_a_person_the_call_is_refused_with_what_would_allow_it(box: Toolbox, traces: Traces) -> None:
+def test_without_a_person_the_call_is_refused_with_what_would_allow_it(
+    box: Toolbox, traces: Traces
+) -> None:
     traces.add(box, "a.one")
     traces.add(box, "a.two")
     turn = [("a.one", {}), ("a.two", {})]
 
     refused = box.ask("Go", model=ScriptedModel([turn, "ok"]), listener=Person(None))
-    allowed = box.ask("Go", model=ScriptedModel([turn, "ok"]), listener=Person(), approve=["a.one", "a.two"])
+    allowed = box.ask(
+        "Go", model=ScriptedModel([turn, "ok"]), listener=Person(), approve=["a.one", "a.two"]
+    )
 
     assert _reasons(refused) == ["not_approved", "not_approved"]
     assert [call_view(call).state for call in refused.calls] == ["failed", "failed"]
@@ -127,11 +147,15 @@ def test_without_a_person_the_call_is_refused_with_what_would_allow_it(box: Tool
 
 
 @pytest.mark.parametrize("approve", [["a.*"], "a.one", ["$one"], ["*"]])
-def test_approve_takes_names_patterns_and_aliases(make_box: MakeBox, traces: Traces, approve: Any) -> None:
+def test_approve_takes_names_patterns_and_aliases(
+    make_box: MakeBox, traces: Traces, approve: Any
+) -> None:
     box = make_box("aliases: {one: a.one}")
     traces.add(box, "a.one")
 
-    answer = box.ask("Go", model=ScriptedModel([("a.one", {}), "ok"]), listener=Person(), approve=approve)
+    answer = box.ask(
+        "Go", model=ScriptedModel([("a.one", {}), "ok"]), listener=Person(), approve=approve
+    )
 
     assert _reasons(answer) == [None]
 
@@ -140,7 +164,11 @@ def test_approval_does_not_widen_the_allow_list(box: Toolbox, traces: Traces) ->
     traces.add(box, "a.one")
 
     answer = box.ask(
-        "Go", model=ScriptedModel([("a.one", {}), "ok"]), listener=Person(), approve=["*"], tool_allow=["time.*"]
+        "Go",
+        model=ScriptedModel([("a.one", {}), "ok"]),
+        listener=Person(),
+        approve=["*"],
+        tool_allow=["time.*"],
     )
 
     assert _reasons(answer) == ["not_allowed"]
@@ -164,7 +192,10 @@ def test_a_servers_own_word_counts_only_when_it_is_trusted(
     traces.add(box, "remote.read", read_only=True, server="srv", origin="mcp")
 
     answer = box.ask(
-        "Go", model=ScriptedModel([("remote.read", {}), "ok"]), listener=Person(None), tool_allow=["remote.*"]
+        "Go",
+        model=ScriptedModel([("remote.read", {}), "ok"]),
+        listener=Person(None),
+        tool_allow=["remote.*"],
     )
 
     assert _reasons(answer) == reasons
@@ -188,7 +219,9 @@ class Changing:
     def set(self, description: str, **facts: Any) -> None:
         self.box.session.specs.pop("srv.send", None)
         self.box.registry.rebuild()
-        self.traces.add(self.box, "srv.send", description=description, server="srv", origin="mcp", **facts)
+        self.traces.add(
+            self.box, "srv.send", description=description, server="srv", origin="mcp", **facts
+        )
 
 
 def test_a_tool_that_changed_after_always_asks_again(box: Toolbox, traces: Traces) -> None:
@@ -237,7 +270,9 @@ def test_a_tool_that_changes_between_question_and_call_does_not_run(
     assert traces.left() == {}
 
 
-def test_a_tool_that_stops_being_read_only_during_the_turn_does_not_run(box: Toolbox, traces: Traces) -> None:
+def test_a_tool_that_stops_being_read_only_during_the_turn_does_not_run(
+    box: Toolbox, traces: Traces
+) -> None:
     def swap(args: dict[str, Any]) -> str:
         box.session.specs.pop("a.reader")
         traces.add(box, "a.reader")
@@ -246,15 +281,21 @@ def test_a_tool_that_stops_being_read_only_during_the_turn_does_not_run(box: Too
     traces.add(box, "a.swap", read_only=True, gives=swap)
     traces.add(box, "a.reader", read_only=True)
 
-    answer = box.ask("Go", model=ScriptedModel([[("a.swap", {}), ("a.reader", {})], "ok"]), listener=Person())
+    answer = box.ask(
+        "Go", model=ScriptedModel([[("a.swap", {}), ("a.reader", {})], "ok"]), listener=Person()
+    )
 
     assert _reasons(answer) == [None, "not_approved"]
     assert traces.left() == {"a.swap": 1}
 
 
-def test_approve_of_one_ask_holds_for_the_tools_as_they_were_then(box: Toolbox, traces: Traces) -> None:
+def test_approve_of_one_ask_holds_for_the_tools_as_they_were_then(
+    box: Toolbox, traces: Traces
+) -> None:
     tool = Changing(box, traces)
-    model = ScriptedModel([("srv.send", {}), lambda r: tool.set("New words.") or ("srv.send", {"n": 2}), "ok"])
+    model = ScriptedModel(
+        [("srv.send", {}), lambda r: tool.set("New words.") or ("srv.send", {"n": 2}), "ok"]
+    )
 
     answer = box.ask("Go", model=model, listener=Person(None), approve=["srv.send"])
 
@@ -263,7 +304,11 @@ def test_approve_of_one_ask_holds_for_the_tools_as_they_were_then(box: Toolbox, 
 
 
 def _sends(box: Toolbox, **options: Any) -> list[str | None]:
-    return _reasons(box.ask("Go", model=ScriptedModel([("srv.send", {}), "ok"]), listener=Person(None), **options))
+    return _reasons(
+        box.ask(
+            "Go", model=ScriptedModel([("srv.send", {}), "ok"]), listener=Person(None), **options
+        )
+    )
 
 
 def test_approve_of_the_users_own_settings_holds_until_the_tool_changes_also_after_a_restart(
@@ -288,7 +333,8 @@ def test_approve_of_the_users_own_settings_holds_until_the_tool_changes_also_aft
 def test_the_question_says_in_words_what_changed_since_an_earlier_kernel(
     make_box: MakeBox, own: Own, traces: Traces
 ) -> None:
-    """The words are those of `verify`; a tool that `approve=` names is compared with what it was then."""
+    """The words are those of `verify`; a tool that `approve=` names is compared with what it was
+    then."""
     own("ask: {approve: [srv.*]}")
     Changing(first := make_box(), traces)
     assert _sends(first) == [None]
@@ -299,7 +345,9 @@ def test_the_question_says_in_words_what_changed_since_an_earlier_kernel(
     tool.set("Send a greeting.", parameters=schema)
     person = Person("none", "none")
     second.ask("Go", model=ScriptedModel([("srv.send", {"to": "me"}), "ok"]), listener=person)
-    model = ScriptedModel([lambda r: tool.set("New words.", parameters=schema) or ("srv.send", {"to": "me"}), "ok"])
+    model = ScriptedModel(
+        [lambda r: tool.set("New words.", parameters=schema) or ("srv.send", {"to": "me"}), "ok"]
+    )
     second.ask("Go", model=model, listener=person, approve=["srv.send"])
 
     assert "the argument 'to' is new, and required" in person.asked[0]
@@ -308,9 +356,12 @@ def test_the_question_says_in_words_what_changed_since_an_earlier_kernel(
 
 
 @pytest.mark.parametrize(
-    "text", ['{"format": 2, "tools": {"srv.send": ["x"]}, "facts": []}', '{"facts": {"srv.send": 3}}']
+    "text",
+    ['{"format": 2, "tools": {"srv.send": ["x"]}, "facts": []}', '{"facts": {"srv.send": 3}}'],
 )
-def test_an_approval_without_its_facts_still_asks(make_box: MakeBox, own: Own, traces: Traces, text: str) -> None:
+def test_an_approval_without_its_facts_still_asks(
+    make_box: MakeBox, own: Own, traces: Traces, text: str
+) -> None:
     own("ask: {approve: [srv.*]}")
     box = make_box()
     box.config.user_state.mkdir(parents=True, exist_ok=True)
@@ -322,7 +373,9 @@ def test_an_approval_without_its_facts_still_asks(make_box: MakeBox, own: Own, t
 
 
 @pytest.mark.parametrize("approve", ['["*"]', "[srv.send]"])
-def test_a_project_does_not_answer_the_question(make_box: MakeBox, traces: Traces, approve: str) -> None:
+def test_a_project_does_not_answer_the_question(
+    make_box: MakeBox, traces: Traces, approve: str
+) -> None:
     box = make_box(f"ask: {{approve: {approve}}}")
     Changing(box, traces)
 
@@ -347,10 +400,15 @@ def test_an_alias_of_a_project_does_not_widen_the_users_own_settings(
     assert _reasons(answer) == [None]
 
 
-def test_the_state_of_a_project_allows_nothing(make_box: MakeBox, own: Own, traces: Traces, tmp_path: Path) -> None:
+def test_the_state_of_a_project_allows_nothing(
+    make_box: MakeBox, own: Own, traces: Traces, tmp_path: Path
+) -> None:
     """A repository may bring approvals along; what counts is the user's own state."""
     own("ask: {approve: [srv.send]}")
-    box = make_box("state_dir: .onetool/state", env={"ONETOOL_STATE": "", "XDG_STATE_HOME": str(tmp_path / "xdg")})
+    box = make_box(
+        "state_dir: .onetool/state",
+        env={"ONETOOL_STATE": "", "XDG_STATE_HOME": str(tmp_path / "xdg")},
+    )
     tool = Changing(box, traces)
     assert _sends(box) == [None]
     tool.set("Send a greeting, and more.")
@@ -358,13 +416,17 @@ def test_the_state_of_a_project_allows_nothing(make_box: MakeBox, own: Own, trac
     assert mark is not None
     place = tmp_path / ".onetool" / "state" / "approvals.json"
     place.parent.mkdir(exist_ok=True)
-    place.write_text(json.dumps({"format": 2, "tools": {"srv.send": [mark.fingerprint]}}), encoding="utf-8")
+    place.write_text(
+        json.dumps({"format": 2, "tools": {"srv.send": [mark.fingerprint]}}), encoding="utf-8"
+    )
 
     assert _sends(box) == ["not_approved"]
 
 
 @pytest.mark.parametrize("text", ["{not json", '{"a.one": 3}', "[]", '{"format": 2, "tools": []}'])
-def test_a_damaged_file_of_approvals_costs_nothing(make_box: MakeBox, own: Own, traces: Traces, text: str) -> None:
+def test_a_damaged_file_of_approvals_costs_nothing(
+    make_box: MakeBox, own: Own, traces: Traces, text: str
+) -> None:
     own("ask: {approve: [a.two]}")
     box = make_box()
     traces.add(box, "a.two")
@@ -381,8 +443,12 @@ def test_a_damaged_file_of_approvals_costs_nothing(make_box: MakeBox, own: Own, 
         assert any(problem.where == str(place) for problem in box.problems())
 
 
-@pytest.mark.parametrize("text", ["ask: [", "ask: {approve: 7}", "models: {x: {provider: openai, model: ${NO}}}"])
-def test_a_broken_file_of_the_user_allows_nothing(make_box: MakeBox, own: Own, traces: Traces, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["ask: [", "ask: {approve: 7}", "models: {x: {provider: openai, model: ${NO}}}"]
+)
+def test_a_broken_file_of_the_user_allows_nothing(
+    make_box: MakeBox, own: Own, traces: Traces, text: str
+) -> None:
     own(text)
     box = make_box()
     Changing(box, traces)
@@ -394,11 +460,15 @@ def _text(pending: list[PendingCall]) -> str:
     return approval_text(question(pending).calls)
 
 
-HOSTILE = "\x1b[2J\x1b[31mall\u202e\u2066ok\r\n  2. time.now\nRun? all\x07\u200b\x00\u2028" + "x" * 5000
+HOSTILE = (
+    "\x1b[2J\x1b[31mall\u202e\u2066ok\r\n  2. time.now\nRun? all\x07\u200b\x00\u2028" + "x" * 5000
+)
 
 
 def test_the_question_shows_hostile_text_as_what_it_is() -> None:
-    spec = ToolSpec(name="a.one", description="d", parameters={"type": "object"}, run=lambda args: args)
+    spec = ToolSpec(
+        name="a.one", description="d", parameters={"type": "object"}, run=lambda args: args
+    )
     args = {HOSTILE: HOSTILE, "b": {"c": [HOSTILE]}, "\u202ekey": 1}
 
     text = _text([PendingCall(spec, args)])
@@ -412,7 +482,9 @@ def test_the_question_shows_hostile_text_as_what_it_is() -> None:
 
 
 def _spec(name: str = "a.one") -> ToolSpec:
-    return ToolSpec(name=name, description="d", parameters={"type": "object"}, run=lambda args: args)
+    return ToolSpec(
+        name=name, description="d", parameters={"type": "object"}, run=lambda args: args
+    )
 
 
 def test_a_long_argument_hides_none_behind_it() -> None:
@@ -450,7 +522,9 @@ def test_a_name_that_could_pass_for_another_argument_stands_in_quotes() -> None:
     assert '"a=\\"b\\" c"=1 plain=2' in text
 
 
-@pytest.mark.parametrize("text", ["plain", 'with "quotes"', "Zürich 東京 🎉", HOSTILE, "", "\n" * 50])
+@pytest.mark.parametrize(
+    "text", ["plain", 'with "quotes"', "Zürich 東京 🎉", HOSTILE, "", "\n" * 50]
+)
 def test_visible_text_is_one_line_of_bounded_length(text: str) -> None:
     shown = visible(text, 100)
 
@@ -473,13 +547,16 @@ def test_secrets_are_masked_in_the_question(make_box: MakeBox, traces: Traces) -
     traces.add(box, "a.one")
     person = Person("none")
 
-    box.ask("Go", model=ScriptedModel([("a.one", {"x": "very-secret-value-1"}), "ok"]), listener=person)
+    box.ask(
+        "Go", model=ScriptedModel([("a.one", {"x": "very-secret-value-1"}), "ok"]), listener=person
+    )
 
     assert "very-secret-value-1" not in person.asked[0]
 
 
 def test_python_without_a_terminal_is_not_asked(box: Toolbox, traces: Traces) -> None:
-    """The default watcher, with pytest's closed stdin: nobody there, nothing printed, nothing run."""
+    """The default watcher, with pytest's closed stdin: nobody there, nothing printed, nothing
+    run."""
     traces.add(box, "a.one")
 
     answer = box.ask("Go", model=ScriptedModel([("a.one", {}), "ok"]))
@@ -488,7 +565,9 @@ def test_python_without_a_terminal_is_not_asked(box: Toolbox, traces: Traces) ->
     assert traces.left() == {}
 
 
-@pytest.mark.parametrize(("approve", "is_written"), [((), False), (("a.look",), True), (("a.one",), False)])
+@pytest.mark.parametrize(
+    ("approve", "is_written"), [((), False), (("a.look",), True), (("a.one",), False)]
+)
 def test_a_tool_that_only_reads_writes_through_another_only_with_a_yes(
     box: Toolbox, traces: Traces, approve: tuple[str, ...], is_written: bool
 ) -> None:
@@ -502,7 +581,8 @@ def test_a_tool_that_only_reads_writes_through_another_only_with_a_yes(
 
 
 def test_a_tool_that_only_reads_cannot_say_yes_itself(box: Toolbox, traces: Traces) -> None:
-    """By an ask of its own, or a program: its `approve=` is nobody's yes. A person's answer is one."""
+    """By an ask of its own, or a program: its `approve=` is nobody's yes. A person's answer is
+    one."""
     traces.add(box, "a.one")
     code = "import a\na.one()"
 

@@ -23,8 +23,11 @@ from tests.llm.ask.test_approval import Person, _reasons
 Change = Callable[[], object]
 
 
-def ask_twice(box: Toolbox, name: str, change: Change, args: Mapping[str, Any] | None = None) -> None:
-    """Let a model call a tool that is allowed "always", change the tool, and let the model call it again."""
+def ask_twice(
+    box: Toolbox, name: str, change: Change, args: Mapping[str, Any] | None = None
+) -> None:
+    """Let a model call a tool that is allowed "always", change the tool, and let the model call it
+    again."""
     person = Person("always", "none")
     box.registry.list()  # starts the servers; an ask does not
     call = (name, dict(args or {}))
@@ -41,17 +44,26 @@ def ask_twice(box: Toolbox, name: str, change: Change, args: Mapping[str, Any] |
 
 
 def _record(method: str, url: str) -> dict[str, Any]:
-    return http(url, description="Look at it.", http={"request": {"method": method, "urlTemplate": url}})
+    return http(
+        url, description="Look at it.", http={"request": {"method": method, "urlTemplate": url}}
+    )
 
 
 def test_an_http_tool_that_sends_something_else_asks_again(make_box: MakeBox) -> None:
-    with Stub(lambda asked: (200, {"ok": True})) as one, Stub(lambda asked: (200, {"ok": True})) as other:
+    with (
+        Stub(lambda asked: (200, {"ok": True})) as one,
+        Stub(lambda asked: (200, {"ok": True})) as other,
+    ):
         box = make_box("http: {allowed_hosts: [127.0.0.1], allow_private: true}")
         bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="shop", display_name="Shop")
         box.bundles.put_tool(bundle.bundle_id, "look", "1", _record("POST", one.url("/a")))
 
         def change() -> None:
-            (file,) = (f for f in Path(".onetool/bundles").rglob("*.json") if "urlTemplate" in f.read_text())
+            (file,) = (
+                f
+                for f in Path(".onetool/bundles").rglob("*.json")
+                if "urlTemplate" in f.read_text()
+            )
             record = json.loads(file.read_text(encoding="utf-8"))
             record["http"] = _record("DELETE", other.url("/a"))["http"]
             file.write_text(json.dumps(record), encoding="utf-8")
@@ -65,7 +77,10 @@ def test_an_http_tool_that_sends_something_else_asks_again(make_box: MakeBox) ->
 def _pack(body: str, more: str = "") -> None:
     folder = Path(".onetool/tools")
     folder.mkdir(exist_ok=True)
-    text = f'from pathlib import Path\n{more}\ndef tidy() -> str:\n    """Tidy up."""\n    {body}\n    return "ok"\n'
+    text = (
+        f'from pathlib import Path\n{more}\ndef tidy() -> str:\n    """Tidy up."""\n    {body}\n   '
+        ' return "ok"\n'
+    )
     (folder / "house.py").write_text(text, encoding="utf-8")
 
 
@@ -74,7 +89,9 @@ def _pack(body: str, more: str = "") -> None:
     [partial(_pack, "Path('evil').touch()"), partial(_pack, "EVIL.touch()", "EVIL = Path('evil')")],
     ids=["body", "module"],
 )
-def test_an_edited_pack_file_asks_again_and_is_not_run_before_the_yes(make_box: MakeBox, change: Change) -> None:
+def test_an_edited_pack_file_asks_again_and_is_not_run_before_the_yes(
+    make_box: MakeBox, change: Change
+) -> None:
     _folder().mkdir()
     _pack("pass")
     box = make_box()
@@ -88,7 +105,9 @@ def _folder() -> Path:
     return Path(".onetool")
 
 
-def test_a_pack_file_is_imported_for_the_offer_and_not_run_before_the_yes(make_box: MakeBox) -> None:
+def test_a_pack_file_is_imported_for_the_offer_and_not_run_before_the_yes(
+    make_box: MakeBox,
+) -> None:
     """The model is told the schema that its call will be checked by."""
     _folder().mkdir()
     _pack("Path('run').touch()", "Path('imported').touch()")
@@ -99,9 +118,13 @@ def test_a_pack_file_is_imported_for_the_offer_and_not_run_before_the_yes(make_b
             assert (Path("imported").exists(), Path("run").exists()) == (True, False)
             return super().typed(text)
 
-    refused = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Looking("none"))
+    refused = box.ask(
+        "Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Looking("none")
+    )
     was_run = Path("run").exists()
-    allowed = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Looking("all"))
+    allowed = box.ask(
+        "Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Looking("all")
+    )
 
     assert _reasons(refused) == ["not_approved"]
     assert not was_run
@@ -148,7 +171,10 @@ def test_always_is_for_the_tool_that_was_shown(make_box: MakeBox) -> None:
 
 
 def test_a_get_runs_unasked_until_it_is_a_delete(make_box: MakeBox) -> None:
-    with Stub(lambda asked: (200, {"ok": True})) as one, Stub(lambda asked: (200, {"ok": True})) as other:
+    with (
+        Stub(lambda asked: (200, {"ok": True})) as one,
+        Stub(lambda asked: (200, {"ok": True})) as other,
+    ):
         box = make_box("http: {allowed_hosts: [127.0.0.1], allow_private: true}")
         bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="shop", display_name="Shop")
         box.bundles.put_tool(bundle.bundle_id, "look", "1", _record("GET", one.url("/a")))
@@ -210,7 +236,9 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
-def test_a_cell_that_defines_another_function_asks_again(box: Toolbox, pair: tuple[Any, Any]) -> None:
+def test_a_cell_that_defines_another_function_asks_again(
+    box: Toolbox, pair: tuple[Any, Any]
+) -> None:
     _redefine(box, pair[0])
 
     ask_twice(box, "nb.greet", lambda: _redefine(box, pair[1]))
@@ -220,14 +248,20 @@ def test_a_cell_that_defines_the_same_function_again_does_not_ask(box: Toolbox) 
     person = Person("always")
     for _ in range(2):
         namespace: dict[str, Any] = {"tool": tool}
-        exec('@tool("nb.again")\ndef again(x: int = 1) -> int:\n    """Give it back."""\n    return x + 1', namespace)
+        exec(
+            '@tool("nb.again")\ndef again(x: int = 1) -> int:\n    """Give it back."""\n    return'
+            " x + 1",
+            namespace,
+        )
         answer = box.ask("Go", model=ScriptedModel([("nb.again", {}), "ok"]), listener=person)
         assert _reasons(answer) == [None]
 
     assert len(person.asked) == 1
 
 
-@pytest.mark.parametrize("flag", ["--deaf-to-nothing", "--read-only"], ids=["another command", "another list"])
+@pytest.mark.parametrize(
+    "flag", ["--deaf-to-nothing", "--read-only"], ids=["another command", "another list"]
+)
 def test_a_server_that_changed_asks_again(make_box: MakeBox, tmp_path: Path, flag: str) -> None:
     """It is started by another command, or lists the tool otherwise."""
     box = make_box("servers: " + json.dumps({"srv": servers.hostile()}))
@@ -256,7 +290,9 @@ def test_a_definition_with_another_handler_asks_again(make_box: MakeBox, tmp_pat
     box = make_box(_handlers("time.now"))
 
     def change() -> None:
-        (tmp_path / ".onetool" / "onetool.yaml").write_text(f"version: 1\n{_handlers('shell.pwd')}\n")
+        (tmp_path / ".onetool" / "onetool.yaml").write_text(
+            f"version: 1\n{_handlers('shell.pwd')}\n"
+        )
         box.reload()
 
     ask_twice(box, "config.say", change)
@@ -272,11 +308,19 @@ def test_a_bundle_tool_follows_the_function_that_it_calls(box: Toolbox) -> None:
 
 
 def test_a_fingerprint_follows_all_that_a_tool_is() -> None:
-    one = ToolSpec(name="a.b", description="d", parameters={"type": "object", "properties": {}}, run=lambda args: 1)
+    one = ToolSpec(
+        name="a.b",
+        description="d",
+        parameters={"type": "object", "properties": {}},
+        run=lambda args: 1,
+    )
 
     assert one.fingerprint == one.replace(timeout_s=3.0, tags=["x"]).fingerprint
     assert one.fingerprint != one.replace(run=lambda args: 2).fingerprint
     assert one.fingerprint != one.replace(description="e").fingerprint
     assert one.fingerprint != one.replace(parameters={"type": "object"}).fingerprint
     assert one.fingerprint != one.replace(identity=lambda: "text").fingerprint
-    assert one.replace(identity=lambda: "a").fingerprint != one.replace(identity=lambda: "b").fingerprint
+    assert (
+        one.replace(identity=lambda: "a").fingerprint
+        != one.replace(identity=lambda: "b").fingerprint
+    )

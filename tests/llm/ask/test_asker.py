@@ -1,4 +1,5 @@
-"""The loop of `box.ask`: what it asks, runs, hands back and says, and all that ends it (contract 11, spec 004)."""
+"""The loop of `box.ask`: what it asks, runs, hands back and says, and all that ends it (contract
+11, spec 004)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from onetool_ipy.render.media import Image
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Traces
 
-KEYS = {"text", "toolCalls", "toolResults", "toolError", "sessionContextUpdated", "stopReason", "usage"}
+KEYS = {
+    "text",
+    "toolCalls",
+    "toolResults",
+    "toolError",
+    "sessionContextUpdated",
+    "stopReason",
+    "usage",
+}
 
 
 @pytest.mark.spec("004/Ask/Tools are on by default")
@@ -29,14 +38,22 @@ def test_every_visible_tool_is_offered_without_being_asked_for(box: Toolbox) -> 
     (request,) = model.requests
     assert request.offered == [spec.name for spec in box.registry.list() if spec.is_offered]
     assert "time.now" in request.offered
-    assert {tool.tool: tool.parameters for tool in request.tools}["fs.read_file"]["required"] == ["path"]
+    assert {tool.tool: tool.parameters for tool in request.tools}["fs.read_file"]["required"] == [
+        "path"
+    ]
     assert request.prompt == "Hi"
     assert answer.text == "Hello."
 
 
 @pytest.mark.parametrize(
     "replies",
-    [["Hi."], [("time.now", {}), "x"], [("no.such", {}), "x"], [RateLimited("slow down")], [KeyboardInterrupt]],
+    [
+        ["Hi."],
+        [("time.now", {}), "x"],
+        [("no.such", {}), "x"],
+        [RateLimited("slow down")],
+        [KeyboardInterrupt],
+    ],
     ids=["text", "call", "failed call", "failed model", "stopped"],
 )
 def test_every_key_is_always_there(box: Toolbox, replies: list[Any]) -> None:
@@ -45,7 +62,9 @@ def test_every_key_is_always_there(box: Toolbox, replies: list[Any]) -> None:
 
 @pytest.mark.spec("004/Ask Output/sessionContextUpdated")
 def test_a_session_sees_the_results_of_an_earlier_ask_and_says_so(box: Toolbox) -> None:
-    model = ScriptedModel([("tools.echo", {"message": "blue"}), "It is blue.", "You asked before.", "Alone."])
+    model = ScriptedModel(
+        [("tools.echo", {"message": "blue"}), "It is blue.", "You asked before.", "Alone."]
+    )
 
     first = box.ask("Which colour?", model=model, session="work")
     second = box.ask("And before?", model=model, session="work")
@@ -185,7 +204,9 @@ def test_a_typed_tool_that_may_change_something_needs_approval_where_that_is_ask
         ({"prompt": "x", "model": 3}, "model"),
     ],
 )
-def test_misuse_is_an_error_that_says_what_is_wrong(box: Toolbox, options: dict[str, Any], word: str) -> None:
+def test_misuse_is_an_error_that_says_what_is_wrong(
+    box: Toolbox, options: dict[str, Any], word: str
+) -> None:
     with pytest.raises(UsageProblem, match=word):
         box.ask(**{"model": ScriptedModel(["x"]), **options})
 
@@ -201,7 +222,9 @@ def test_attachments_go_along_as_data_and_images_as_images(box: Toolbox) -> None
     model = ScriptedModel(["Hello."])
     picture = Image("image/png", b"\x89PNG")
 
-    answer = box.ask("Look", model=model, attach=[{"a": 1}, picture, Image("image/svg+xml", b"<svg/>")])
+    answer = box.ask(
+        "Look", model=model, attach=[{"a": 1}, picture, Image("image/svg+xml", b"<svg/>")]
+    )
 
     (message,) = [one for one in model.requests[0].messages if isinstance(one, User)]
     assert message.text.startswith("Look\n\nAttached data, from outside")
@@ -222,10 +245,16 @@ def test_a_failed_result_cannot_be_attached(box: Toolbox) -> None:
 
 @pytest.mark.parametrize(
     ("reply", "ok", "code"),
-    [("Done.", True, None), (RateLimited("Not now."), False, "execution_error"), (Turn("a", stop="cut"), False, "cut")],
+    [
+        ("Done.", True, None),
+        (RateLimited("Not now."), False, "execution_error"),
+        (Turn("a", stop="cut"), False, "cut"),
+    ],
     ids=["done", "failed", "cut"],
 )
-def test_an_ask_is_a_row_of_the_call_log_beside_its_calls(box: Toolbox, reply: Any, ok: bool, code: str | None) -> None:
+def test_an_ask_is_a_row_of_the_call_log_beside_its_calls(
+    box: Toolbox, reply: Any, ok: bool, code: str | None
+) -> None:
     box.ask("Say it", model=ScriptedModel([("tools.echo", {"message": 1}), reply]), source="magic")
 
     ask, call = box.log.history()

@@ -28,10 +28,15 @@ def frame() -> pd.DataFrame:
 def sent_objects(model: ScriptedModel) -> list[Any]:
     """The JSON objects of the attachments in the first request."""
     (message,) = [one for one in model.requests[0].messages if isinstance(one, User)]
-    return [json.loads(part.partition("\n")[2]) for part in message.text.split("\n\nAttached data, ")[1:]]
+    return [
+        json.loads(part.partition("\n")[2])
+        for part in message.text.split("\n\nAttached data, ")[1:]
+    ]
 
 
-def test_rule_12_a_variable_goes_as_a_description_with_a_handle(box: Toolbox, frame: pd.DataFrame) -> None:
+def test_rule_12_a_variable_goes_as_a_description_with_a_handle(
+    box: Toolbox, frame: pd.DataFrame
+) -> None:
     model = ScriptedModel(["Fine."])
 
     answer = box.ask("What is odd in @df?", model=model, attach={"df": frame, "limit": 97})
@@ -46,10 +51,14 @@ def test_rule_12_a_variable_goes_as_a_description_with_a_handle(box: Toolbox, fr
 
 
 @pytest.mark.parametrize("kind", sorted(FOREIGN))
-def test_rule_12_a_table_of_another_library_goes_as_one(kind: str, box: Toolbox, frame: pd.DataFrame) -> None:
+def test_rule_12_a_table_of_another_library_goes_as_one(
+    kind: str, box: Toolbox, frame: pd.DataFrame
+) -> None:
     model = ScriptedModel(["Fine."])
 
-    answer = box.ask("Look at @t", model=model, attach={"t": FOREIGN[kind](frame.to_dict("records"))})
+    answer = box.ask(
+        "Look at @t", model=model, attach={"t": FOREIGN[kind](frame.to_dict("records"))}
+    )
 
     (table,) = sent_objects(model)
     assert table["data"]["preview"].startswith("DataFrame with 2,000 rows")
@@ -69,7 +78,13 @@ def test_rule_12_rows_that_the_model_pages_are_counted(box: Toolbox, frame: pd.D
         def sent(self, text: str) -> None:
             lines.append(text)
 
-    answer = box.ask("Look", model=ScriptedModel([page, "ok"]), attach={"df": frame}, listener=Ear(), tool_allow=[])
+    answer = box.ask(
+        "Look",
+        model=ScriptedModel([page, "ok"]),
+        attach={"df": frame},
+        listener=Ear(),
+        tool_allow=[],
+    )
 
     assert "person-10" in json.dumps(answer.calls[0].sent)
     assert answer.sent.endswith(", and 25 lines that the model read")
@@ -121,7 +136,11 @@ def test_rule_12_secrets_in_variables_are_masked(make_box: MakeBox) -> None:
     model = ScriptedModel(["Fine."])
     secret = "key-of-the-tests-1"
 
-    box.ask("Look", model=model, attach={"a": {"x": secret}, "b": secret, "c": pd.DataFrame({secret: [secret] * 5})})
+    box.ask(
+        "Look",
+        model=model,
+        attach={"a": {"x": secret}, "b": secret, "c": pd.DataFrame({secret: [secret] * 5})},
+    )
 
     assert secret not in str(model.requests[0].messages)
     assert [one["data"] for one in sent_objects(model)[:2]] == [{"x": "***"}, "***"]
@@ -164,10 +183,14 @@ def test_rule_12_a_describer_of_a_pack_file_counts_at_the_first_ask(make_box: Ma
     assert sent_objects(model) == [{"data_from": "@noon", "data": "opening time"}]
 
 
-def test_rule_12_the_preview_has_every_part_and_sends_nothing(box: Toolbox, frame: pd.DataFrame) -> None:
+def test_rule_12_the_preview_has_every_part_and_sends_nothing(
+    box: Toolbox, frame: pd.DataFrame
+) -> None:
     model = ScriptedModel([])
 
-    parts = box.ask.preview("What is odd in @df?", model=model, attach={"df": frame}, tool_allow=["time.*"])
+    parts = box.ask.preview(
+        "What is odd in @df?", model=model, attach={"df": frame}, tool_allow=["time.*"]
+    )
 
     assert [part.name.partition(",")[0] for part in parts] == [
         "instructions",
@@ -182,7 +205,9 @@ def test_rule_12_the_preview_has_every_part_and_sends_nothing(box: Toolbox, fram
     assert box.ask.preview("No model is needed")[0].name == "instructions"
 
 
-@pytest.mark.parametrize("attach", ["text", b"bytes", 7, {1: 2}, pd.DataFrame({"a": [1]}), {"set"}], ids=repr)
+@pytest.mark.parametrize(
+    "attach", ["text", b"bytes", 7, {1: 2}, pd.DataFrame({"a": [1]}), {"set"}], ids=repr
+)
 def test_rule_12_what_is_neither_a_dict_nor_a_list_is_refused(box: Toolbox, attach: Any) -> None:
     model = ScriptedModel([])
 

@@ -31,7 +31,9 @@ from onetool_ipy.llm.ask.attachments import as_written, named_variables, variabl
         ("@df\nis the table", ["df"]),
     ],
 )
-def test_rule_12_an_at_at_the_beginning_of_a_word_names_a_variable(prompt: str, names: list[str]) -> None:
+def test_rule_12_an_at_at_the_beginning_of_a_word_names_a_variable(
+    prompt: str, names: list[str]
+) -> None:
     assert named_variables(prompt) == names
 
 
@@ -52,8 +54,10 @@ def test_rule_12_an_unknown_name_is_an_error_with_a_proposal() -> None:
     with pytest.raises(UsageProblem) as caught:
         variables_of("What is in @custmers?", {"customers": 1, "_custmers_": 2})
 
-    assert caught.value.message == (
-        "The prompt names '@custmers', and there is no variable of that name. Did you mean 'customers'?"
+    assert (
+        caught.value.message
+        == "The prompt names '@custmers', and there is no variable of that name. Did you mean"
+        " 'customers'?"
     )
     assert caught.value.hint == "Nothing was sent. Write @@custmers for an @ that is text."
 

@@ -1,4 +1,5 @@
-"""The calls of one turn: in order, checked, bounded; their results go back to the model, cut, masked and marked."""
+"""The calls of one turn: in order, checked, bounded; their results go back to the model, cut,
+masked and marked."""
 
 from __future__ import annotations
 
@@ -14,10 +15,17 @@ from tests.llm.ask.conftest import MakeBox, Traces, TypingPerson
 
 @pytest.mark.spec("004/Ask/Calls run in order and results join the context")
 @pytest.mark.spec("004/Ask/Results go back to the model for the final answer")
-def test_calls_run_in_the_models_order_and_their_results_go_back(box: Toolbox, traces: Traces) -> None:
+def test_calls_run_in_the_models_order_and_their_results_go_back(
+    box: Toolbox, traces: Traces
+) -> None:
     order: list[str] = []
     for name in ("a.one", "a.two", "a.three"):
-        traces.add(box, name, read_only=True, gives=lambda args, name=name: order.append(name) or {"from": name})
+        traces.add(
+            box,
+            name,
+            read_only=True,
+            gives=lambda args, name=name: order.append(name) or {"from": name},
+        )
     calls = [("a.three", {"x": "1"}), ("a.one", {}), ("a.two", {}), ("a.one", {"n": 2})]
     model = ScriptedModel([calls, "All done."])
 
@@ -38,7 +46,9 @@ def test_calls_run_in_the_models_order_and_their_results_go_back(box: Toolbox, t
 @pytest.mark.spec("004/Ask Output/toolCalls")
 @pytest.mark.spec("004/Ask Output/toolResults")
 def test_the_answer_holds_calls_and_results_in_the_same_order(box: Toolbox) -> None:
-    model = ScriptedModel([[("tools.echo", {"message": 1}), ("fs.read_file", {"path": "no"})], ("time.now", {}), "ok"])
+    model = ScriptedModel(
+        [[("tools.echo", {"message": 1}), ("fs.read_file", {"path": "no"})], ("time.now", {}), "ok"]
+    )
 
     found = box.ask("Go", model=model).to_dict()
 
@@ -58,7 +68,10 @@ def test_the_answer_holds_calls_and_results_in_the_same_order(box: Toolbox) -> N
 
 @pytest.mark.parametrize(
     ("typed", "words"),
-    [("none", "the person did not allow it"), (None, "nobody could be asked. It was not run. Allow it with approve=")],
+    [
+        ("none", "the person did not allow it"),
+        (None, "nobody could be asked. It was not run. Allow it with approve="),
+    ],
 )
 def test_a_call_that_is_not_approved_is_skipped_by_a_person_only(
     box: Toolbox, traces: Traces, typed: str | None, words: str
@@ -78,7 +91,12 @@ def test_a_call_that_is_not_approved_is_skipped_by_a_person_only(
 
 @pytest.mark.spec("004/Ask Output/toolError")
 def test_the_first_failure_is_the_tool_error(box: Toolbox) -> None:
-    calls = [("tools.echo", {"message": 1}), ("fs.read_file", {}), ("no.such", {}), ("time.now", {})]
+    calls = [
+        ("tools.echo", {"message": 1}),
+        ("fs.read_file", {}),
+        ("no.such", {}),
+        ("time.now", {}),
+    ]
 
     failed = box.ask("Go", model=ScriptedModel([calls, "ok"])).to_dict()["toolError"]
     fine = box.ask("Go", model=ScriptedModel([("time.now", {}), "ok"])).to_dict()["toolError"]
@@ -93,7 +111,10 @@ def test_a_failure_goes_back_to_the_model_which_may_mend_it(box: Toolbox) -> Non
     model = ScriptedModel(
         [
             ("tools.echo", {"massage": "hi"}),
-            lambda request: ("tools.echo", {"message": request.outcomes[0].content["error"]["code"]}),
+            lambda request: (
+                "tools.echo",
+                {"message": request.outcomes[0].content["error"]["code"]},
+            ),
             "mended",
         ]
     )
@@ -132,8 +153,12 @@ def test_a_thousand_calls_in_a_turn_are_bounded(box: Toolbox, traces: Traces) ->
     assert answer.text == "That was a lot."
 
 
-@pytest.mark.parametrize("arguments", ["{not json", '["a"]', "null", '"text"', "{}{}", "\x00", "9" * 10_000])
-def test_arguments_that_are_no_json_object_run_nothing(box: Toolbox, traces: Traces, arguments: str) -> None:
+@pytest.mark.parametrize(
+    "arguments", ["{not json", '["a"]', "null", '"text"', "{}{}", "\x00", "9" * 10_000]
+)
+def test_arguments_that_are_no_json_object_run_nothing(
+    box: Toolbox, traces: Traces, arguments: str
+) -> None:
     traces.add(box, "a.b", read_only=True)
     model = ScriptedModel([[("a.b", arguments), ("a.b", {"x": "good"})], "ok"])
 
@@ -146,14 +171,19 @@ def test_arguments_that_are_no_json_object_run_nothing(box: Toolbox, traces: Tra
     assert traces.left() == {"a.b": 1}
 
 
-def test_a_large_result_goes_as_a_preview_and_can_be_read_on_in(make_box: MakeBox, traces: Traces) -> None:
+def test_a_large_result_goes_as_a_preview_and_can_be_read_on_in(
+    make_box: MakeBox, traces: Traces
+) -> None:
     box = make_box("output: {max_inline_bytes: 1000, preview_lines: 3}")
     lines = "\n".join(f"line {n}" for n in range(5000))
     traces.add(box, "a.big", read_only=True, gives=lines)
     model = ScriptedModel(
         [
             ("a.big", {}),
-            lambda r: ("ot.result", {"handle": r.outcomes[0].content["data"]["handle"], "offset": 4000, "limit": 2}),
+            lambda r: (
+                "ot.result",
+                {"handle": r.outcomes[0].content["data"]["handle"], "offset": 4000, "limit": 2},
+            ),
             "read",
         ]
     )
@@ -196,7 +226,10 @@ def test_secrets_are_masked_in_what_is_sent(make_box: MakeBox, traces: Traces) -
 def test_rule_13_a_tools_picture_is_sent_beside_its_data(box: Toolbox, traces: Traces) -> None:
     picture = Image("image/png", b"\x89PNG\r\n\x1a\n drawn")
     traces.add(box, "plot.draw", read_only=True, gives=lambda args: picture)
-    sighted, blind = ScriptedModel([("plot.draw", {}), "ok"]), ScriptedModel([("plot.draw", {}), "ok"])
+    sighted, blind = (
+        ScriptedModel([("plot.draw", {}), "ok"]),
+        ScriptedModel([("plot.draw", {}), "ok"]),
+    )
     blind.image_limits = lambda: None  # type: ignore[attr-defined]  # what a client of one's own may have
 
     answer = box.ask("Draw", model=sighted)
@@ -210,4 +243,6 @@ def test_rule_13_a_tools_picture_is_sent_beside_its_data(box: Toolbox, traces: T
     assert "which this model does not take" in outcome.content["data"]
     assert outcome.images == ()
     assert "an image of 14 bytes, which this model does not take" in blind.requests[0].prompt
-    assert all(not message.images for message in blind.requests[0].messages if isinstance(message, User))
+    assert all(
+        not message.images for message in blind.requests[0].messages if isinstance(message, User)
+    )

@@ -1,4 +1,5 @@
-"""Whatever a model gives as arguments to the tools about the toolbox, the ask goes on and the outcome is a result."""
+"""Whatever a model gives as arguments to the tools about the toolbox, the ask goes on and the
+outcome is a result."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def _arguments(box: Toolbox, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("value", WRONG.values(), ids=WRONG.keys())
-def test_every_tool_about_the_toolbox_answers_wrong_arguments_with_a_result(box: Toolbox, value: Any) -> None:
+def test_every_tool_about_the_toolbox_answers_wrong_arguments_with_a_result(
+    box: Toolbox, value: Any
+) -> None:
     names = [spec.name for spec in box.registry.list(["ot.*"])]
     assert len(names) >= 16
 
@@ -38,7 +41,11 @@ def test_every_tool_about_the_toolbox_answers_wrong_arguments_with_a_result(box:
             result = box.call(name, {argument: value}, source="model")
 
             assert isinstance(result, ToolResult)
-            assert result.error is None or result.error.code in ("invalid_args", "execution_error", "tool_not_found")
+            assert result.error is None or result.error.code in (
+                "invalid_args",
+                "execution_error",
+                "tool_not_found",
+            )
 
 
 @pytest.mark.parametrize("value", WRONG.values(), ids=WRONG.keys())
@@ -53,9 +60,15 @@ def test_an_ask_goes_on_after_wrong_arguments(box: Toolbox, value: Any) -> None:
         assert len(answer.calls) == len(calls)
 
 
-@pytest.mark.parametrize(("allow", "code"), [(None, "invalid_args"), (["time.*"], "tool_not_found")])
-@pytest.mark.parametrize("handle", [value for value in WRONG.values() if not isinstance(value, str)])
-def test_a_handle_that_is_no_text_is_refused(box: Toolbox, handle: Any, allow: list[str] | None, code: str) -> None:
+@pytest.mark.parametrize(
+    ("allow", "code"), [(None, "invalid_args"), (["time.*"], "tool_not_found")]
+)
+@pytest.mark.parametrize(
+    "handle", [value for value in WRONG.values() if not isinstance(value, str)]
+)
+def test_a_handle_that_is_no_text_is_refused(
+    box: Toolbox, handle: Any, allow: list[str] | None, code: str
+) -> None:
     model = ScriptedModel([("ot.result", {"handle": handle}), "ok"])
 
     answer = box.ask("Go", model=model, tool_allow=allow)

@@ -65,16 +65,29 @@ class Priced(ScriptedModel):
 
     def __init__(self, replies: Any, **fields: Any) -> None:
         super().__init__(replies)
-        facts = {"provider": "openai", "model": "gpt-5.6", "base_url": None, "key": None, "where": "", **fields}
+        facts = {
+            "provider": "openai",
+            "model": "gpt-5.6",
+            "base_url": None,
+            "key": None,
+            "where": "",
+            **fields,
+        }
         self.model = Model(name="m", **facts)
 
 
 @pytest.mark.parametrize(
     ("price", "cost"),
-    [(PRICE, 0.0042), ({"input": 2.0, "output": 10.0}, 0.006), ({"input": 0.0, "output": 0.0}, 0.0)],
+    [
+        (PRICE, 0.0042),
+        ({"input": 2.0, "output": 10.0}, 0.006),
+        ({"input": 0.0, "output": 0.0}, 0.0),
+    ],
     ids=["cached", "cached as input", "free"],
 )
-def test_rule_17_a_configured_price_is_dollars_per_million_tokens(price: dict[str, float], cost: float) -> None:
+def test_rule_17_a_configured_price_is_dollars_per_million_tokens(
+    price: dict[str, float], cost: float
+) -> None:
     usage = TokenUsage(2000, 200, 1200)
 
     assert ModelPrice(Priced([], price=price)).cost(usage) == pytest.approx(cost)
@@ -102,7 +115,9 @@ def test_rule_17_without_a_price_there_is_no_cost(fields: dict[str, Any]) -> Non
     assert ModelPrice(ScriptedModel([])).cost(TokenUsage(1000, 10)) is None
 
 
-def test_rule_17_without_the_table_only_a_configured_price_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_17_without_the_table_only_a_configured_price_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
 
     assert ModelPrice(Priced([])).cost(TokenUsage(1000, 10)) is None

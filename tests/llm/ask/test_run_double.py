@@ -1,4 +1,5 @@
-"""The loop over real HTTP: a configured model, the double of all four providers, streamed and whole."""
+"""The loop over real HTTP: a configured model, the double of all four providers, streamed and
+whole."""
 
 from __future__ import annotations
 
@@ -51,8 +52,12 @@ class Ear(AskListener):
 def test_two_calls_and_their_results_make_an_answer(
     make_box: MakeBox, traces: Traces, double: ModelDouble, provider: str, streamed: bool
 ) -> None:
-    box = make_box(_settings(provider, double.url, stream=streamed), secrets="MODEL_KEY: key-of-the-tests-1\n")
-    traces.add(box, "geo.weather", read_only=True, gives=lambda args: {"city": args["x"], "celsius": 20})
+    box = make_box(
+        _settings(provider, double.url, stream=streamed), secrets="MODEL_KEY: key-of-the-tests-1\n"
+    )
+    traces.add(
+        box, "geo.weather", read_only=True, gives=lambda args: {"city": args["x"], "celsius": 20}
+    )
     calls = _calls(("geo_weather", {"x": "Lima"}), ("geo_weather", {"x": "Oslo"}), ("time_now", {}))
     double.say(_fixtures(calls, {"content": ANSWER}))
     ear = Ear()
@@ -80,7 +85,9 @@ def test_two_calls_and_their_results_make_an_answer(
 def test_rule_18_the_last_request_keeps_its_tools_and_forbids_calls(
     make_box: MakeBox, double: ModelDouble, provider: str
 ) -> None:
-    box = make_box(_settings(provider, double.url, max_steps=1), secrets="MODEL_KEY: key-of-the-tests-1\n")
+    box = make_box(
+        _settings(provider, double.url, max_steps=1), secrets="MODEL_KEY: key-of-the-tests-1\n"
+    )
     double.say(_fixtures(_calls(("time_now", {}), ("shell_pwd", {})), {"content": "That is all."}))
 
     answer = box.ask(PROMPT)
@@ -97,7 +104,9 @@ def test_anthropic_is_told_of_the_tools_that_were_called_and_not_to_call_them() 
     call = Call("c1", "time_now", {})
     said = [User("Go"), Turn(calls=(call,)), Outcomes((Outcome(call, "noon"),))]
 
-    body = Anthropic().body(ModelRequest("http://127.0.0.1", "m", said, (), None, is_streamed=False))
+    body = Anthropic().body(
+        ModelRequest("http://127.0.0.1", "m", said, (), None, is_streamed=False)
+    )
 
     assert [tool["name"] for tool in body["tools"]] == ["time_now"]
     assert body["tool_choice"] == {"type": "none"}
@@ -119,7 +128,9 @@ def test_bad_calls_over_the_wire_run_nothing(
     assert traces.left() == {}
 
 
-@pytest.mark.parametrize("rates", [{"malformedRate": 1}, {"disconnectRate": 1}, {"dropRate": 1}], ids=str)
+@pytest.mark.parametrize(
+    "rates", [{"malformedRate": 1}, {"disconnectRate": 1}, {"dropRate": 1}], ids=str
+)
 def test_a_model_that_misbehaves_gives_an_answer_that_says_so(
     make_box: MakeBox, double: ModelDouble, rates: dict[str, float]
 ) -> None:
@@ -131,4 +142,11 @@ def test_a_model_that_misbehaves_gives_an_answer_that_says_so(
 
     assert answer.stop_reason == "error"
     assert answer.note
-    assert set(answer.to_dict()) >= {"text", "toolCalls", "toolResults", "stopReason", "usage", "error"}
+    assert set(answer.to_dict()) >= {
+        "text",
+        "toolCalls",
+        "toolResults",
+        "stopReason",
+        "usage",
+        "error",
+    }

@@ -1,4 +1,5 @@
-"""Record and replay of an ask: the model's replies and the tools' results come from one cassette."""
+"""Record and replay of an ask: the model's replies and the tools' results come from one
+cassette."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ def _replay(box: Toolbox, file: Path, mode: str) -> Replaying:
     return Replaying(box.replays, file, mode=mode, mask=box.mask, clock=box.now)
 
 
-def test_an_ask_is_played_again_without_model_and_tools(box: Toolbox, traces: Traces, tmp_path: Path) -> None:
+def test_an_ask_is_played_again_without_model_and_tools(
+    box: Toolbox, traces: Traces, tmp_path: Path
+) -> None:
     traces.add(box, "a.b", read_only=True, gives={"n": 1})
     script = [["Look:", ("a.b", {}), ("time.now", {})], "It is 1."]
     model, silent = ScriptedModel(script), ScriptedModel([])
@@ -45,12 +48,18 @@ def test_what_was_not_recorded_is_an_error_that_says_so(box: Toolbox, tmp_path: 
     assert "was not recorded" in answer.note
 
 
-def test_handles_of_large_results_are_found_when_played(make_box: MakeBox, traces: Traces, tmp_path: Path) -> None:
+def test_handles_of_large_results_are_found_when_played(
+    make_box: MakeBox, traces: Traces, tmp_path: Path
+) -> None:
     box = make_box("output: {max_inline_bytes: 100, preview_lines: 1}")
     traces.add(box, "a.big", read_only=True, gives="\n".join(f"line {n}" for n in range(100)))
 
     def read_on(request: Any) -> Any:
-        return "ot.result", {"handle": request.outcomes[0].content["data"]["handle"], "offset": 50, "limit": 1}
+        return "ot.result", {
+            "handle": request.outcomes[0].content["data"]["handle"],
+            "offset": 50,
+            "limit": 1,
+        }
 
     file = tmp_path / "asked.jsonl"
     with _replay(box, file, "auto"):

@@ -32,7 +32,9 @@ class Streaming:
     def __init__(self, pieces: Sequence[str]) -> None:
         self._pieces = pieces
 
-    def complete(self, messages: Any, tools: Any = (), *, on_text: Any = None, **options: Any) -> Turn:
+    def complete(
+        self, messages: Any, tools: Any = (), *, on_text: Any = None, **options: Any
+    ) -> Turn:
         for piece in self._pieces:
             on_text(piece)
         return Turn("".join(self._pieces))

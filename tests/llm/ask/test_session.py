@@ -1,4 +1,5 @@
-"""Sessions: what is used again, how names stay, and how a long talk is cut without parting a call and its result."""
+"""Sessions: what is used again, how names stay, and how a long talk is cut without parting a call
+and its result."""
 
 from __future__ import annotations
 
@@ -30,7 +31,12 @@ def test_a_file_is_read_again_only_when_it_changed(box: Toolbox, tmp_path: Path)
     other = box.ask("4", model=model, session="another")
 
     assert [a.calls[0].cached for a in (first, second, third, other)] == [False, True, False, False]
-    assert [a.calls[0].result.data for a in (first, second, third, other)] == ["one", "one", "two!", "two!"]
+    assert [a.calls[0].result.data for a in (first, second, third, other)] == [
+        "one",
+        "one",
+        "two!",
+        "two!",
+    ]
     assert second.to_dict()["toolResults"][0]["meta"]["cached"] is True
     assert second.session_context_updated
 
@@ -43,11 +49,19 @@ def test_only_what_is_declared_cacheable_is_used_again(box: Toolbox, traces: Tra
     traces.add(box, "a.broken", read_only=True, cache_key=lambda nothing: 1)
     traces.add(box, "a.failing", read_only=True, cache_key=lambda **args: 1, gives=_failing)
     names = ["a.plain", "a.cached", "a.writing", "a.broken", "a.failing", "time.now"]
-    model = ScriptedModel([[(name, {}) if name == "time.now" else (name, {"x": "1"}) for name in names]] * 2 + ["ok"])
+    model = ScriptedModel(
+        [[(name, {}) if name == "time.now" else (name, {"x": "1"}) for name in names]] * 2 + ["ok"]
+    )
 
     answer = box.ask("Go", model=model, approve=["a.writing"])
 
-    assert traces.left() == {"a.broken": 2, "a.cached": 1, "a.failing": 2, "a.plain": 2, "a.writing": 2}
+    assert traces.left() == {
+        "a.broken": 2,
+        "a.cached": 1,
+        "a.failing": 2,
+        "a.plain": 2,
+        "a.writing": 2,
+    }
     assert [call.name for call in answer.calls if call.cached] == ["a.cached"]
 
 
@@ -70,7 +84,9 @@ def test_a_file_outside_the_roots_is_not_had_from_the_cache(box: Toolbox, tmp_pa
     assert [call.ok for call in answer.calls] == [False, False]
 
 
-def test_the_names_a_model_was_given_stay_when_tools_come_and_go(box: Toolbox, traces: Traces) -> None:
+def test_the_names_a_model_was_given_stay_when_tools_come_and_go(
+    box: Toolbox, traces: Traces
+) -> None:
     traces.add(box, "a.b_c", read_only=True, gives="first")
     model = ScriptedModel(
         [
@@ -85,7 +101,10 @@ def test_the_names_a_model_was_given_stay_when_tools_come_and_go(box: Toolbox, t
 
     answer = box.ask("2", model=model, session="s")
 
-    assert [(call.name, call.result.data) for call in answer.calls] == [("a.b_c", "first"), ("a_b.c", "second")]
+    assert [(call.name, call.result.data) for call in answer.calls] == [
+        ("a.b_c", "first"),
+        ("a_b.c", "second"),
+    ]
     offered = {tool.tool: tool.name for tool in model.requests[-1].tools}
     assert offered["a.b_c"] == "a_b_c"
     assert offered["a_b.c"].startswith("a_b_c_")
@@ -94,7 +113,9 @@ def test_the_names_a_model_was_given_stay_when_tools_come_and_go(box: Toolbox, t
 def test_two_tools_whose_names_collide_are_told_apart(box: Toolbox, traces: Traces) -> None:
     traces.add(box, "a.b_c", read_only=True, gives="first")
     traces.add(box, "a_b.c", read_only=True, gives="second")
-    model = ScriptedModel([[("a_b.c", {}), ("a.b_c", {})], Turn(calls=(Call("c", "a_b_c", {}),)), "ok"])
+    model = ScriptedModel(
+        [[("a_b.c", {}), ("a.b_c", {})], Turn(calls=(Call("c", "a_b_c", {}),)), "ok"]
+    )
 
     answer = box.ask("Go", model=model)
 
@@ -111,7 +132,8 @@ def _conversation(seed: int) -> list[Message]:
         said.append(User("u" * rng.randint(1, 400)))
         for step in range(rng.randint(0, 5)):
             calls = tuple(
-                Call(f"{ask}.{step}.{n}", "t", {"x": "y" * rng.randint(0, 50)}) for n in range(rng.randint(1, 4))
+                Call(f"{ask}.{step}.{n}", "t", {"x": "y" * rng.randint(0, 50)})
+                for n in range(rng.randint(1, 4))
             )
             said.append(Turn("t" * rng.randint(0, 50), calls))
             said.append(Outcomes(tuple(Outcome(call, "o" * rng.randint(0, 900)) for call in calls)))
@@ -133,7 +155,9 @@ def test_trimming_never_parts_a_call_from_its_result(seed: int) -> None:
         for before, message in zip([None, *kept], kept, strict=False):
             if isinstance(message, Outcomes):
                 assert isinstance(before, Turn)
-                assert [item.call.id for item in message.items] == [call.id for call in before.calls]
+                assert [item.call.id for item in message.items] == [
+                    call.id for call in before.calls
+                ]
             if isinstance(before, Turn) and before.calls:
                 assert isinstance(message, Outcomes)
         assert kept[-1] is said[-1]

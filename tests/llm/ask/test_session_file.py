@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.base.files import StoreError
 from onetool_ipy.llm import Outcome, Outcomes, ScriptedModel, Turn, User
 from tests.llm.ask.conftest import MakeBox
 
@@ -15,7 +16,11 @@ from tests.llm.ask.conftest import MakeBox
 def test_rule_18_a_session_goes_on_after_a_restart(make_box: MakeBox) -> None:
     image = ("image/png", "iVBORw0KGgo=")
     first = make_box(secrets="KEY: key-of-the-tests-1\n")
-    first.ask("key-of-the-tests-1", model=ScriptedModel([("tools.echo", {"message": 1}), "One."]), session="my work/1")
+    first.ask(
+        "key-of-the-tests-1",
+        model=ScriptedModel([("tools.echo", {"message": 1}), "One."]),
+        session="my work/1",
+    )
     first.ask.session("my work/1").commit(
         [User("Look", (image,)), Turn("Seen.", parts=({"text": "Seen."},), provider="gemini")]
     )
@@ -37,7 +42,9 @@ def test_rule_18_a_session_goes_on_after_a_restart(make_box: MakeBox) -> None:
     ]
     assert getattr(messages[0], "text", "") == "***"
     assert getattr(messages[4], "images", ()) == (image,)
-    assert messages[2] == Outcomes((Outcome(messages[1].calls[0], {"data_from": "tools.echo", "data": 1}),))  # type: ignore[union-attr]  # a Turn
+    assert messages[2] == Outcomes(
+        (Outcome(messages[1].calls[0], {"data_from": "tools.echo", "data": 1}),)
+    )  # type: ignore[union-attr]  # a Turn
     assert second.ask.session_names() == ["my work/1"]
     (file,) = (second.config.paths.state / "sessions").glob("*.json")
     assert file.stat().st_mode & 0o777 == 0o600
@@ -60,19 +67,56 @@ def test_rule_18_two_kernels_in_one_session_lose_nothing(make_box: MakeBox) -> N
 
 
 @pytest.mark.parametrize(
-    "damage", [b"", b"{", b'{"format": 99}', b'{"format": 1, "messages": [{"kind": "turn"}]}', b"[]"]
+    "damage",
+    [
+        b"",
+        b"{",
+        b'{"format": 99}',
+        b'{"format": 1, "messages": [{"kind": "turn"}]}',
+        b'{"format": 1, "messages": []}',
+        b'{"format": 1, "messages": [], "handles": 1, "used": [], "offered": [], "wire": {}}',
+        b'{"format": 1, "messages": [], "handles": [], "used": [], "offered": [], "wire": []}',
+        b"[]",
+    ],
 )
-def test_rule_18_a_damaged_session_begins_anew_and_is_put_aside(make_box: MakeBox, damage: bytes) -> None:
+def test_rule_18_a_damaged_session_is_refused_and_left_as_it_is(
+    make_box: MakeBox, damage: bytes
+) -> None:
+    """Also in a kernel that has the session open: what it hears stays in its memory."""
     box = make_box()
     box.ask("1", model=ScriptedModel(["a"]), session="s")
+    is_open = box.ask.session("s")
     (file,) = (box.config.paths.state / "sessions").glob("*.json")
     file.write_bytes(damage)
 
-    fresh = make_box()
-    fresh.ask("2", model=ScriptedModel(["b"]), session="s")
+    for asker in (make_box(), box):
+        with pytest.raises(StoreError) as caught:
+            asker.ask("2", model=ScriptedModel(["b"]), session="s")
+        assert "'s'" in caught.value.message
+        assert "Rename or delete" in caught.value.hint
+    with pytest.raises(StoreError):
+        is_open.commit([User("2"), Turn("b")])
 
-    assert len(fresh.ask.session("s")) == 2
-    assert file.with_suffix(".damaged").read_bytes() == damage
+    assert file.read_bytes() == damage
+    assert len(is_open.messages) == 4
+    assert {path.name for path in file.parent.iterdir()} <= {file.name, file.name + ".lock"}
+
+
+def test_a_session_of_another_name_goes_on_beside_a_damaged_one_which_health_names(
+    make_box: MakeBox,
+) -> None:
+    box = make_box()
+    box.ask("1", model=ScriptedModel(["a"]), session="s")
+    (file,) = (box.config.paths.state / "sessions").glob("*.json")
+    file.write_bytes(b"{")
+
+    box = make_box()
+    box.ask("2", model=ScriptedModel(["b"]), session="t")
+
+    assert str(file) in {problem.where for problem in box.problems()}
+    file.unlink()
+    box.ask("3", model=ScriptedModel(["c"]), session="s")
+    assert len(box.ask.session("s")) == 2
 
 
 def test_rule_18_a_cleared_session_is_gone_from_disk(make_box: MakeBox) -> None:
@@ -84,21 +128,9 @@ def test_rule_18_a_cleared_session_is_gone_from_disk(make_box: MakeBox) -> None:
     assert len(make_box().ask.session("s")) == 0
 
 
-def test_a_second_damaged_session_does_not_replace_the_first_and_health_names_both(make_box: MakeBox) -> None:
-    box = make_box()
-    box.ask("1", model=ScriptedModel(["a"]), session="s")
-    (file,) = (box.config.paths.state / "sessions").glob("*.json")
-    for damage in (b"first", b"second"):
-        file.write_bytes(damage)
-        box = make_box()
-        box.ask("2", model=ScriptedModel(["b"]), session="s")
-
-    aside = sorted(file.parent.glob("*.damaged*"))
-    assert [path.read_bytes() for path in aside] == [b"first", b"second"]
-    assert {problem.where for problem in box.problems()} >= {str(path) for path in aside}
-
-
-def test_a_session_that_is_shortened_keeps_the_exchange_of_another_kernel(make_box: MakeBox) -> None:
+def test_a_session_that_is_shortened_keeps_the_exchange_of_another_kernel(
+    make_box: MakeBox,
+) -> None:
     one, other = make_box(), make_box()
     one.ask("1", model=ScriptedModel(["a"]), session="s")
     mine = one.ask.session("s")
@@ -110,7 +142,9 @@ def test_a_session_that_is_shortened_keeps_the_exchange_of_another_kernel(make_b
     assert texts == ["short", "ok", "2", "b"]
 
 
-def test_a_session_that_another_kernel_shortened_too_stays_as_that_one_left_it(make_box: MakeBox) -> None:
+def test_a_session_that_another_kernel_shortened_too_stays_as_that_one_left_it(
+    make_box: MakeBox,
+) -> None:
     one, other = make_box(), make_box()
     one.ask("1", model=ScriptedModel(["a"]), session="s")
     mine = one.ask.session("s")
@@ -121,7 +155,9 @@ def test_a_session_that_another_kernel_shortened_too_stays_as_that_one_left_it(m
     assert [getattr(message, "text", "") for message in mine.messages] == ["theirs", "ok"]
 
 
-@pytest.mark.parametrize("name", ["\u5317" * 12, "\u5317" * 90, 'a"b' * 60, "x" * 300, "\u00e9" * 17, "plain name"])
+@pytest.mark.parametrize(
+    "name", ["\u5317" * 12, "\u5317" * 90, 'a"b' * 60, "x" * 300, "\u00e9" * 17, "plain name"]
+)
 def test_a_session_is_listed_by_its_name(make_box: MakeBox, name: str) -> None:
     make_box().ask("1", model=ScriptedModel(["a"]), session=name)
 
@@ -135,11 +171,15 @@ def test_rule_18_exchanges_of_many_threads_are_all_kept(make_box: MakeBox) -> No
     def ask(number: int) -> None:
         start.wait()
         for turn in range(3):
-            boxes[number].ask(f"{number}/{turn}", model=ScriptedModel([f"answer {number}/{turn}"]), session="s")
+            boxes[number].ask(
+                f"{number}/{turn}", model=ScriptedModel([f"answer {number}/{turn}"]), session="s"
+            )
 
     with ThreadPoolExecutor(len(boxes)) as threads:
         list(threads.map(ask, range(len(boxes))))
 
     texts = [getattr(message, "text", "") for message in make_box().ask.session("s").messages]
     exchanges = set(zip(texts[::2], texts[1::2], strict=True))
-    assert exchanges == {(f"{n}/{turn}", f"answer {n}/{turn}") for n in range(len(boxes)) for turn in range(3)}
+    assert exchanges == {
+        (f"{n}/{turn}", f"answer {n}/{turn}") for n in range(len(boxes)) for turn in range(3)
+    }

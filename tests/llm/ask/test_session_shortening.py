@@ -1,4 +1,5 @@
-"""A conversation that is too long: results become handles, exchanges a summary, and what is left out is said."""
+"""A conversation that is too long: results become handles, exchanges a summary, and what is left
+out is said."""
 
 from __future__ import annotations
 
@@ -35,8 +36,15 @@ def test_rule_18_old_results_become_handles_first(make_box: MakeBox, traces: Tra
             assert sum(size(message) for message in request.messages[1:]) <= 1500 * 4
 
     last = model.requests[-1].messages
-    assert [message.text for message in last if isinstance(message, User)] == [f"ask {n}" for n in range(6)]
-    contents = [item.content["data"] for message in last if isinstance(message, Outcomes) for item in message.items]
+    assert [message.text for message in last if isinstance(message, User)] == [
+        f"ask {n}" for n in range(6)
+    ]
+    contents = [
+        item.content["data"]
+        for message in last
+        if isinstance(message, Outcomes)
+        for item in message.items
+    ]
     assert contents[0]["preview"].startswith("0 xxx")
     assert box.results.query(contents[0]["handle"])["lines"] == ["0 " + "x" * 1500]
     assert contents[-1] == "5 " + "x" * 1500, "the newest result is whole"
@@ -69,7 +77,9 @@ def test_rule_18_then_old_exchanges_become_a_summary_that_is_shown(make_box: Mak
     assert all(sum(size(message) for message in each.messages[1:]) <= 600 * 4 for each in requests)
 
 
-def test_rule_18_without_a_summary_the_oldest_messages_are_left_out_and_it_is_said(make_box: MakeBox) -> None:
+def test_rule_18_without_a_summary_the_oldest_messages_are_left_out_and_it_is_said(
+    make_box: MakeBox,
+) -> None:
     box = make_box("ask: {context_tokens: 600}")
     person = _Reader()
 
@@ -87,8 +97,12 @@ def test_rule_18_without_a_summary_the_oldest_messages_are_left_out_and_it_is_sa
     assert sum(size(message) for message in model.requests[-1].messages[1:]) <= 600 * 4
 
 
-@pytest.mark.parametrize(("excess", "expected"), [(0, 0), (1, 1), (1_200, 1), (1_900, 2), (99_000, 4)])
-def test_rule_18_no_more_results_become_handles_than_are_needed(excess: float, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("excess", "expected"), [(0, 0), (1, 1), (1_200, 1), (1_900, 2), (99_000, 4)]
+)
+def test_rule_18_no_more_results_become_handles_than_are_needed(
+    excess: float, expected: int
+) -> None:
     """The oldest first; what is saved by then is enough."""
     stored: list[Any] = []
 
@@ -97,7 +111,10 @@ def test_rule_18_no_more_results_become_handles_than_are_needed(excess: float, e
         return f"handle{len(stored)}"
 
     texts = [f"{n} " + "x" * 1_500 for n in range(4)]
-    messages = [Outcomes((Outcome(Call(f"c{n}", "a_big", {}), {"data": text}),)) for n, text in enumerate(texts)]
+    messages = [
+        Outcomes((Outcome(Call(f"c{n}", "a_big", {}), {"data": text}),))
+        for n, text in enumerate(texts)
+    ]
 
     shorter, count = with_handles(messages, excess, put)
 

@@ -19,7 +19,9 @@ from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox
 from tests.llm.misbehaving import Answer, Misbehaving, answered
 
-TAGS = answered(200, {"models": [{"name": "nomic-embed-text"}, {"name": "qwen3:8b"}, {"name": "llama4"}]})
+TAGS = answered(
+    200, {"models": [{"name": "nomic-embed-text"}, {"name": "qwen3:8b"}, {"name": "llama4"}]}
+)
 REPLY = answered(
     200,
     {"message": {"role": "assistant", "content": "Hello."}, "done": True, "done_reason": "stop"},
@@ -88,7 +90,9 @@ def test_rule_16_a_yes_writes_the_model_into_the_users_own_settings_and_the_ask_
     assert "models" not in (tmp_path / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("reply", [None, Reply("decline"), Reply("cancel")], ids=["nobody", "no", "dismissed"])
+@pytest.mark.parametrize(
+    "reply", [None, Reply("decline"), Reply("cancel")], ids=["nobody", "no", "dismissed"]
+)
 def test_rule_16_without_a_yes_nothing_is_written_and_the_message_has_the_line(
     make_box: MakeBox, tmp_path: Path, reply: Reply | None
 ) -> None:
@@ -126,12 +130,30 @@ OPENAI_MODELS = {
             "x-api-key",
         ),
         ("OPENAI_API_KEY", "openai", OPENAI_MODELS, "/models", "authorization"),
-        ("GEMINI_API_KEY", "gemini", {"models": [{"name": "models/gemini-new"}]}, "/models", "x-goog-api-key"),
-        ("GOOGLE_API_KEY", "gemini", {"models": [{"name": "models/gemini-new"}]}, "/models", "x-goog-api-key"),
+        (
+            "GEMINI_API_KEY",
+            "gemini",
+            {"models": [{"name": "models/gemini-new"}]},
+            "/models",
+            "x-goog-api-key",
+        ),
+        (
+            "GOOGLE_API_KEY",
+            "gemini",
+            {"models": [{"name": "models/gemini-new"}]},
+            "/models",
+            "x-goog-api-key",
+        ),
     ],
 )
 def test_rule_16_a_key_variable_is_found_by_its_name_and_its_provider_says_which_models_it_has(
-    make_box: MakeBox, tmp_path: Path, name: str, provider: str, listing: dict[str, Any], path: str, header: str
+    make_box: MakeBox,
+    tmp_path: Path,
+    name: str,
+    provider: str,
+    listing: dict[str, Any],
+    path: str,
+    header: str,
 ) -> None:
     """Nothing is dialled before the yes; a name of a model is never from memory."""
     box = make_box(env={name: "key-of-the-tests-1"})
@@ -149,15 +171,21 @@ def test_rule_16_a_key_variable_is_found_by_its_name_and_its_provider_says_which
     assert f'"model": "NAME", "key": "{name}"' in caught.value.hint
     assert f"the variable {name}" in person.questions[0].text
     assert "Ask 127.0.0.1 for the models of this key" in person.questions[0].text
-    assert (server.seen[0].path, "key-of-the-tests-1" in server.seen[0].headers[header]) == (path, True)
+    assert (server.seen[0].path, "key-of-the-tests-1" in server.seen[0].headers[header]) == (
+        path,
+        True,
+    )
     (model,) = own_settings(tmp_path / "home").models.named.values()
     assert (model.provider, model.key, model.model.endswith("-new")) == (provider, name, True)
-    shown = str(person.questions) + (tmp_path / "home" / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
+    shown = str(person.questions) + (tmp_path / "home" / ".onetool" / "onetool.yaml").read_text(
+        encoding="utf-8"
+    )
     assert "key-of-the-tests-1" not in shown
 
 
 @pytest.mark.parametrize(
-    "reply", [answered(401, {"error": "no"}), answered(200, {"data": [{"id": "embed"}]}), Answer(b"")]
+    "reply",
+    [answered(401, {"error": "no"}), answered(200, {"data": [{"id": "embed"}]}), Answer(b"")],
 )
 def test_rule_16_a_provider_that_lists_no_model_writes_nothing(
     make_box: MakeBox, tmp_path: Path, reply: Answer
@@ -168,7 +196,9 @@ def test_rule_16_a_provider_that_lists_no_model_writes_nothing(
     box.ask.setup.servers = []
     with Misbehaving(reply) as server:
         box.ask.setup.base_urls = {"openai": server.url}
-        with pytest.raises(UsageProblem, match="lists no model for the key 'OPENAI_API_KEY'") as caught:
+        with pytest.raises(
+            UsageProblem, match="lists no model for the key 'OPENAI_API_KEY'"
+        ) as caught:
             box.ask("Hi")
 
     assert 'models: {openai: {"provider": "openai", "model": "NAME"' in caught.value.hint
@@ -186,17 +216,23 @@ def test_rule_16_a_provider_that_lists_no_model_writes_nothing(
     ],
     ids=["missing", "page", "list", "odd", "closed"],
 )
-def test_rule_16_another_program_on_the_port_is_no_model(make_box: MakeBox, strange: Answer) -> None:
+def test_rule_16_another_program_on_the_port_is_no_model(
+    make_box: MakeBox, strange: Answer
+) -> None:
     box = make_box()
     with Misbehaving(strange) as server:
         box.ask.setup.servers = [LocalServer(port_of(server), "Ollama", "ollama", "/api/tags")]
-        with pytest.raises(UsageProblem, match=r"No model is configured\. None answers on the ports") as caught:
+        with pytest.raises(
+            UsageProblem, match=r"No model is configured\. None answers on the ports"
+        ) as caught:
             box.ask("Hi")
 
     assert "models: {local: {provider: ollama" in caught.value.hint
 
 
-def test_rule_16_nothing_is_looked_for_where_a_model_is_configured_or_passed(make_box: MakeBox) -> None:
+def test_rule_16_nothing_is_looked_for_where_a_model_is_configured_or_passed(
+    make_box: MakeBox,
+) -> None:
     box = make_box("models: {local: {provider: ollama, model: m, base_url: 'http://127.0.0.1:9'}}")
     with Misbehaving(TAGS) as server:
         box.ask.setup.servers = [LocalServer(port_of(server), "Ollama", "ollama", "/api/tags")]
@@ -206,9 +242,13 @@ def test_rule_16_nothing_is_looked_for_where_a_model_is_configured_or_passed(mak
     assert server.seen == []
 
 
-def test_rule_16_the_users_own_models_count_where_a_project_has_none(make_box: MakeBox, tmp_path: Path) -> None:
+def test_rule_16_the_users_own_models_count_where_a_project_has_none(
+    make_box: MakeBox, tmp_path: Path
+) -> None:
     folder = tmp_path / "home" / ".onetool"
     folder.mkdir(parents=True)
-    (folder / "onetool.yaml").write_text("models: {mine: {provider: ollama, model: m}}\n", encoding="utf-8")
+    (folder / "onetool.yaml").write_text(
+        "models: {mine: {provider: ollama, model: m}}\n", encoding="utf-8"
+    )
 
     assert make_box().model().name == "mine"

@@ -11,14 +11,17 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Self
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.tool import CallSource, ToolSpec, fingerprint
 from onetool_ipy.host import Host
 from onetool_ipy.llm import ScriptedModel
-from onetool_ipy.llm.ask.tools import mentioned
+from onetool_ipy.llm.ask.session import Session
+from onetool_ipy.llm.ask.tools import ToolSelection, mentioned
 from onetool_ipy.toolbox import Toolbox
 from tests.harness import servers
 from tests.llm.ask.conftest import MakeBox, Traces
@@ -35,7 +38,9 @@ from tests.llm.ask.conftest import MakeBox, Traces
         ("+list_dir and +fs.list_dir", ["fs.list_dir"]),
     ],
 )
-def test_naming_tools_in_the_prompt_offers_just_these(make_box: MakeBox, prompt: str, offered: list[str]) -> None:
+def test_naming_tools_in_the_prompt_offers_just_these(
+    make_box: MakeBox, prompt: str, offered: list[str]
+) -> None:
     box = make_box("aliases: {clock: time.now}")
     model = ScriptedModel(["ok"])
 
@@ -46,7 +51,8 @@ def test_naming_tools_in_the_prompt_offers_just_these(make_box: MakeBox, prompt:
 
 
 @pytest.mark.parametrize(
-    "prompt", ["2 +3 is?", "a C++ question", "call +49 30 1234", "a diff:\n+xylophones\n", "x+time.now"]
+    "prompt",
+    ["2 +3 is?", "a C++ question", "call +49 30 1234", "a diff:\n+xylophones\n", "x+time.now"],
 )
 def test_other_plus_signs_are_text(box: Toolbox, prompt: str) -> None:
     model = ScriptedModel(["ok"])
@@ -56,7 +62,9 @@ def test_other_plus_signs_are_text(box: Toolbox, prompt: str) -> None:
     assert len(model.requests[0].offered) == len([s for s in box.registry.known() if s.is_offered])
 
 
-@pytest.mark.parametrize("prompt", ["+time.nwo", "+fs.read_fil", "+tim.now", "+nothing.like_it", "hi +qqq"])
+@pytest.mark.parametrize(
+    "prompt", ["+time.nwo", "+fs.read_fil", "+tim.now", "+nothing.like_it", "hi +qqq"]
+)
 def test_a_mistyped_name_is_an_error_and_never_offers_everything(box: Toolbox, prompt: str) -> None:
     model = ScriptedModel(["ok"])
 
@@ -98,7 +106,13 @@ def many(box: Toolbox, traces: Traces) -> Toolbox:
     """300 tools, of which one tells the tide."""
     for n in range(300):
         _quiet(box, f"pack{n % 10}.tool{n}", f"Do number {n} with widgets.")
-    traces.add(box, "sea.tide", description="Tell when it is high water at a port.", read_only=True, gives="noon")
+    traces.add(
+        box,
+        "sea.tide",
+        description="Tell when it is high water at a port.",
+        read_only=True,
+        gives="noon",
+    )
     traces.add(box, "sea.flood", description="Open the dam and let high water in.")
     return box
 
@@ -136,7 +150,9 @@ def test_what_the_search_finds_can_be_called(many: Toolbox, traces: Traces) -> N
     assert "sea.tide" not in model.requests[0].offered
     assert "sea.tide" in model.requests[1].offered
     assert (answer.calls[1].name, answer.calls[1].result.data) == ("sea.tide", "noon")
-    assert {"name", "description", "parameters"} == set(model.requests[1].outcomes[0].content["data"][0])
+    assert {"name", "description", "parameters"} == set(
+        model.requests[1].outcomes[0].content["data"][0]
+    )
     assert answer.to_cells() == ["%tool sea.tide"]
     assert traces.left() == {"sea.tide": 1}
 
@@ -149,7 +165,9 @@ def test_the_search_reaches_every_tool(many: Toolbox) -> None:
 
 
 def test_a_found_tool_still_needs_to_be_allowed_and_approved(many: Toolbox, traces: Traces) -> None:
-    model = ScriptedModel([("ask.search_tools", {"query": "open the dam"}), ("sea.flood", {}), "no"])
+    model = ScriptedModel(
+        [("ask.search_tools", {"query": "open the dam"}), ("sea.flood", {}), "no"]
+    )
     narrow = ScriptedModel([("ask.search_tools", {"query": "high water"}), ("sea.tide", {}), "no"])
 
     answer = many.ask("Hello", model=model)
@@ -158,14 +176,20 @@ def test_a_found_tool_still_needs_to_be_allowed_and_approved(many: Toolbox, trac
 
     assert answer.calls[1].result.error is not None
     assert answer.calls[1].result.error.reason == "not_approved"
-    assert narrow.requests[1].outcomes[0].content["data"] == [] or "sea.tide" not in narrow.requests[1].offered
+    assert (
+        narrow.requests[1].outcomes[0].content["data"] == []
+        or "sea.tide" not in narrow.requests[1].offered
+    )
     assert kept_out.calls[1].result.error is not None
     assert kept_out.calls[1].result.error.reason == "not_allowed"
     assert traces.left() == {}
 
 
-def test_rule_18_a_request_repeats_the_tools_of_the_one_before_and_appends_new_ones(many: Toolbox) -> None:
-    """Three searches in an ask of a session with 300 tools, and the last request; then another ask."""
+def test_rule_18_a_request_repeats_the_tools_of_the_one_before_and_appends_new_ones(
+    many: Toolbox,
+) -> None:
+    """Three searches in an ask of a session with 300 tools, and the last request; then another
+    ask."""
     searches = [("ask.search_tools", {"query": f"tool{n}"}) for n in (7, 77, 177)]
     model = ScriptedModel([*searches, "ok", "ok"])
 
@@ -176,14 +200,23 @@ def test_rule_18_a_request_repeats_the_tools_of_the_one_before_and_appends_new_o
     assert [len(offer) for offer in offers] == sorted(len(offer) for offer in offers)
     assert len(offers[0]) == 96
     assert all(later[: len(offer)] == offer for offer, later in pairwise(offers))
-    assert [request.forbids_calls for request in model.requests] == [False, False, False, True, False]
+    assert [request.forbids_calls for request in model.requests] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
     assert "sea.tide" in set(offers[-1]) - set(offers[0])
     assert len({request.messages[0] for request in model.requests}) == 1
 
 
 def test_rule_18_the_first_tools_stay_whatever_is_found(many: Toolbox) -> None:
-    """More tools are found than there is room for: the oldest of these make room, the first 96 stay."""
-    model = ScriptedModel([*(("ask.search_tools", {"query": f"tool{n}"}) for n in range(0, 300, 23)), "ok"])
+    """More tools are found than there is room for: the oldest of these make room, the first 96
+    stay."""
+    model = ScriptedModel(
+        [*(("ask.search_tools", {"query": f"tool{n}"}) for n in range(0, 300, 23)), "ok"]
+    )
 
     many.ask("Do number 5 with widgets", model=model, max_steps=30)
 
@@ -208,7 +241,9 @@ def test_an_ask_starts_no_server_and_says_whose_tools_are_not_offered(make_box: 
 
     assert state == "not started"
     start = "Start it with: %tool server start srv"
-    assert host.notes == [f"The tools of the server 'srv' are not offered: it has not been started yet. {start}"]
+    assert host.notes == [
+        f"The tools of the server 'srv' are not offered: it has not been started yet. {start}"
+    ]
     assert problem.value.hint == start
     assert [name for name in model.requests[0].offered if name.startswith("srv.")] == []
     assert model.requests[-1].offered == ["srv.echo"]
@@ -255,7 +290,9 @@ def _found(request: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("source", ["model", "rest", "mcp"])
-def test_a_tool_that_calls_any_other_is_for_people(box: Toolbox, traces: Traces, source: CallSource) -> None:
+def test_a_tool_that_calls_any_other_is_for_people(
+    box: Toolbox, traces: Traces, source: CallSource
+) -> None:
     """`ot.map` would go past an allow-list, and past the yes to a tool."""
     traces.add(box, "a.one")
     model = ScriptedModel(["ok"])
@@ -283,7 +320,8 @@ def test_what_runs_code_or_opens_screens_is_no_tool(box: Toolbox) -> None:
 
 
 class CallCounter:
-    """Counts how often functions of the package are entered in this thread: `with CallCounter() as counter: ...`."""
+    """Counts how often functions of the package are entered in this thread: `with CallCounter() as
+    counter: ...`."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -307,17 +345,60 @@ class CallCounter:
         return f"{code.co_filename}:{code.co_firstlineno}"
 
 
-def test_a_request_lists_the_registry_once_and_a_call_is_looked_at_once(box: Toolbox) -> None:
-    """Two requests and one call between them. The registry checks trust, servers and folders at each listing."""
+def test_an_ask_lists_the_registry_once_and_a_call_is_looked_at_once(box: Toolbox) -> None:
+    """Two requests and one call between them. The registry checks trust, servers and folders at
+    each listing."""
     replies = [("tools.echo", {"message": 1}), "ok"]
-    box.ask("Go", model=ScriptedModel(replies))  # imports what an ask needs, which is slow while calls are counted
+    box.ask(
+        "Go", model=ScriptedModel(replies)
+    )  # imports what an ask needs, which is slow while calls are counted
 
     with CallCounter() as counter:
         answer = box.ask("Go", model=ScriptedModel(replies))
 
     assert [call.ok for call in answer.calls] == [True]
-    assert (counter.of(Registry.known), counter.of(Registry.list)) == (2, 0)
+    assert (counter.of(Registry.known), counter.of(Registry.list)) == (1, 0)
     assert counter.of(fingerprint) == 1
+
+
+NEWS = st.sampled_from(["add", "remove", "search", "large result", "nothing", "other session"])
+
+
+@hypothesis.settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+@hypothesis.given(st.lists(NEWS, max_size=6))
+def test_a_kept_offer_is_the_one_that_would_be_made_now(box: Toolbox, news: list[str]) -> None:
+    """Beside a twin that keeps nothing: each of its offers is its first one."""
+    kept_session, fresh_session = Session(), Session()
+    options: dict[str, Any] = {"allow": None, "prompt": "Go", "is_on": True}
+    kept = ToolSelection(box.registry, kept_session, **options)
+    for number, change in enumerate(news):
+        name = f"a.tool_{number}"
+        if change == "add":
+            box.registry.register(a_tool(name))
+        elif change == "remove":
+            box.registry.register_all([a_tool(name)], replacing=list(box.registry.session.specs))
+        elif change == "search":
+            kept.search("echo")
+        elif change == "large result":
+            kept_session.handles["r_1"] = fresh_session.handles["r_1"] = None
+        elif change == "other session":
+            kept_session.offered = fresh_session.offered = fresh_session.offered[1:]
+        twin = ToolSelection(box.registry, fresh_session, **options)
+
+        assert kept.offer() == twin.offer()
+
+    box.registry.session.specs.clear()
+    box.registry.rebuild()
+
+
+def a_tool(name: str) -> ToolSpec:
+    return ToolSpec(
+        name=name, description="Do it.", parameters={"type": "object"}, run=lambda args: args
+    )
 
 
 def test_names_in_a_prompt_list_the_registry_once(box: Toolbox) -> None:
@@ -327,8 +408,11 @@ def test_names_in_a_prompt_list_the_registry_once(box: Toolbox) -> None:
     assert (counter.of(Registry.known), counter.of(Registry.list)) == (1, 0)
 
 
-def test_a_tool_that_an_earlier_call_of_the_turn_changed_is_not_run(box: Toolbox, traces: Traces) -> None:
-    """Both calls are checked before the first one runs; that one replaces the second tool, which only reads."""
+def test_a_tool_that_an_earlier_call_of_the_turn_changed_is_not_run(
+    box: Toolbox, traces: Traces
+) -> None:
+    """Both calls are checked before the first one runs; that one replaces the second tool, which
+    only reads."""
 
     def replace(_args: Any) -> str:
         traces.add(box, "a.second", description="Do another thing.", read_only=True, origin="cell")

@@ -1,4 +1,5 @@
-"""A small shop whose tools write down what they do, and persons who answer questions about programs."""
+"""A small shop whose tools write down what they do, and persons who answer questions about
+programs."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ sent
 
 
 class Person(Host):
-    """Answers questions: by numbers, "all", "none", or a function; None means that nobody is there."""
+    """Answers questions: by numbers, "all", "none", or a function; None means that nobody is
+    there."""
 
     def __init__(self, *replies: Any) -> None:
         self.replies = list(replies)
@@ -78,7 +80,10 @@ class Shop:
         def customers(region: str = "eu") -> list[Customer]:
             """List the customers."""
             reads.append(("customers", region))
-            return [{"id": number, "name": f"c{number}", "owes": 90 + number} for number in range(self.count)]
+            return [
+                {"id": number, "name": f"c{number}", "owes": 90 + number}
+                for number in range(self.count)
+            ]
 
         def remind(customer: int, text: str = "") -> dict[str, Any]:
             """Remind a customer."""
@@ -122,13 +127,18 @@ class Shop:
 
 @pytest.fixture
 def make_shop(tmp_path: Path) -> Iterator[Callable[..., Shop]]:
-    """`make_shop("output: {...}", secrets="...")`: a shop in a project of its own; the same one at each call."""
+    """`make_shop("output: {...}", secrets="...")`: a shop in a project of its own; the same one at
+    each call."""
     with ExitStack() as stack:
 
-        def make(settings: str = "", *, secrets: str = "", folder: str = "project", **facts: Any) -> Shop:
+        def make(
+            settings: str = "", *, secrets: str = "", folder: str = "project", **facts: Any
+        ) -> Shop:
             project = tmp_path / folder
             (project / ".onetool").mkdir(parents=True, exist_ok=True)
-            (project / ".onetool" / "onetool.yaml").write_text(f"version: 1\n{settings}\n", encoding="utf-8")
+            (project / ".onetool" / "onetool.yaml").write_text(
+                f"version: 1\n{settings}\n", encoding="utf-8"
+            )
             if secrets:
                 file = project / ".onetool" / "secrets.yaml"
                 file.write_text(secrets, encoding="utf-8")

@@ -1,4 +1,5 @@
-"""Any program and any choice: each write that is made was shown and chosen, with these arguments, and is made once."""
+"""Any program and any choice: each write that is made was shown and chosen, with these arguments,
+and is made once."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def _program(steps: Steps) -> str:
 
 
 def _expected(steps: Steps, skip: frozenset[int]) -> list[tuple[int, Any]]:
-    """The naive twin: it knows no sandbox, no rounds, and no object that a tool shares with a program."""
+    """The naive twin: it knows no sandbox, no rounds, and no object that a tool shares with a
+    program."""
     live, made = [{"id": 1}, 2], []
     last: Any = "nothing"
     for place, (kind, value) in enumerate(steps):
@@ -69,7 +71,9 @@ def _expected(steps: Steps, skip: frozenset[int]) -> list[tuple[int, Any]]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=st.lists(_STEPS, max_size=6), skip=st.frozensets(st.integers(0, 5), max_size=3))
-def test_exactly_the_chosen_writes_are_made_with_what_was_shown(shop: Shop, steps: Steps, skip: frozenset[int]) -> None:
+def test_exactly_the_chosen_writes_are_made_with_what_was_shown(
+    shop: Shop, steps: Steps, skip: frozenset[int]
+) -> None:
     rows: list[Any] = [{"id": 1}, 2]
     made: list[tuple[int, Any]] = []
     shown: dict[int, Any] = {}
@@ -90,7 +94,9 @@ def test_exactly_the_chosen_writes_are_made_with_what_was_shown(shop: Shop, step
     def choose(question: Question) -> list[int] | str:
         writes = [{name: json.loads(text) for name, text in call.args} for call in question.calls]
         shown.update((write["place"], write["value"]) for write in writes)
-        return [at for at, write in enumerate(writes, start=1) if write["place"] not in skip] or "none"
+        return [
+            at for at, write in enumerate(writes, start=1) if write["place"] not in skip
+        ] or "none"
 
     shop.add("crm.rows", lambda: rows, read_only=True)
     shop.add("crm.sync", sync, read_only=True)
@@ -105,13 +111,18 @@ def test_exactly_the_chosen_writes_are_made_with_what_was_shown(shop: Shop, step
         assert made == expected[: len(made)]
         return
     assert (answer.stop_reason, answer.ok, made) == ("done", True, expected)
-    assert [(row["args"]["place"], row["args"]["value"]) for row in answer.plan if row["state"] == "made"] == expected
+    assert [
+        (row["args"]["place"], row["args"]["value"])
+        for row in answer.plan
+        if row["state"] == "made"
+    ] == expected
     assert {row["args"]["place"] for row in answer.plan if row["state"] == "skipped"} <= skip
 
 
 @pytest.mark.slow
 def test_programs_of_many_threads_do_not_share_a_yes(shop: Shop) -> None:
-    """Eight programs at once, each with another choice: each makes its own writes, and no other one's."""
+    """Eight programs at once, each with another choice: each makes its own writes, and no other
+    one's."""
     lock, made = threading.Lock(), list[tuple[int, int]]()
 
     def put(program: int, n: int) -> int:
@@ -122,7 +133,9 @@ def test_programs_of_many_threads_do_not_share_a_yes(shop: Shop) -> None:
 
     def choose(question: Question) -> list[int]:
         number = int(dict(question.calls[0].args)["program"])
-        return [at for at in range(1, len(question.calls) + 1) if (number >> (at - 1)) & 1 or at == 6]
+        return [
+            at for at in range(1, len(question.calls) + 1) if (number >> (at - 1)) & 1 or at == 6
+        ]
 
     shop.add("crm.put", put)
     code = "import crm\nfor n in range(6):\n    crm.put(program=number, n=n)"

@@ -1,4 +1,5 @@
-"""Generated programs against a reference: plain Python over a fake toolbox makes the same calls, and gives the same."""
+"""Generated programs against a reference: plain Python over a fake toolbox makes the same calls,
+and gives the same."""
 
 from __future__ import annotations
 
@@ -28,15 +29,26 @@ class _Writer:
 
     def _value(self) -> str:
         name, number = self._chance.choice(self._names), self._chance.randrange(0, 9)
-        forms = [str(number), name, f"({name} + {number})", f"({name} * 2 % 7)", f"shop.read(n={name})['n']"]
-        forms += [f"len(shop.rows(n={number % 4}))", f"sum(row['v'] for row in shop.rows(n={number % 4}))"]
+        forms = [
+            str(number),
+            name,
+            f"({name} + {number})",
+            f"({name} * 2 % 7)",
+            f"shop.read(n={name})['n']",
+        ]
+        forms += [
+            f"len(shop.rows(n={number % 4}))",
+            f"sum(row['v'] for row in shop.rows(n={number % 4}))",
+        ]
         return self._chance.choice(forms)
 
     def _block(self, depth: int, size: int) -> list[str]:
         return [line for _ in range(size) for line in self._statement(depth)]
 
     def _statement(self, depth: int) -> list[str]:
-        kind = self._chance.choice(["set", "set", "write", "write", "used", "if", "for", "try", "function"])
+        kind = self._chance.choice(
+            ["set", "set", "write", "write", "used", "if", "for", "try", "function"]
+        )
         if depth > 1 or self._count > 12:
             kind = "set"
         self._count += 1
@@ -48,11 +60,22 @@ class _Writer:
             return [self._assign(depth, f"shop.write(n={self._value()})['n']")]
         inner = [f"    {line}" for line in self._block(depth + 1, self._chance.randrange(1, 3))]
         if kind == "if":
-            return [f"if {self._value()} > {self._chance.randrange(0, 5)}:", *inner, "else:", "    a = a + 1"]
+            return [
+                f"if {self._value()} > {self._chance.randrange(0, 5)}:",
+                *inner,
+                "else:",
+                "    a = a + 1",
+            ]
         if kind == "for":
             return [f"for i{depth} in range({self._chance.randrange(1, 4)}):", *inner]
         if kind == "try":
-            return ["try:", *inner, f"    shop.fail(n={self._value()})", "except RuntimeError:", "    a = a + 2"]
+            return [
+                "try:",
+                *inner,
+                f"    shop.fail(n={self._value()})",
+                "except RuntimeError:",
+                "    a = a + 2",
+            ]
         name = f"f{self._count}"
         return [
             f"def {name}(x):",

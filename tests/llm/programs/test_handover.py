@@ -20,7 +20,9 @@ FOUR = [("remind", number) for number in range(8, 12)]
 def _ask(shop: Shop, model: ScriptedModel, *replies: Any, **options: Any) -> Answer:
     shop.person = Person(*replies)
     shop.box.host = shop.person
-    return shop.box.ask("Remind those who owe more than 97.", model=model, **{"code": True, **options})
+    return shop.box.ask(
+        "Remind those who owe more than 97.", model=model, **{"code": True, **options}
+    )
 
 
 def test_rule_19_as_the_argument_of_an_offered_tool(shop: Shop) -> None:
@@ -28,14 +30,26 @@ def test_rule_19_as_the_argument_of_an_offered_tool(shop: Shop) -> None:
     answer = _ask(shop, model, "all")
     assert model.requests[0].offered == ["program"]
     assert [tool.name for tool in model.requests[0].tools] == ["program"]
-    assert (answer.text, answer.value, answer.program, answer.stop_reason) == ("Four were reminded.", 4, REMIND, "done")
+    assert (answer.text, answer.value, answer.program, answer.stop_reason) == (
+        "Four were reminded.",
+        4,
+        REMIND,
+        "done",
+    )
     assert shop.writes == FOUR
-    assert {row.source for row in shop.box.log.history() if row.tool.startswith("crm.")} == {"model"}
-    assert [call.name for call in answer.calls if call.is_tool] == ["crm.customers", *["crm.remind"] * 4]
+    assert {row.source for row in shop.box.log.history() if row.tool.startswith("crm.")} == {
+        "model"
+    }
+    assert [call.name for call in answer.calls if call.is_tool] == [
+        "crm.customers",
+        *["crm.remind"] * 4,
+    ]
 
 
 def test_rule_19_as_one_fenced_block(shop: Shop) -> None:
-    model = ScriptedModel([f"I will do that:\n\n```python\n{REMIND}```\n", "Done:\n```python\nprint(1)\n```"])
+    model = ScriptedModel(
+        [f"I will do that:\n\n```python\n{REMIND}```\n", "Done:\n```python\nprint(1)\n```"]
+    )
     answer = _ask(shop, model, "all")
     assert answer.value == 4
     assert answer.text.startswith("Done:")
@@ -74,7 +88,14 @@ def test_rule_6_a_program_that_waits_ends_the_ask(shop: Shop) -> None:
 
 
 def test_rule_6_plan_shows_and_keeps(shop: Shop) -> None:
-    answer = _ask(shop, ScriptedModel([("program", {"code": REMIND})]), "all", code=False, plan=True, approve=["*"])
+    answer = _ask(
+        shop,
+        ScriptedModel([("program", {"code": REMIND})]),
+        "all",
+        code=False,
+        plan=True,
+        approve=["*"],
+    )
     assert (answer.stop_reason, len(answer.plan), shop.writes) == ("waiting", 4, [])
 
 
@@ -162,7 +183,9 @@ def test_rule_3_the_allow_list_holds_and_tools_are_not_called_directly(shop: Sho
     assert (shop.reads, shop.writes, answer.stop_reason) == ([], [], "done")
 
 
-def test_rule_3_calls_of_a_program_do_not_count_against_max_calls(make_shop: Callable[..., Shop]) -> None:
+def test_rule_3_calls_of_a_program_do_not_count_against_max_calls(
+    make_shop: Callable[..., Shop],
+) -> None:
     shop = make_shop("ask: {max_calls: 2}")
     assert _ask(shop, ScriptedModel([("program", {"code": REMIND}), "Done."]), "all").value == 4
 
@@ -182,7 +205,9 @@ def test_the_instructions_have_the_stubs_and_stay_the_same(shop: Shop) -> None:
     (text,) = systems
     assert 'def customers(region: str = ...) -> list["CustomersRow"]' in text
     assert "(asks the person)" in text
-    assert len([line for line in text.splitlines() if line[:2] in {f"{n}." for n in range(1, 9)}]) == 8
+    assert (
+        len([line for line in text.splitlines() if line[:2] in {f"{n}." for n in range(1, 9)}]) == 8
+    )
 
 
 def test_many_tools_are_searched_first(shop: Shop) -> None:
@@ -190,7 +215,9 @@ def test_many_tools_are_searched_first(shop: Shop) -> None:
         shop.add(f"many.tool_{number}", lambda: 1, read_only=True)
     shop.add("many.unusual_thing", lambda: 42, read_only=True)
     code = "import many\nmany.unusual_thing()"
-    model = ScriptedModel([("ask.search_tools", {"query": "unusual thing"}), ("program", {"code": code}), "42."])
+    model = ScriptedModel(
+        [("ask.search_tools", {"query": "unusual thing"}), ("program", {"code": code}), "42."]
+    )
     answer = _ask(shop, model)
     assert "ask.search_tools" in model.requests[0].offered
     assert "def unusual_thing()" in str(model.requests[1].outcomes[0].content)
@@ -217,11 +244,15 @@ def test_python_has_the_same_verbs(shop: Shop) -> None:
 
 def test_rule_14_with_code_the_value_of_the_program_is_checked(shop: Shop) -> None:
     """A value of another type is a correction, and the model is told why."""
-    model = ScriptedModel([("program", {"code": "'two'"}), ("program", {"code": "[1, 2]"}), "Here."])
+    model = ScriptedModel(
+        [("program", {"code": "'two'"}), ("program", {"code": "[1, 2]"}), "Here."]
+    )
     answer = _ask(shop, model, as_=list[int])
     assert answer.value == [1, 2]
     assert "wrong type" in model.requests[1].outcomes[0].content["error"]["message"]
-    wrong = ScriptedModel([*(("program", {"code": f"'{word}'"}) for word in ("a", "b", "c", "d")), "I cannot."])
+    wrong = ScriptedModel(
+        [*(("program", {"code": f"'{word}'"}) for word in ("a", "b", "c", "d")), "I cannot."]
+    )
     with pytest.raises(AnswerMismatch) as info:
         _ask(shop, wrong, as_=list[int])
     assert "2 corrections" in wrong.requests[4].outcomes[0].content["error"]["message"]

@@ -1,4 +1,5 @@
-"""Kept programs survive the end of their process at any moment: no write is repeated, lost or made without a yes."""
+"""Kept programs survive the end of their process at any moment: no write is repeated, lost or made
+without a yes."""
 
 from __future__ import annotations
 
@@ -9,21 +10,26 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from onetool_ipy.base.errors import ProgramBusy
+from onetool_ipy.llm.programs.journal import ProgramRecord, ProgramStore, new_id
 from tests.harness.surroundings import ROOT
 
 COUNT = 10
 # A soak has 1,000 kills, in parts that run side by side.
 PARTS, KILLS = (4, 250) if os.environ.get("ONETOOL_SOAK") else (1, 12)
 
-# A process that has imported everything forks a child for each run: the child runs, or goes on with, a program of ten
-# writes, each of which adds a line to a file. The yes of its person is for what the question shows, which is written
-# down, too. The child kills itself at the n-th call or return of a function, of Python or of C, in any of its threads.
+# A process that has imported everything forks a child for each run: the child runs, or goes on
+# with, a program of ten writes, each of which adds a line to a file. The yes of its person is for
+# what the question shows, which is written down, too. The child kills itself at the n-th call or
+# return of a function, of Python or of C, in any of its threads.
 _CHILD = '''
 import json, os, sys, threading
 from pathlib import Path
@@ -124,7 +130,9 @@ class _Runner:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, bufsize=1
         )
 
-    def run(self, folder: Path, program: str, decision: str, kill_at: int | list[Any]) -> dict[str, Any]:
+    def run(
+        self, folder: Path, program: str, decision: str, kill_at: int | list[Any]
+    ) -> dict[str, Any]:
         """Run a child. Returns its reply, which is empty if it was killed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -161,9 +169,13 @@ class _Shop:
         return file.read_text(encoding="utf-8").split() if file.exists() else []
 
     def kept(self) -> str:
-        return next((file.parent.name for file in self.folder.glob("state/*/programs/*/program.json")), "")
+        return next(
+            (file.parent.name for file in self.folder.glob("state/*/programs/*/program.json")), ""
+        )
 
-    def run(self, program: str = "", decision: str = "", *, kill_at: int | list[Any] = 0) -> dict[str, Any]:
+    def run(
+        self, program: str = "", decision: str = "", *, kill_at: int | list[Any] = 0
+    ) -> dict[str, Any]:
         """Run the program, or go on with it. An empty reply says that the process was killed."""
         return self._runner.run(self.folder, program, decision, kill_at)
 
@@ -172,10 +184,12 @@ class _Shop:
 @pytest.mark.timeout(120 + 20 * KILLS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_rule_8_killed_at_any_moment(tmp_path: Path, runner: _Runner, part: int) -> None:
-    """Kill, resume, kill again, and decide each doubt by what really happened: each write is made exactly once."""
+    """Kill, resume, kill again, and decide each doubt by what really happened: each write is made
+    exactly once."""
     chance = random.Random(20261117 + part)
     whole = _Shop(tmp_path / "whole", runner).run()
-    # Most moments are before the first line of the journal, where nothing can go wrong, so most kills come later.
+    # Most moments are before the first line of the journal, where nothing can go wrong, so most
+    # kills come later.
     early, late = range(1, whole["asked"] - 3_000), range(whole["asked"] - 3_000, whole["events"])
     kills = number = doubts = halves = 0
     while kills < KILLS:
@@ -193,7 +207,8 @@ def test_rule_8_killed_at_any_moment(tmp_path: Path, runner: _Runner, part: int)
             assert len(set(written)) == len(written), "a write was repeated"
             assert set(written) <= set(shop.lines("shown.txt")), "a write was not shown"
             if not program and not reply:
-                # Killed before the program was kept: then nothing was written, unless it had just ended.
+                # Killed before the program was kept: then nothing was written, unless it had just
+                # ended.
                 assert len(written) in (0, COUNT)
                 if written:
                     break
@@ -206,7 +221,10 @@ def test_rule_8_killed_at_any_moment(tmp_path: Path, runner: _Runner, part: int)
         assert not shop.kept()
         shutil.rmtree(shop.folder)
         (tmp_path / "kills.txt").write_text(f"{kills} {number} {halves} {doubts}", encoding="utf-8")
-    line = f"{kills} kills of {number} programs, {halves} of them between the first write and the last, {doubts} in one"
+    line = (
+        f"{kills} kills of {number} programs, {halves} of them between the first write and the"
+        f" last, {doubts} in one"
+    )
     assert KILLS < 100 or min(halves, doubts) > KILLS / 20, line
 
 
@@ -228,11 +246,15 @@ def test_rule_8_a_doubt_is_never_settled_in_silence(tmp_path: Path, runner: _Run
 @pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
 def test_rule_8_a_choice_is_kept_through_kills(tmp_path: Path, runner: _Runner) -> None:
-    """Three of ten writes are not chosen. Whatever is killed, they stay unmade, and the others are made once."""
+    """Three of ten writes are not chosen. Whatever is killed, they stay unmade, and the others are
+    made once."""
     chance = random.Random(41)
     skipped = {2, 5, 7}
     whole = _chosen(_Shop(tmp_path / "whole", runner), skipped).run()
-    assert (whole["ok"], [n for n, state in whole["plan"] if state == "skipped"]) == (True, sorted(skipped))
+    assert (whole["ok"], [n for n, state in whole["plan"] if state == "skipped"]) == (
+        True,
+        sorted(skipped),
+    )
     kills = number = 0
     while kills < KILLS:
         number += 1
@@ -267,12 +289,70 @@ def _chosen(shop: _Shop, skipped: set[int]) -> _Shop:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "count"), [("program.json", 1), ("journal.jsonl", 2), ("digest", 3), ("program.json", 2)]
+    ("name", "count"),
+    [("program.json", 1), ("journal.jsonl", 2), ("digest", 3), ("program.json", 2)],
 )
-def test_rule_7_killed_while_it_is_kept_or_removed(tmp_path: Path, runner: _Runner, name: str, count: int) -> None:
-    """What is on disk by then is a program that goes on, or nothing; what is left of it is removed."""
+def test_rule_7_killed_while_it_is_kept_or_removed(
+    tmp_path: Path, runner: _Runner, name: str, count: int
+) -> None:
+    """What is on disk by then is a program that goes on, or nothing; what is left of it is
+    removed."""
     shop = _Shop(tmp_path / "a", runner)
     assert shop.run(kill_at=[name, count]) == {}
     assert shop.run(shop.kept())["value"] == "end"
     assert shop.lines("written.txt") == [str(n) for n in range(COUNT)]
     assert not list(shop.folder.glob("state/*/programs/*"))
+
+
+@pytest.mark.slow
+def test_who_looks_at_the_programs_never_takes_one_from_its_owner(tmp_path: Path) -> None:
+    """Four threads make programs, and open them again, while two others list all the time: no
+    program is ever busy but for its owner, and nothing is left at the end."""
+    store = ProgramStore(
+        tmp_path, project="p", now=lambda: datetime.now(UTC), ttl_s=3_600, mask=lambda text: text
+    )
+    faults: list[Exception] = []
+    is_over = threading.Event()
+
+    def own() -> None:
+        try:
+            for _ in range(10):
+                record = _record(new_id())
+                with store.keep(record) as kept:
+                    kept.append("read", tool="a.b", args={})
+                with store.open(record.id) as kept:
+                    assert [line["kind"] for line in kept.lines] == ["read"]
+                    with pytest.raises(ProgramBusy), store.open(record.id):
+                        pass
+                    kept.delete()
+        except Exception as exc:
+            faults.append(exc)
+
+    def look() -> None:
+        while not is_over.is_set():
+            store.listed()
+
+    owners = [threading.Thread(target=own) for _ in range(4)]
+    lookers = [threading.Thread(target=look) for _ in range(2)]
+    for thread in owners + lookers:
+        thread.start()
+    for thread in owners:
+        thread.join()
+    is_over.set()
+    for thread in lookers:
+        thread.join()
+    assert faults == []
+    assert store.listed() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def _record(program_id: str) -> ProgramRecord:
+    return ProgramRecord(
+        id=program_id,
+        code="1",
+        variables={},
+        clock=datetime(2026, 1, 1, tzinfo=UTC),
+        seed=1,
+        source="magic",
+        allow=None,
+    )

@@ -1,4 +1,5 @@
-"""The plan of a program: which results it may look at, the question about its writes, and a yes for each once."""
+"""The plan of a program: which results it may look at, the question about its writes, and a yes for
+each once."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ from typing import Any
 import pytest
 
 from onetool_ipy.core.tool import ServerFacts, ToolSpec
-from onetool_ipy.llm.programs.plan import Plan, PlannedWrite, ProgramWrites, SourceMap, WriteKey, call_key, stand_ins
+from onetool_ipy.llm.programs.plan import (
+    Plan,
+    PlannedWrite,
+    ProgramWrites,
+    SourceMap,
+    WriteKey,
+    call_key,
+    stand_ins,
+)
 from onetool_ipy.llm.programs.sandbox import HostCall, StandIn
 
 
@@ -18,7 +27,13 @@ def write(**args: Any) -> PlannedWrite:
 
 def plan(*writes: PlannedWrite, **facts: Any) -> Plan:
     server = ServerFacts(server="shop", hints={"destructive": True})
-    spec = ToolSpec(name="shop.order", description="Order.", parameters={}, run=lambda _: None, server_facts=server)
+    spec = ToolSpec(
+        name="shop.order",
+        description="Order.",
+        parameters={},
+        run=lambda _: None,
+        server_facts=server,
+    )
     return Plan(writes=list(writes), tools={"shop.order": spec}, **facts)
 
 
@@ -42,7 +57,8 @@ def test_a_write_gives_new_arguments_at_each_request() -> None:
 
 
 def test_a_new_question_keeps_what_was_settled_and_what_was_chosen_in_vain() -> None:
-    """A chosen write that comes again is in the list once; one that was not chosen and not reached is over."""
+    """A chosen write that comes again is in the list once; one that was not chosen and not reached
+    is over."""
     writes = ProgramWrites()
     writes.show(plan(write(n=1), write(n=2), write(n=3), write(n=3), write(n=4)))
     writes.decide({1, 2, 3, 4})
@@ -82,7 +98,8 @@ def test_the_question_has_every_write_and_what_was_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "is_used"), [("f(1)", False), ("é = 1\nf(1)", False), ("x = f(1)", True), ("[f(1)]", True)]
+    ("code", "is_used"),
+    [("f(1)", False), ("é = 1\nf(1)", False), ("x = f(1)", True), ("[f(1)]", True)],
 )
 def test_a_result_that_is_thrown_away_is_not_used(code: str, is_used: bool) -> None:
     start = code.encode().index(b"f(1)")

@@ -1,4 +1,5 @@
-"""Programs over tools, rule by rule: what runs, what is asked, what is kept, what ends a program."""
+"""Programs over tools, rule by rule: what runs, what is asked, what is kept, what ends a
+program."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def _folder(tmp_path: Path, program: str) -> Path:
 
 
 def test_rule_1_variables_that_are_named_are_there(shop: Shop) -> None:
-    answer = shop.run("sum(row['n'] for row in df) + limit", variables={"df": [{"n": 2}, {"n": 3}], "limit": 1})
+    answer = shop.run(
+        "sum(row['n'] for row in df) + limit", variables={"df": [{"n": 2}, {"n": 3}], "limit": 1}
+    )
     assert answer.value == 6
 
 
@@ -55,7 +58,13 @@ def test_rule_1_a_pack_named_like_a_library_has_another_name(shop: Shop) -> None
 
 
 @pytest.mark.parametrize(
-    "line", ["crm.customers()[0]['nme']", "crm.customers(regon='eu')", "crm.remind(customer='x')", "crm.nothing()"]
+    "line",
+    [
+        "crm.customers()[0]['nme']",
+        "crm.customers(regon='eu')",
+        "crm.remind(customer='x')",
+        "crm.nothing()",
+    ],
 )
 def test_rule_2_a_program_that_fails_the_check_makes_no_call(shop: Shop, line: str) -> None:
     answer = shop.run(f"import crm\ncrm.customers()\n{line}", "all")
@@ -110,7 +119,8 @@ def test_rule_3_secrets_are_masked_for_a_models_program(make_shop: Callable[...,
 
 
 def test_rule_4_reads_run_and_writes_are_shown_first(shop: Shop) -> None:
-    """The person sees all four writes in one question; each runs once, and the read is made once."""
+    """The person sees all four writes in one question; each runs once, and the read is made
+    once."""
     answer = shop.run(REMIND, "all")
     assert answer.value == 4
     assert shop.reads == [("customers", "eu")]
@@ -127,7 +137,10 @@ def test_rule_4_nothing_is_written_before_the_yes(shop: Shop) -> None:
 
 def test_rule_4_what_the_fork_read_is_not_read_again(shop: Shop) -> None:
     """Reads behind a write are made while planning, and used by the real run."""
-    code = "import crm\ncrm.remind(customer=1)\na = len(crm.customers(region='x'))\ncrm.remind(customer=2)\na"
+    code = (
+        "import crm\ncrm.remind(customer=1)\na ="
+        " len(crm.customers(region='x'))\ncrm.remind(customer=2)\na"
+    )
     answer = shop.run(code, "all")
     assert answer.value == 12
     assert shop.reads == [("customers", "x")]
@@ -135,8 +148,12 @@ def test_rule_4_what_the_fork_read_is_not_read_again(shop: Shop) -> None:
 
 
 def test_rule_4_a_write_beyond_the_plan_is_a_new_question(shop: Shop) -> None:
-    """The second write depends on the result of the first: it is shown with its real arguments, and asked for."""
-    code = "import crm\nx = crm.remind(customer=1)\nif x['sent']:\n    crm.remind(customer=x['id'] + 1)\n'done'"
+    """The second write depends on the result of the first: it is shown with its real arguments, and
+    asked for."""
+    code = (
+        "import crm\nx = crm.remind(customer=1)\nif x['sent']:\n    crm.remind(customer=x['id'] +"
+        " 1)\n'done'"
+    )
     answer = shop.run(code, "all", "all")
     assert answer.value == "done"
     assert [[call.args for call in each.calls] for each in shop.person.questions] == [
@@ -150,8 +167,11 @@ def test_rule_4_a_write_beyond_the_plan_is_a_new_question(shop: Shop) -> None:
     assert shop.writes == [("remind", 1)]
 
 
-def test_rule_4_a_standing_yes_does_not_count(make_shop: Callable[..., Shop], tmp_path: Path) -> None:
-    """Neither `ask.approve` of the user's own settings nor an earlier "always" lets a program write."""
+def test_rule_4_a_standing_yes_does_not_count(
+    make_shop: Callable[..., Shop], tmp_path: Path
+) -> None:
+    """Neither `ask.approve` of the user's own settings nor an earlier "always" lets a program
+    write."""
     own = tmp_path / "home" / ".onetool"
     own.mkdir(parents=True)
     (own / "onetool.yaml").write_text("version: 1\nask: {approve: ['*']}\n", encoding="utf-8")
@@ -179,7 +199,8 @@ def test_rule_4_each_yes_is_used_once(shop: Shop) -> None:
 
 
 def test_rule_4_a_write_gets_the_arguments_that_were_shown(shop: Shop) -> None:
-    """The tool that gave the rows changes its own list before the write: the write gets what the question had."""
+    """The tool that gave the rows changes its own list before the write: the write gets what the
+    question had."""
     rows = [{"id": 1}]
 
     def todo() -> list[dict[str, int]]:
@@ -208,7 +229,9 @@ def test_rule_4_a_write_gets_the_arguments_that_were_shown(shop: Shop) -> None:
     assert [row["args"] for row in answer.plan] == [{"rows": [{"id": 1}]}] * 2
 
 
-def test_rule_4_a_variable_that_changes_while_the_question_stands_changes_no_write(shop: Shop) -> None:
+def test_rule_4_a_variable_that_changes_while_the_question_stands_changes_no_write(
+    shop: Shop,
+) -> None:
     rows = [{"id": 1}]
     shop.add("crm.delete", lambda rows: shop.writes.append(json.dumps(rows)))
 
@@ -217,7 +240,11 @@ def test_rule_4_a_variable_that_changes_while_the_question_stands_changes_no_wri
         rows.append({"id": 2})
         return "all"
 
-    shop.run("import crm\ncrm.delete(rows=rows)\ncrm.delete(rows=rows[:1])", change, variables={"rows": rows})
+    shop.run(
+        "import crm\ncrm.delete(rows=rows)\ncrm.delete(rows=rows[:1])",
+        change,
+        variables={"rows": rows},
+    )
     assert shop.writes == ['[{"id": 1}]'] * 2
 
 
@@ -249,7 +276,8 @@ def test_rule_4_a_write_keeps_the_order_of_keys_that_was_shown(shop: Shop) -> No
 
 
 def test_rule_4_the_log_says_which_calls_the_arguments_came_from(shop: Shop) -> None:
-    """Whole results, rows of them, and variables of the notebook; the tool gets copies all the same."""
+    """Whole results, rows of them, and variables of the notebook; the tool gets copies all the
+    same."""
     shop.add("crm.stock", lambda: [{"item": 1}, {"item": 2}], read_only=True)
     given = shop.box.call("crm.stock")
     shop.add("crm.delete", lambda rows, more: shop.writes.append((rows, more)))
@@ -300,7 +328,9 @@ def test_rule_4_a_read_cannot_write_through_another_tool(shop: Shop, source: str
     code = "import crm\n[crm.report(customer=1), crm.report(customer=1, later=True)]"
     answer = shop.run(code, source=source)
     assert shop.writes == []
-    assert all("'crm.remind' may change something, and was not run" in text for text in answer.value)
+    assert all(
+        "'crm.remind' may change something, and was not run" in text for text in answer.value
+    )
     assert shop.run(code, source=source, approve=["crm.report"]).value == ["None", "None"]
     assert shop.writes == [("remind", 1)] * 2
 
@@ -311,7 +341,8 @@ def test_rule_4_a_write_with_a_yes_may_call_others(shop: Shop) -> None:
 
 
 def test_rule_4_a_program_that_fails_by_itself_is_not_asked_about(shop: Shop) -> None:
-    """The results of its writes are not looked at, so the failure is its own; nothing is written."""
+    """The results of its writes are not looked at, so the failure is its own; nothing is
+    written."""
     answer = shop.run("import crm\ncrm.remind(customer=1)\n1 / 0", "all")
     assert isinstance(answer.error, ProgramFailed)
     assert answer.error.details["line"] == 3
@@ -319,7 +350,9 @@ def test_rule_4_a_program_that_fails_by_itself_is_not_asked_about(shop: Shop) ->
 
 
 def test_rule_4_a_write_that_fails_is_an_exception_in_the_program(shop: Shop) -> None:
-    code = "import crm\ntry:\n    crm.fail(customer=1)\nexcept RuntimeError as e:\n    s = str(e)\ns"
+    code = (
+        "import crm\ntry:\n    crm.fail(customer=1)\nexcept RuntimeError as e:\n    s = str(e)\ns"
+    )
     assert "busy" in shop.run(code, "all").value
     assert shop.writes == [("fail", 1)]
 
@@ -347,7 +380,9 @@ def test_rule_5_many_writes_are_shown_by_the_first_and_a_handle(shop: Shop) -> N
     assert answer.plan[49] == {"tool": "crm.remind", "args": {"customer": 49}, "state": "made"}
 
 
-@pytest.mark.parametrize("text", ["x" * 90, "宽" * 40, "a\\n  2.  crm.remind  all"], ids=["long", "wide", "forged"])
+@pytest.mark.parametrize(
+    "text", ["x" * 90, "宽" * 40, "a\\n  2.  crm.remind  all"], ids=["long", "wide", "forged"]
+)
 def test_rule_5_what_does_not_fit_a_table_is_a_list(shop: Shop, text: str) -> None:
     """A line of the question is never broken by the terminal, and every argument has its name."""
     shop.run(f"import crm\ncrm.remind(customer=1, text='{text}')", "none")
@@ -370,10 +405,16 @@ print("reminded")
 
 
 def test_rule_5_a_write_that_was_not_chosen_is_skipped(shop: Shop) -> None:
-    """One box of six is unticked: the other five writes are made, and the answer says what became of each."""
+    """One box of six is unticked: the other five writes are made, and the answer says what became
+    of each."""
     answer = shop.run(SIX, [1, 3, 4, 5, 6])
     assert shop.writes == [("remind", number) for number in (6, 8, 9, 10, 11)]
-    assert (answer.value, answer.text, answer.stop_reason, answer.ok) == ("done", "reminded\n", "done", True)
+    assert (answer.value, answer.text, answer.stop_reason, answer.ok) == (
+        "done",
+        "reminded\n",
+        "done",
+        True,
+    )
     assert list(answer.plan.df.columns) == ["tool", "args", "state"]
     assert list(answer.plan.df["state"]) == ["made", "skipped", "made", "made", "made", "made"]
     assert "5 of 6 writes made, 1 skipped." in answer.note
@@ -384,12 +425,16 @@ def test_rule_5_a_write_that_was_not_chosen_is_skipped(shop: Shop) -> None:
 def test_rule_5_a_write_that_needs_a_skipped_one_is_not_made(shop: Shop) -> None:
     """The program goes on with the stand-in of the plan; only what needs it is left out."""
     code = (
-        "import crm\nx = crm.remind(customer=1)\ncrm.remind(customer=2)\ncrm.remind(customer=3, text=x)\n"
-        "crm.remind(customer=4)\n[x, 'end']"
+        "import crm\nx = crm.remind(customer=1)\ncrm.remind(customer=2)\ncrm.remind(customer=3,"
+        " text=x)\ncrm.remind(customer=4)\n[x, 'end']"
     )
     shop.add("crm.remind", lambda customer, text="": shop.writes.append((customer, text)))
     answer = shop.run(code, [2, 3], approve=())
-    assert [dict(call.args)["customer"] for call in shop.person.questions[0].calls] == ["1", "2", "4"]
+    assert [dict(call.args)["customer"] for call in shop.person.questions[0].calls] == [
+        "1",
+        "2",
+        "4",
+    ]
     assert shop.writes == [(2, ""), (4, "")]
     assert answer.value == ["<result of a write>", "end"]
     assert answer.ok
@@ -399,7 +444,10 @@ def test_rule_5_a_write_that_needs_a_skipped_one_is_not_made(shop: Shop) -> None
 def test_rule_5_a_named_write_that_needs_a_skipped_one_is_not_made(shop: Shop) -> None:
     """`approve=` names its tool, and its argument is not there."""
     shop.add("crm.send", lambda text: shop.writes.append(("send", text)))
-    code = "import crm\nx = crm.remind(customer=1)\ncrm.remind(customer=2)\ncrm.send(text=x)\ncrm.send(text='y')"
+    code = (
+        "import crm\nx ="
+        " crm.remind(customer=1)\ncrm.remind(customer=2)\ncrm.send(text=x)\ncrm.send(text='y')"
+    )
     answer = shop.run(code, [2, 3], approve=["crm.send"])
     assert shop.writes == [("remind", 2), ("send", "y")]
     assert [row["state"] for row in answer.plan] == ["skipped", "made", "made", "not reached"]
@@ -408,10 +456,11 @@ def test_rule_5_a_named_write_that_needs_a_skipped_one_is_not_made(shop: Shop) -
 
 
 def test_rule_5_a_chosen_write_that_is_not_reached_is_told(shop: Shop) -> None:
-    """The result of the first write sends the program another way: the third, which was allowed, is not made."""
+    """The result of the first write sends the program another way: the third, which was allowed, is
+    not made."""
     code = (
-        "import crm\ntry:\n    crm.fail(customer=1)\nexcept RuntimeError:\n    crm.customers(region='x')\n"
-        "else:\n    crm.remind(customer=2)\ncrm.remind(customer=3)"
+        "import crm\ntry:\n    crm.fail(customer=1)\nexcept RuntimeError:\n   "
+        " crm.customers(region='x')\nelse:\n    crm.remind(customer=2)\ncrm.remind(customer=3)"
     )
     answer = shop.run(code, [1, 2, 3])
     assert shop.writes == [("fail", 1), ("remind", 3)]
@@ -423,9 +472,11 @@ def test_rule_5_a_chosen_write_that_is_not_reached_is_told(shop: Shop) -> None:
 
 
 def test_rule_5_a_program_that_ends_early_says_what_was_made(shop: Shop) -> None:
-    """It looks at the result of the write that was skipped: what was chosen before is made and told."""
+    """It looks at the result of the write that was skipped: what was chosen before is made and
+    told."""
     code = (
-        "import crm\nx = crm.remind(customer=1)\ncrm.remind(customer=2)\nprint('here')\nx['id']\ncrm.remind(customer=3)"
+        "import crm\nx ="
+        " crm.remind(customer=1)\ncrm.remind(customer=2)\nprint('here')\nx['id']\ncrm.remind(customer=3)"
     )
     answer = shop.run(code, [2])
     assert shop.writes == [("remind", 2)]
@@ -453,7 +504,8 @@ def test_rule_5_a_later_question_keeps_what_an_earlier_one_settled(shop: Shop) -
 
 
 def test_rule_5_a_choice_holds_after_a_resume(make_shop: Callable[..., Shop]) -> None:
-    """A kernel that ends after some writes: what was skipped stays skipped, and what is left is asked again."""
+    """A kernel that ends after some writes: what was skipped stays skipped, and what is left is
+    asked again."""
     first = make_shop()
     first.run(SIX)
     program = first.waiting
@@ -472,7 +524,14 @@ def test_rule_5_a_choice_holds_after_a_resume(make_shop: Callable[..., Shop]) ->
     answer = second.resume(program, [2, 3], decision="again")
     assert [dict(call.args)["customer"] for call in second.person.last.calls] == ["9", "10", "11"]
     assert first.writes + second.writes == [("remind", number) for number in (6, 8, 10, 11)]
-    assert [row["state"] for row in answer.plan] == ["made", "skipped", "made", "skipped", "made", "made"]
+    assert [row["state"] for row in answer.plan] == [
+        "made",
+        "skipped",
+        "made",
+        "skipped",
+        "made",
+        "made",
+    ]
     assert answer.ok
 
 
@@ -511,7 +570,8 @@ def test_rule_5_the_program_cannot_forge_a_line_of_the_question(shop: Shop) -> N
 
 
 def test_rule_6_without_a_person_the_program_waits(shop: Shop) -> None:
-    """Nothing is raised; the note has the line that resumes it. It waits on where nobody can be asked then."""
+    """Nothing is raised; the note has the line that resumes it. It waits on where nobody can be
+    asked then."""
     answer = shop.run(REMIND)
     assert answer.stop_reason == "waiting"
     assert answer.ok
@@ -534,7 +594,9 @@ def test_rule_6_plan_makes_no_write_even_with_a_yes(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"plan": True}], ids=["nobody", "plan"])
-def test_rule_6_a_program_that_waits_shows_itself_and_its_writes(shop: Shop, options: dict[str, Any]) -> None:
+def test_rule_6_a_program_that_waits_shows_itself_and_its_writes(
+    shop: Shop, options: dict[str, Any]
+) -> None:
     """As the question does: the program, a table of the writes, what was read, and how to go on."""
     answer = shop.run(REMIND, **options)
     assert list(answer.plan.df["args"]) == [{"customer": number} for number in range(8, 12)]
@@ -547,7 +609,9 @@ def test_rule_6_a_program_that_waits_shows_itself_and_its_writes(shop: Shop, opt
 
 
 @pytest.mark.parametrize("reply", [None, "none"], ids=["waits", "no"])
-def test_rule_6_what_is_printed_behind_a_stand_in_has_not_happened(shop: Shop, reply: str | None) -> None:
+def test_rule_6_what_is_printed_behind_a_stand_in_has_not_happened(
+    shop: Shop, reply: str | None
+) -> None:
     code = "import crm\nprint('looked')\ncrm.remind(customer=1)\nprint('reminded customer 1')"
     assert shop.run(code, reply).text == "looked\n"
     assert shop.run(code, "all").text == "looked\nreminded customer 1\n"
@@ -601,7 +665,9 @@ def test_rule_7_it_expires_as_results_do(make_shop: Callable[..., Shop], tmp_pat
     assert not shop.box.ask.waiting()
 
 
-def test_rule_7_a_masked_answer_is_read_again(make_shop: Callable[..., Shop], tmp_path: Path) -> None:
+def test_rule_7_a_masked_answer_is_read_again(
+    make_shop: Callable[..., Shop], tmp_path: Path
+) -> None:
     shop = make_shop(secrets="KEY: verysecretvalue123\n")
     keys: list[int] = []
 
@@ -619,7 +685,9 @@ def test_rule_7_a_masked_answer_is_read_again(make_shop: Callable[..., Shop], tm
     assert len(keys) == 2
 
 
-def test_rule_7_a_program_with_a_secret_cannot_be_resumed(make_shop: Callable[..., Shop], tmp_path: Path) -> None:
+def test_rule_7_a_program_with_a_secret_cannot_be_resumed(
+    make_shop: Callable[..., Shop], tmp_path: Path
+) -> None:
     shop = make_shop(secrets="KEY: verysecretvalue123\n")
     answer = shop.run("import crm\ncrm.remind(customer=1, text='verysecretvalue123')")
     assert "cannot be resumed" in answer.note
@@ -657,7 +725,9 @@ def test_rule_7_a_file_changed_by_hand_is_refused(shop: Shop, tmp_path: Path, ch
     elif change == "cut":
         journal.write_bytes(b"".join(lines[:-1]))
     elif change == "line":
-        journal.write_bytes(b"".join(lines) + b'{"kind": "again", "tool": "crm.remind", "args": {}, "chain": "x"}\n')
+        journal.write_bytes(
+            b"".join(lines) + b'{"kind": "again", "tool": "crm.remind", "args": {}, "chain": "x"}\n'
+        )
     elif change == "swap":
         journal.write_bytes(b"".join(reversed(lines)))
     else:
@@ -732,7 +802,9 @@ def test_rule_8_skip_or_again(unsure: Shop, decision: str, writes: list[int]) ->
     """What is left is shown and asked again; nothing is repeated, nothing is dropped."""
     answer = unsure.resume(unsure.waiting, "all", decision=decision)
     assert answer.value == 4
-    assert [dict(call.args) for call in unsure.person.last.calls] == [{"customer": str(each)} for each in writes]
+    assert [dict(call.args) for call in unsure.person.last.calls] == [
+        {"customer": str(each)} for each in writes
+    ]
     assert unsure.writes == FOUR[:2] + [("remind", each) for each in writes]
 
 
@@ -768,7 +840,8 @@ def test_rule_9_the_value_is_whole_and_rows_are_a_frame(shop: Shop) -> None:
     ],
 )
 def test_rule_9_an_odd_end_is_shown_in_words(shop: Shop, code: str, words: str) -> None:
-    """A number too long to be written, an exception that the sandbox cannot make, a function, a set."""
+    """A number too long to be written, an exception that the sandbox cannot make, a function, a
+    set."""
     answer = shop.run(code)
     text = mime_bundle(answer, str)["text/plain"]
     assert words in text
@@ -783,7 +856,9 @@ def test_rule_10_stop_during_a_write_leaves_it_in_doubt(shop: Shop) -> None:
         raise KeyboardInterrupt
 
     shop.add("crm.stop", stop)
-    answer = shop.run("import crm\ncrm.remind(customer=1)\ncrm.stop(customer=2)\ncrm.remind(customer=3)", "all")
+    answer = shop.run(
+        "import crm\ncrm.remind(customer=1)\ncrm.stop(customer=2)\ncrm.remind(customer=3)", "all"
+    )
     assert answer.stop_reason == "interrupted"
     assert shop.writes == [("remind", 1), ("stop", 2)]
     assert [call.name for call in answer.calls] == ["crm.remind"]
@@ -799,7 +874,9 @@ def _add_http(shop: Shop, **facts: Any) -> list[Any]:
         return "ok"
 
     schema = {"type": "object", "properties": {"q": {"type": "integer"}}}
-    spec = ToolSpec(name="web.get", description="Get.", parameters=schema, run=send, read_only=True, **facts)
+    spec = ToolSpec(
+        name="web.get", description="Get.", parameters=schema, run=send, read_only=True, **facts
+    )
     shop.box.registry.register(spec)
     return sent
 
@@ -808,8 +885,11 @@ _REACH_OUT = "import web\nfor i in range(30):\n    web.get(q=i)\n'done'"
 
 
 def test_rule_11_reads_that_reach_out_are_limited(shop: Shop) -> None:
-    """A loop can carry data out: the 21st call needs a yes, and without a person the program ends."""
-    sent = _add_http(shop, http=HttpHooks(send=lambda args: sent.append(args), preview=lambda _args: []))
+    """A loop can carry data out: the 21st call needs a yes, and without a person the program
+    ends."""
+    sent = _add_http(
+        shop, http=HttpHooks(send=lambda args: sent.append(args), preview=lambda _args: [])
+    )
     answer = shop.run(_REACH_OUT)
     assert isinstance(answer.error, ProgramLimit)
     assert len(sent) == 20
@@ -826,9 +906,14 @@ def test_rule_11_reads_that_reach_out_are_limited(shop: Shop) -> None:
 
 
 def test_rule_11_calls_without_arguments_and_local_tools_are_not_counted(shop: Shop) -> None:
-    sent = _add_http(shop, http=HttpHooks(send=lambda args: sent.append(args), preview=lambda _args: []))
+    sent = _add_http(
+        shop, http=HttpHooks(send=lambda args: sent.append(args), preview=lambda _args: [])
+    )
     assert shop.run("import web\nfor i in range(30):\n    web.get()\n'done'").value == "done"
-    assert shop.run("import crm\nfor i in range(30):\n    crm.customers(region=str(i))\n'done'").value == "done"
+    assert (
+        shop.run("import crm\nfor i in range(30):\n    crm.customers(region=str(i))\n'done'").value
+        == "done"
+    )
 
 
 @pytest.mark.parametrize(
@@ -855,10 +940,13 @@ def test_limit_of_calls_over_all_rounds(shop: Shop) -> None:
 
 @pytest.mark.timeout(100)
 @pytest.mark.parametrize(
-    "code", ["x=1\n" * 250_000, "(" * 1_000_000, "\n" * 19_999 + "1"], ids=["lines", "deep", "empty"]
+    "code",
+    ["x=1\n" * 250_000, "(" * 1_000_000, "\n" * 19_999 + "1"],
+    ids=["lines", "deep", "empty"],
 )
 def test_limit_of_the_programs_length_holds_before_it_is_read(shop: Shop, code: str) -> None:
-    """A program of 1 MB is refused at once, and one of many lines is read in time that grows with them."""
+    """A program of 1 MB is refused at once, and one of many lines is read in time that grows with
+    them."""
     answer = shop.run(code)
     is_long = len(code) > 20_000
     assert isinstance(answer.error, ProgramLimit) == is_long
@@ -889,7 +977,10 @@ def test_limit_of_a_result_names_the_handle(shop: Shop, size: str) -> None:
 def test_limit_of_the_arguments_of_a_call(shop: Shop) -> None:
     """8 MB: more is a MemoryError in the program, before anything is asked or run."""
     shop.add("crm.put", lambda text: shop.writes.append(len(text)))
-    code = "import crm\ntry:\n    crm.put(text='x' * 8_000_001)\nexcept MemoryError as e:\n    s = str(e)\ns"
+    code = (
+        "import crm\ntry:\n    crm.put(text='x' * 8_000_001)\nexcept MemoryError as e:\n    s ="
+        " str(e)\ns"
+    )
     answer = shop.run(code, "all")
     assert "The arguments of 'crm.put' are larger than 8 MB" in answer.value
     assert (shop.writes, shop.person.questions) == ([], [])
@@ -898,8 +989,11 @@ def test_limit_of_the_arguments_of_a_call(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("line", ["crm.put(x=x)", "x"])
-def test_limit_of_a_value_that_is_small_in_the_sandbox_and_endless_outside(shop: Shop, line: str) -> None:
-    """A list that holds the same list twice, forty times over: whoever went through it never came back."""
+def test_limit_of_a_value_that_is_small_in_the_sandbox_and_endless_outside(
+    shop: Shop, line: str
+) -> None:
+    """A list that holds the same list twice, forty times over: whoever went through it never came
+    back."""
     shop.add("crm.put", lambda x: shop.writes.append(x))
     answer = shop.run(f"import crm\nx = []\nfor i in range(40):\n    x = [x, x]\n{line}", "all")
     assert "larger than" in str(answer.error)
@@ -910,7 +1004,9 @@ def test_limit_of_a_value_that_is_small_in_the_sandbox_and_endless_outside(shop:
 def test_limit_of_the_arguments_of_a_program(shop: Shop) -> None:
     """64 MB over all calls of one run of the program."""
     shop.add("crm.size", lambda text: shop.reads.append(len(text)), read_only=True)
-    answer = shop.run("import crm\ntext = 'x' * 7_900_000\nfor i in range(9):\n    crm.size(text=text)")
+    answer = shop.run(
+        "import crm\ntext = 'x' * 7_900_000\nfor i in range(9):\n    crm.size(text=text)"
+    )
     assert isinstance(answer.error, ProgramLimit)
     assert "64 MB of arguments" in answer.error.message
     assert len(shop.reads) == 8
@@ -939,7 +1035,9 @@ def _fill_disk(patch: pytest.MonkeyPatch, kind: bytes) -> None:
     patch.setattr(os, "write", full)
 
 
-def test_a_full_disk_before_a_write_means_no_write(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_before_a_write_means_no_write(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The write is not made where it cannot be noted first."""
     shop.run(REMIND)
     program = shop.waiting
@@ -950,8 +1048,11 @@ def test_a_full_disk_before_a_write_means_no_write(shop: Shop, monkeypatch: pyte
     assert not shop.writes
 
 
-def test_a_full_disk_after_a_write_leaves_it_in_doubt(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The write was made and could not be noted: the program ends there, and the next resume asks."""
+def test_a_full_disk_after_a_write_leaves_it_in_doubt(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write was made and could not be noted: the program ends there, and the next resume
+    asks."""
     shop.run(REMIND)
     program = shop.waiting
     with monkeypatch.context() as patch:
@@ -976,7 +1077,9 @@ def test_a_program_that_comes_to_another_place_makes_nothing_more(shop: Shop) ->
     with programs.open(shop.waiting) as kept:
         record, lines = kept.record, list(kept.lines)
         kept.delete()
-    other = record.model_copy(update={"code": "import crm\nlen(crm.customers(region='us'))\ncrm.remind(customer=1)"})
+    other = record.model_copy(
+        update={"code": "import crm\nlen(crm.customers(region='us'))\ncrm.remind(customer=1)"}
+    )
     with programs.keep(other) as kept:
         for line in lines:
             kept.append(**line)

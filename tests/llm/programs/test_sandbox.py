@@ -15,8 +15,22 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.background import StepThread
-from onetool_ipy.base.errors import ProgramError, ProgramFailed, ProgramLimit, ProgramSyntax, ProgramTypes
-from onetool_ipy.llm.programs.sandbox import Finished, HostCall, HostModule, Raised, Sandbox, StandIn, World
+from onetool_ipy.base.errors import (
+    ProgramError,
+    ProgramFailed,
+    ProgramLimit,
+    ProgramSyntax,
+    ProgramTypes,
+)
+from onetool_ipy.llm.programs.sandbox import (
+    Finished,
+    HostCall,
+    HostModule,
+    Raised,
+    Sandbox,
+    StandIn,
+    World,
+)
 
 _STUB = """
 from typing import Any, TypedDict
@@ -43,12 +57,17 @@ def _run(code: str, *answers: object, **variables: Any) -> tuple[Any, str]:
 
 def test_rule_1_a_program_sees_modules_and_variables() -> None:
     """It calls a host function, reads a variable, prints, and its last expression is its value."""
-    value, printed = _run("import crm\nprint(len(df))\ncrm.rows()[0]['name']", [{"id": 1, "name": "a"}], df=[1, 2])
+    value, printed = _run(
+        "import crm\nprint(len(df))\ncrm.rows()[0]['name']", [{"id": 1, "name": "a"}], df=[1, 2]
+    )
     assert (value, printed) == ("a", "2\n")
 
 
 def test_rule_1_clock_and_seed_are_fixed() -> None:
-    code = "import datetime, random, time\n(str(datetime.datetime.now()), time.time(), random.random())"
+    code = (
+        "import datetime, random, time\n(str(datetime.datetime.now()), time.time(),"
+        " random.random())"
+    )
     assert _run(code) == _run(code)
     assert _run(code)[0][0].startswith("2026-05-01")
 
@@ -75,7 +94,13 @@ def test_rule_2_a_wrong_program_is_refused_before_it_runs(code: str, words: str)
 
 @pytest.mark.parametrize(
     "code",
-    ["x = 1 +", "class A(dict): pass", "def f():\n    yield 1", "x = 1\ndel x", "(" * 5000 + ")" * 5000],
+    [
+        "x = 1 +",
+        "class A(dict): pass",
+        "def f():\n    yield 1",
+        "x = 1\ndel x",
+        "(" * 5000 + ")" * 5000,
+    ],
     ids=["half", "inheritance", "yield", "del", "deep"],
 )
 def test_a_program_that_cannot_be_read_says_where(code: str) -> None:
@@ -106,10 +131,23 @@ def test_a_failing_program_names_line_source_and_words() -> None:
         ("list(range(10**8))", "MB"),
         ("def f(): return f()\nf()", "200 deep"),
         ("while True: print('x' * 1000)", "100 kB"),
-        ("while True:\n    try:\n        print('x' * 1000)\n    except BaseException: pass", "100 kB"),
+        (
+            "while True:\n    try:\n        print('x' * 1000)\n    except BaseException: pass",
+            "100 kB",
+        ),
         ("# " + "x" * 1_000_000, "20,000"),
     ],
-    ids=["loop", "catching", "items", "growing", "range", "recursion", "prints", "caught prints", "1 MB"],
+    ids=[
+        "loop",
+        "catching",
+        "items",
+        "growing",
+        "range",
+        "recursion",
+        "prints",
+        "caught prints",
+        "1 MB",
+    ],
 )
 def test_a_program_ends_at_its_limit(code: str, words: str) -> None:
     with pytest.raises(ProgramLimit) as info:
@@ -118,7 +156,10 @@ def test_a_program_ends_at_its_limit(code: str, words: str) -> None:
 
 
 def test_exceptions_and_stand_ins_reach_the_program() -> None:
-    code = "import crm\ntry:\n    crm.get()\nexcept PermissionError as e:\n    x = str(e)\ny = crm.get()\nx"
+    code = (
+        "import crm\ntry:\n    crm.get()\nexcept PermissionError as e:\n    x = str(e)\ny ="
+        " crm.get()\nx"
+    )
     assert _run(code, Raised("PermissionError", "no"), StandIn())[0] == "no"
 
 
@@ -127,7 +168,9 @@ def test_what_the_sandbox_has_passes_the_check() -> None:
     assert _run(code)[0] == [["1"], [2], "1.50"]
 
 
-@pytest.mark.parametrize("use", ["x['a']", "x.a", "x + 1", "len(x)", "list(x)", "int(x)", "x()", "hash(x)", "x.real"])
+@pytest.mark.parametrize(
+    "use", ["x['a']", "x.a", "x + 1", "len(x)", "list(x)", "int(x)", "x()", "hash(x)", "x.real"]
+)
 def test_every_use_of_a_stand_in_raises_in_the_program(use: str) -> None:
     """The result of a write that has not run is opaque."""
     with pytest.raises(ProgramFailed):
@@ -135,7 +178,10 @@ def test_every_use_of_a_stand_in_raises_in_the_program(use: str) -> None:
 
 
 def test_values_stay_python_values() -> None:
-    code = "import datetime\n{1: (1, 2), 'd': datetime.date(2026, 1, 2), 's': {3}, 'f': len, 'b': b'x', 'i': 10**30}"
+    code = (
+        "import datetime\n{1: (1, 2), 'd': datetime.date(2026, 1, 2), 's': {3}, 'f': len, 'b':"
+        " b'x', 'i': 10**30}"
+    )
     value, _ = _run(code)
     assert value[1] == (1, 2)
     assert value["s"] == {3}
@@ -144,7 +190,8 @@ def test_values_stay_python_values() -> None:
 
 
 def test_rule_10_stop_ends_a_busy_program() -> None:
-    """Stop in the middle of an endless loop kills the worker process, and no thread is left behind."""
+    """Stop in the middle of an endless loop kills the worker process, and no thread is left
+    behind."""
 
     class Stopping(StepThread):
         def run(self, step: Callable[[], object]) -> Any:
@@ -165,7 +212,9 @@ def test_rule_10_stop_ends_a_busy_program() -> None:
     for thread in [each for each in threading.enumerate() if each.name == "onetool-steps"]:
         thread.join(30)
         assert not thread.is_alive()
-    assert not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert (
+        not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
 
 
 def test_without_the_extra_the_message_has_the_line_to_type() -> None:
@@ -175,7 +224,9 @@ def test_without_the_extra_the_message_has_the_line_to_type() -> None:
         "try: Sandbox('1', {}, World()).start()\n"
         "except Exception as exc: print(exc)"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert run.stdout.strip() == "Programs need: pip install 'onetool-ipy[programs]'"
 
 
@@ -296,14 +347,16 @@ _ESCAPES = [f"import {name}\n{name}.__file__" for name in _MODULE_NAMES] + list(
 
 @pytest.mark.parametrize("code", _ESCAPES)
 def test_rule_1_no_way_out(code: str) -> None:
-    """100 attempts to reach a file, the environment, a process or the host's objects: each one is an error."""
+    """100 attempts to reach a file, the environment, a process or the host's objects: each one is
+    an error."""
     secret = Path("/etc/passwd").read_text(encoding="utf-8")[:20]
     value: object = None
     try:
         value, text = _run(code)
     except ProgramError as exc:
         text = exc.message
-    # Some of these give a harmless text of the sandbox, such as its virtual home; none gives something of the host.
+    # Some of these give a harmless text of the sandbox, such as its virtual home; none gives
+    # something of the host.
     assert isinstance(value, (str, int, bool, type(None)))
     assert secret not in f"{value}{text}"
     assert str(Path.home()) not in str(value) or str(Path.home()) == "/"

@@ -377,7 +377,7 @@ test('form, JSON and code show the same arguments', async () => {
   assert.deepEqual(JSON.parse(json.value), { n: 3 });
   type(json, '{"n": 8}');
   assert.equal($(browser, '.otx-form input').value, '8');
-  await until(() => /n=8/.test($(browser, '.otx-snippet[data-kind="tool"] pre').textContent));
+  await until(() => /n=8/.test($(browser, '.otx-snippet[data-kind="tool"] pre')?.textContent));
   type(json, '{"n": ');
   assert.ok(!$(browser, '.otx-json + .otx-error').hidden);
   assert.equal($(browser, '.otx-form input').value, '8', 'half a text changes nothing');
@@ -392,12 +392,12 @@ test('a call that may change something is rerun only after a confirmation', asyn
   const sure = $(browser, '.otx-confirm');
   assert.ok(sure.hidden);
   $(browser, '[aria-label="Rerun nb.slow"]').click();
-  assert.ok(!sure.hidden);
+  await until(() => !sure.hidden);
   assert.match(sure.textContent, /may change something/);
   const [cancel, again] = sure.querySelectorAll('button');
   assert.equal(document.activeElement, cancel);
   cancel.click();
-  assert.ok(sure.hidden);
+  await until(() => sure.hidden);
   assert.equal(ran(), 0);
   $(browser, '[aria-label="Rerun nb.slow"]').click();
   again.click();

@@ -21,7 +21,7 @@ function open(problems, checked = async () => ({ missing: [MISSING] })) {
     if (kind === 'health') return checked();
     return { first: 11, line: 12, lines: ['servers:', 'tols: []'] };
   };
-  const screen = createHealth({ request, onRefresh: note('refresh'), onTrust: note('trust'), onServer: note('server'), onOpen: note('open') });
+  const screen = createHealth({ source: { request }, onRefresh: note('refresh'), onTrust: note('trust'), onServer: note('server'), onOpen: note('open') });
   document.body.replaceChildren(screen.element);
   screen.draw(report(problems));
   const button = name => [...screen.element.querySelectorAll('button')].find(each => (each.getAttribute('aria-label') ?? each.textContent).startsWith(name));

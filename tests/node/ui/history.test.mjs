@@ -12,8 +12,8 @@ const run = (more = {}) => ({ id: 'map-1', run: 'map-1', tool: 'shop.order', ok:
 /** A browser that shows the history; `answer` gives the replies. */
 async function open(answer) {
   const { transport, asked } = await transportOf({
-    overview: () => ({ tools: 0, packs: [], sources: [], tags: [], favourites: [], recent: [] }),
-    entries: () => ({ items: [], isPartial: false }),
+    overview: () => ({ tools: 0, packs: [], sources: [], tags: [], badges: [], favourites: [], recent: [] }),
+    entries: () => ({ items: [], icons: [], isPartial: false }),
     history: answer
   });
   const browser = createBrowser(transport);
@@ -34,7 +34,7 @@ test('the search and the filter go to the kernel, and an empty list says why it 
   assert.equal(lines()[1].querySelector('.otx-outcome').getAttribute('aria-label'), 'failed');
   const failed = [...browser.element.querySelectorAll('button')].find(button => button.textContent === 'Failed only');
   failed.click();
-  assert.equal(failed.getAttribute('aria-pressed'), 'true');
+  await until(() => failed.getAttribute('aria-pressed') === 'true');
   await until(() => lines().length === 1);
   type(search, 'nowhere');
   await until(() => /No failed call matches 'nowhere'\./.test($('.otx-history').textContent));
@@ -68,7 +68,7 @@ test('a run of ot.map is one line, which unfolds to its calls by the page', asyn
   await until(() => lines().length === ROWS);
   assert.equal(more(), undefined);
   toggle.click();
-  assert.ok(lines()[0].closest('.otx-calls-page').hidden);
+  await until(() => lines()[0].closest('.otx-calls-page').hidden);
   browser.close();
 });
 
@@ -112,7 +112,7 @@ test('lines that stay keep the focus and what is unfolded when a call has finish
   items.unshift(call('new'));
   items[1] = run({ failures: 1, rows: 2 });
   await browser.history.load();
-  assert.equal(lines().length, 3);
+  await until(() => lines().length === 3);
   assert.equal(document.activeElement, edit);
   assert.match($('.otx-run-line').textContent, /2 rows, 1 failed/);
   assert.equal($('.otx-run-line').getAttribute('aria-expanded'), 'true');

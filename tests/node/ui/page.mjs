@@ -1,12 +1,16 @@
 // A page for the tests of the ui module, and a transport whose replies a test provides.
+import { register } from 'node:module';
+
 import { JSDOM } from 'jsdom';
+
+register(new URL('typescript.mjs', import.meta.url));
 
 const dom = new JSDOM('<!doctype html><body></body>', { pretendToBeVisual: true });
 for (const name of ['window', 'document', 'Node', 'HTMLElement', 'KeyboardEvent', 'Event', 'MouseEvent']) {
   Object.defineProperty(globalThis, name, { value: name === 'window' ? dom.window : dom.window[name], configurable: true });
 }
 
-const source = new URL('../../../labextension/ui/', import.meta.url);
+const source = new URL('../../../labextension/src/screens/', import.meta.url);
 export const ui = async name => import(new URL(`${name}.js`, source));
 
 /** A transport that is answered by an object of functions: kind -> reply. */

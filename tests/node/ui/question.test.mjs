@@ -254,3 +254,21 @@ test('a line of a program ends where a line of Python ends', () => {
   const { element } = draw(programOf(writes(1), '# harmless\ra.delete()\r\nb = 1'));
   assert.deepEqual([...element.querySelectorAll('pre div')].map(each => each.textContent.trim()), ['# harmless', 'a.delete()', 'b = 1']);
 });
+
+test('a question about data that would leave names the place, and sends, allows it for this ask, or refuses', () => {
+  const sending = { calls: [{ ...call('web.search'), note: 'would send to a.example: 2 values' }], places: ['a.example'], offersAlways: true };
+  const rest = 'Send to a.example for the rest of this ask';
+  for (const [label, wanted] of [['Send', { action: 'accept', content: { run: [1], always: false } }], [rest, { action: 'accept', content: { run: [1], always: true } }], ['No', { action: 'decline', content: {} }]]) {
+    const { element, sent, press } = draw(sending);
+    assert.deepEqual([...element.querySelectorAll('button')].map(each => each.textContent), ['Send', rest, 'No']);
+    assert.match(element.textContent, /^The model wants to send your data to a\.example/);
+    assert.match(element.textContent, /would send to a\.example: 2 values/);
+    press(label);
+    assert.deepEqual(sent, [wanted]);
+  }
+});
+
+test('a question about data and about changes at once offers no always', () => {
+  const { element } = draw({ calls: three, places: [], offersAlways: false });
+  assert.deepEqual([...element.querySelectorAll('.otx-question-buttons button')].map(each => each.textContent), ['Run all', 'Skip all']);
+});

@@ -12,7 +12,7 @@ async function open(answers) {
   document.body.replaceChildren(screen.element);
   await screen.load();
   const button = name => [...screen.element.querySelectorAll('button')].find(each => each.textContent === name);
-  return { screen, asked, button, text: () => screen.element.textContent, emit: event => transport.emit({ event }), transport };
+  return { screen, asked, button, text: () => screen.element.textContent, emit: event => transport.receive({ event }), transport };
 }
 
 test('a server shows its state, and the buttons that fit it', async () => {
@@ -158,7 +158,7 @@ async function openPage(t, answers) {
   t.after(page.close); // its timer would keep a test that fails from ending
   document.body.replaceChildren(page.element);
   const button = label => [...page.element.querySelectorAll('button')].find(each => each.textContent === label);
-  return { page, button, asked, emit: event => transport.emit({ event }), text: () => page.element.textContent };
+  return { page, button, asked, emit: event => transport.receive({ event }), text: () => page.element.textContent };
 }
 
 test('a message is shown once, also when two replies bring it and the older one is the last', async t => {

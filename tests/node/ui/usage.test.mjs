@@ -59,7 +59,7 @@ test('before the first call it says what to do; a period without calls says so',
   const later = await open(0, none);
   assert.match(later.element.textContent, /No calls in this period\./);
   later.transport.close('The kernel was restarted.');
-  assert.equal(later.element.querySelector('[role=alert]').textContent, 'The kernel was restarted.');
+  await until(() => later.element.querySelector('[role=alert]').textContent === 'The kernel was restarted.');
   first.close();
   later.close();
 });

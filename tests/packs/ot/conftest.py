@@ -1,4 +1,5 @@
-"""A project with packs, aliases, snippets, instructions and an MCP server's tools, for the catalog's tests."""
+"""A project with packs, aliases, snippets, instructions and an MCP server's tools, for the
+catalog's tests."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy import Toolbox, ToolSpec, open_toolbox
+from onetool_ipy import Toolbox, ToolSpec
 from onetool_ipy.core.tool import ServerFacts
+from tests.harness.project import Project
 from tests.harness.surroundings import ROOT
 
 CONFIG = """
@@ -28,8 +30,6 @@ snippets:
   pkg_size: {description: Size of a package, body: "1"}
 """
 BRAVE = '''
-pack = "brave"
-
 def search(query: str, count: int = 5) -> str:
     """Search the web.
 
@@ -65,7 +65,9 @@ class Server:
 
     def tools(self) -> Iterator[ToolSpec]:
         """One spec per tool of the recorded listing."""
-        found = json.loads((ROOT / "tests" / "data" / "mcp_schemas" / self.file).read_text(encoding="utf-8"))
+        found = json.loads(
+            (ROOT / "tests" / "data" / "mcp_schemas" / self.file).read_text(encoding="utf-8")
+        )
         for tool in found if isinstance(found, list) else found["tools"]:
             yield ToolSpec(
                 name=f"{self.name}.{tool['name']}",
@@ -80,13 +82,9 @@ class Server:
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Toolbox]:
     """The toolbox of that project."""
-    folder = tmp_path / ".onetool"
-    (folder / "tools").mkdir(parents=True)
-    (folder / "onetool.yaml").write_text(CONFIG, encoding="utf-8")
-    (folder / "prompts.yaml").write_text("packs: {excel: Always name the sheet.}\n", encoding="utf-8")
-    (folder / "tools" / "brave.py").write_text(BRAVE, encoding="utf-8")
-    (folder / "tools" / "excel.py").write_text(EXCEL, encoding="utf-8")
-    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
+    with Project(tmp_path) as project:
+        project.write("prompts.yaml", "packs: {excel: Always name the sheet.}\n")
+        box = project.open(CONFIG, packs={"brave": BRAVE, "excel": EXCEL}, clock=None)
         for spec in Server("github", "git.json").tools():
             box.registry.register(spec)
         yield box

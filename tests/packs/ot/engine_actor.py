@@ -23,7 +23,9 @@ from tests.sdk import remote_functions
 def opened(engine: str, stack: ExitStack) -> Executor:
     """Open the executor, and close it with the stack."""
     if engine == "processes":
-        return stack.enter_context(ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")))
+        return stack.enter_context(
+            ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
+        )
     if engine == "loky":
         import loky
 

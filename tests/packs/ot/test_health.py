@@ -94,7 +94,9 @@ def test_a_server_that_was_stopped_says_so(opened: Open) -> None:
 
 @pytest.mark.spec("001/Health Check/Disconnected server")
 def test_a_server_that_does_not_start_is_disconnected_since_it_failed(opened: Open) -> None:
-    with opened("version: 1\nservers: {gone: {type: stdio, command: no-such-command-here}}\n") as box:
+    with opened(
+        "version: 1\nservers: {gone: {type: stdio, command: no-such-command-here}}\n"
+    ) as box:
         assert dict(box.servers) == {"gone": "not started"}
         proxy = box.ot.health()["proxy"]
         assert (proxy["servers"], proxy["states"]) == ({"gone": "disconnected"}, {"gone": "failed"})
@@ -124,7 +126,9 @@ aliases: {lost: qqqq.wwww}
 """
 
 
-@pytest.mark.parametrize("bad", ["bad_tool", "tools[1]", "bad_server", "no_server", "no_body", "bad_body", "lost"])
+@pytest.mark.parametrize(
+    "bad", ["bad_tool", "tools[1]", "bad_server", "no_server", "no_body", "bad_body", "lost"]
+)
 def test_what_is_wrong_is_logged_as_an_error_and_listed_with_what_to_do(
     opened: Open, caplog: pytest.LogCaptureFixture, bad: str
 ) -> None:
@@ -162,7 +166,9 @@ def test_reload_reads_everything_again(opened: Open, tmp_path: Path) -> None:
         assert box.ot.aliases() == []
         box.registry.register(_definition("mine.tool"))
         folder = tmp_path / ".onetool"
-        (folder / "onetool.yaml").write_text("version: 1\naliases: {t: time.now}\n", encoding="utf-8")
+        (folder / "onetool.yaml").write_text(
+            "version: 1\naliases: {t: time.now}\n", encoding="utf-8"
+        )
         (folder / "prompts.yaml").write_text("packs: {time: Ask nicely}\n", encoding="utf-8")
         assert box.ot.reload() == "OK: Configuration reloaded"
         assert box.ot.aliases() == ["t -> time.now"]
@@ -211,7 +217,9 @@ def test_notify_appends_a_yaml_document(opened: Open, tmp_path: Path) -> None:
         said = box.ot.notify(topic="notes", message="Remember to review PR #123")
         assert said.startswith("OK: notes -> ")
         assert box.ot.notify(topic="notes", message="--- odd: [text") == said
-        documents = list(yaml.safe_load_all((tmp_path / ".onetool" / "notes.yaml").read_text(encoding="utf-8")))
+        documents = list(
+            yaml.safe_load_all((tmp_path / ".onetool" / "notes.yaml").read_text(encoding="utf-8"))
+        )
         assert [d["message"] for d in documents] == ["Remember to review PR #123", "--- odd: [text"]
         assert [d["topic"] for d in documents] == ["notes", "notes"]
         assert all("ts" in d for d in documents)
@@ -225,7 +233,9 @@ def test_notify_without_a_topic_is_skipped(opened: Open) -> None:
 
 @pytest.mark.spec("001/Logging/Span naming")
 @pytest.mark.parametrize("function", ["tools", "packs", "health", "stats", "version"])
-def test_each_call_leaves_one_span_with_its_name(opened: Open, caplog: pytest.LogCaptureFixture, function: str) -> None:
+def test_each_call_leaves_one_span_with_its_name(
+    opened: Open, caplog: pytest.LogCaptureFixture, function: str
+) -> None:
     with opened() as box, caplog.at_level(logging.INFO, logger="onetool_ipy.span"):
         getattr(box.ot, function)()
         spans = [record for record in caplog.records if record.name == "onetool_ipy.span"]
@@ -235,7 +245,9 @@ def test_each_call_leaves_one_span_with_its_name(opened: Open, caplog: pytest.Lo
 
 
 @pytest.mark.spec("001/Result Query Logging/Span naming")
-def test_the_span_of_a_result_query_holds_what_was_asked(opened: Open, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_span_of_a_result_query_holds_what_was_asked(
+    opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
     with opened() as box, caplog.at_level(logging.INFO, logger="onetool_ipy.span"):
         handle = box.results.put("a\nb\n")
         box.ot.result(handle=handle, offset=1, limit=5, search="b")
@@ -263,7 +275,9 @@ def _definition(name: str) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_a_missing_need_is_said_by_deps_health_and_the_call_itself(opened: Open, tmp_path: Path) -> None:
+def test_a_missing_need_is_said_by_deps_health_and_the_call_itself(
+    opened: Open, tmp_path: Path
+) -> None:
     tools = tmp_path / ".onetool" / "tools"
     tools.mkdir(parents=True)
     (tools / "media.py").write_text(
@@ -280,11 +294,18 @@ def test_a_missing_need_is_said_by_deps_health_and_the_call_itself(opened: Open,
         assert problem["hint"] == "apt install encoder"
         failed = box.call("media.encode")
         assert failed.error is not None
-        assert (failed.error.reason, "no-such-encoder" in failed.error.message) == ("unavailable", True)
+        assert (failed.error.reason, "no-such-encoder" in failed.error.message) == (
+            "unavailable",
+            True,
+        )
 
 
 def test_health_is_shown_as_a_list_with_a_dot_and_a_word_for_each_part() -> None:
-    said = {"where": "onetool.yaml:3", "message": "The server 'crm': no <licence>", "hint": "Buy one."}
+    said = {
+        "where": "onetool.yaml:3",
+        "message": "The server 'crm': no <licence>",
+        "hint": "Buy one.",
+    }
     other = {"where": "tools/a.py", "message": "SyntaxError.", "hint": "Mend it."}
     found = Health(
         version="1.0",

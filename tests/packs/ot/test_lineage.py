@@ -1,4 +1,5 @@
-"""`ot.refresh`: the same call again, and what changed. `ot.origin` and `ot.diff` are tested in `tests/core`."""
+"""`ot.refresh`: the same call again, and what changed. `ot.origin` and `ot.diff` are tested in
+`tests/core`."""
 
 from __future__ import annotations
 
@@ -43,12 +44,18 @@ def shop() -> Shop:
 
 @pytest.fixture
 def box(tmp_path: Path, shop: Shop) -> Iterator[Toolbox]:
-    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as opened:
+    with open_toolbox(
+        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as opened:
 
         @tool(read_only=True)
         def prices(above: float = 0) -> list[Any]:
             """Give the price list."""
-            return [{"name": name, "price": price} for name, price in shop.prices.items() if price > above]
+            return [
+                {"name": name, "price": price}
+                for name, price in shop.prices.items()
+                if price > above
+            ]
 
         @tool(read_only=True)
         def price(name: str) -> dict[str, Any]:
@@ -91,8 +98,11 @@ class Ledger(dict[str, Any]):
 
 
 @pytest.mark.parametrize("kind", [list, Ledger, pd.DataFrame])
-def test_a_tool_that_gives_its_own_object_again_is_compared_with_what_it_was(box: Toolbox, kind: Any) -> None:
-    """The tool changes the list that it gave, so the old value is copied before the call is made again."""
+def test_a_tool_that_gives_its_own_object_again_is_compared_with_what_it_was(
+    box: Toolbox, kind: Any
+) -> None:
+    """The tool changes the list that it gave, so the old value is copied before the call is made
+    again."""
     own = kind([{"n": 1}]) if kind is not Ledger else Ledger(n=1)
 
     @tool(read_only=True)
@@ -151,7 +161,9 @@ def test_a_map_calls_only_rows_whose_input_or_tool_changed(box: Toolbox, shop: S
 
     box.adopt(price)
     shop.calls.clear()
-    assert len(box.ot.refresh(table, frame).changed) == 1, "the price of salt times two is that of milk"
+    assert len(box.ot.refresh(table, frame).changed) == 1, (
+        "the price of salt times two is that of milk"
+    )
     assert sorted(shop.calls) == ["salt", "tea"]
 
 
@@ -173,7 +185,11 @@ def test_what_cannot_be_called_again_says_why(box: Toolbox) -> None:
 def test_a_model_is_neither_offered_it_nor_may_call_it(box: Toolbox) -> None:
     handle = box.call("nb.prices").store()
     assert "ot.refresh" not in [each["name"] for each in box.formats("anthropic")]
-    answer = box.ask("Go", model=ScriptedModel([[("ot.refresh", {"value": handle})], "ok"]), approve=["ot.refresh"])
+    answer = box.ask(
+        "Go",
+        model=ScriptedModel([[("ot.refresh", {"value": handle})], "ok"]),
+        approve=["ot.refresh"],
+    )
     assert answer.calls[0].result.error is not None
 
 
@@ -191,7 +207,9 @@ def test_what_is_shown_of_a_difference_has_no_secret(tmp_path: Path) -> None:
         ([{"id": 1, secret: "a"}], [{"id": 1, secret: {"deep": [long]}}]),
         ([{"id": 1, "x": long + "a"}], [{"id": 1, "x": long + "b"}]),
     ]
-    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+    with open_toolbox(
+        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
+    ) as box:
         for before, after in pairs:
             for found in (box.ot.diff(before, after), box.ot.diff(after, before)):
                 assert "s3cret" not in repr(found) + str(found) + found._repr_html_()

@@ -18,9 +18,17 @@ from tests.harness.surroundings import ROOT
 @pytest.mark.parametrize("engine", ["processes", "loky", "dask"])
 def test_a_column_and_a_batch_run_on_the_executor(engine: str, tmp_path: Path) -> None:
     """Row 7 is refused by the tool; the others go well. The batch keeps its order."""
-    command = [sys.executable, "-m", "tests.packs.ot.engine_actor", engine, str(tmp_path / "project")]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.packs.ot.engine_actor",
+        engine,
+        str(tmp_path / "project"),
+    ]
     env = {**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
-    ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False)
+    ended = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False
+    )
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert json.loads(ended.stdout.splitlines()[-1]) == {
         "ok": [True, True, False, True],

@@ -1,4 +1,5 @@
-"""Long runs of `ot.map`: stopped, killed, resumed, on processes and on a Dask cluster. Each row that went well once."""
+"""Long runs of `ot.map`: stopped, killed, resumed, on processes and on a Dask cluster. Each row
+that went well once."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def box(root: Path) -> Iterator[Toolbox]:
 
 
 def run(root: Path, rows: int, strike: str = "") -> dict[str, Any]:
-    """Run in a process of its own, which sends itself a signal at a row: `ROW,SIGNAL`; return what it says."""
+    """Run in a process of its own, which sends itself a signal at a row: `ROW,SIGNAL`; return what
+    it says."""
     ended = subprocess.run(
         [sys.executable, "-m", "tests.packs.ot.map_actor", str(root), str(rows)],
         stdout=subprocess.PIPE,
@@ -56,7 +58,9 @@ def run(root: Path, rows: int, strike: str = "") -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1_000, pytest.param(ROWS, marks=pytest.mark.soak)])
-def test_interrupted_twice_and_resumed_each_row_that_went_well_is_called_once(root: Path, count: int) -> None:
+def test_interrupted_twice_and_resumed_each_row_that_went_well_is_called_once(
+    root: Path, count: int
+) -> None:
     """One row in a hundred fails; Stop twice, each time in another process; then to the end."""
     for row in (count // 5, count * 3 // 5):
         stopped = run(root, count, f"{row},{signal.SIGINT:d}")
@@ -100,15 +104,20 @@ def test_failed_rows_are_tried_again_and_only_they(box: Toolbox, root: Path) -> 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
         distributed.Client(cluster, set_as_default=False) as opened,
     ):
         yield opened
 
 
 @pytest.mark.slow
-def test_on_dask_a_killed_worker_costs_no_second_call(box: Toolbox, root: Path, client: Any) -> None:
-    """kill -9 of a worker in the midst of its row: that row is called again by another, no row that went well is."""
+def test_on_dask_a_killed_worker_costs_no_second_call(
+    box: Toolbox, root: Path, client: Any
+) -> None:
+    """kill -9 of a worker in the midst of its row: that row is called again by another, no row that
+    went well is."""
     rows = [str(i) for i in range(200)]
 
     frame = box.ot.map("geo.die_once", rows, engine=client, workers=16)
@@ -209,7 +218,10 @@ def test_stop_in_a_notebook_says_what_is_kept_and_the_cell_goes_on_after_a_resta
     assert until(lambda: len(_lines(root / "slow")) > 40)
     kernel.interrupt()
     stopped = running.wait(allow_errors=True)
-    assert re.search(r"KeyboardInterrupt: 'ot.map' was stopped after .* of 200 rows are done and kept", stopped.text)
+    assert re.search(
+        r"KeyboardInterrupt: 'ot.map' was stopped after .* of 200 rows are done and kept",
+        stopped.text,
+    )
     kernel.restart()
     kernel.execute(load)
     kernel.execute(textwrap.dedent(cell))
@@ -224,20 +236,31 @@ def _lines(file: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_the_cell_says_how_it_went_how_to_see_what_failed_and_what_was_kept(kernel: Kernel) -> None:
-    kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy import tool\nbad = {'a': 'no such street', 'b': 'odd'}")
     kernel.execute(
-        "@tool\ndef code(n: int) -> int:\n    'Code it.'\n"
-        "    if n % 50 == 7: raise ValueError('no such street')\n    if n == 99: raise KeyError('odd')\n    return n"
+        "%load_ext onetool_ipy\nfrom onetool_ipy import tool\nbad = {'a': 'no such street', 'b':"
+        " 'odd'}"
+    )
+    kernel.execute(
+        "@tool\ndef code(n: int) -> int:\n    'Code it.'\n    if n % 50 == 7: raise ValueError('no"
+        " such street')\n    if n == 99: raise KeyError('odd')\n    return n"
     )
     first = kernel.execute("m = ot.map('nb.code', range(500), retries=0)", timeout=HANG_S)
     again = kernel.execute("m = ot.map('nb.code', range(500), retries=0)", timeout=HANG_S)
     mixed = kernel.execute("m = ot.map('nb.code', [7, 99], retries=0)", timeout=HANG_S)
     good = kernel.execute("m = ot.map('nb.code', [1, 2], retries=0, fresh=True)", timeout=HANG_S)
 
-    assert "0 ok, 2 failed (rows where .ok is False) · first for n=7: ValueError: no such street" in mixed.text
-    told = "489 ok, 11 failed (rows where .ok is False) · 10 times, first for n=7: ValueError: no such street"
+    assert (
+        "0 ok, 2 failed (rows where .ok is False) · first for n=7: ValueError: no such street"
+        in mixed.text
+    )
+    told = (
+        "489 ok, 11 failed (rows where .ok is False) · 10 times, first for n=7: ValueError: no such"
+        " street"
+    )
     assert f"ot.map nb.code: {told}" in first.text
-    assert re.search(rf"ot.map nb.code: 489 kept from \d\d:\d\d:\d\d, 11 called · {re.escape(told)}", again.text)
+    assert re.search(
+        rf"ot.map nb.code: 489 kept from \d\d:\d\d:\d\d, 11 called · {re.escape(told)}", again.text
+    )
     assert "ot.map nb.code: 2 ok" in good.text
     assert kernel.evaluate("len(m[~m.ok])") == "0"
     quiet = kernel.execute("from onetool_ipy.sdk import call_tool\nx = len(ot.map('nb.code', [1]))")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import math
 import os
 import socket
@@ -17,12 +16,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import CallTimeout, RateLimited, Unavailable
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.stores.calls.query import CallFilter, RunRow
 from tests.harness.patience import HANG_S
+from tests.harness.project import Project
 from tests.harness.tables import NAMED
 
 SECRET = "sk-map-0123456789"
@@ -30,14 +30,8 @@ SECRET = "sk-map-0123456789"
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Toolbox]:
-    folder = tmp_path / ".onetool"
-    folder.mkdir()
-    (folder / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
-    (folder / "secrets.yaml").write_text(json.dumps({"KEY": SECRET}), encoding="utf-8")
-    (folder / "secrets.yaml").chmod(0o600)
-    env = {**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
-    with open_toolbox(tmp_path, env=env) as opened:
-        yield opened
+    with Project(tmp_path, env=os.environ) as project:
+        yield project.open(secrets={"KEY": SECRET}, clock=None)
 
 
 @pytest.fixture
@@ -55,7 +49,9 @@ def calls(box: Toolbox) -> list[dict[str, Any]]:
 
 
 Adopt = Callable[..., Any]
-FRAME = pd.DataFrame({"addr": ["Rome", "Bern"], "lang": ["it", "de"], "n": [1, 2]}, index=["x", "y"])
+FRAME = pd.DataFrame(
+    {"addr": ["Rome", "Bern"], "lang": ["it", "de"], "n": [1, 2]}, index=["x", "y"]
+)
 
 
 def test_an_argument_names_its_column_and_the_index_stays(box: Toolbox, calls: list[Any]) -> None:
@@ -78,17 +74,31 @@ def test_an_argument_names_its_column_and_the_index_stays(box: Toolbox, calls: l
         ({"address": ["Rome", "Bern"], "lang": ["it", "de"]}, {}),
         ({"address": np.array(["Rome", "Bern"]), "lang": ("it", "de")}, {}),
         ([{"address": "Rome", "lang": "it"}, {"address": "Bern", "lang": "de"}], {}),
-        ([{"a": "Rome", "b": "it"}, {"a": "Bern", "b": "de"}], {"columns": {"address": "a", "lang": "b"}}),
-        ((row for row in [{"address": "Rome", "lang": "it"}, {"address": "Bern", "lang": "de"}]), {}),
+        (
+            [{"a": "Rome", "b": "it"}, {"a": "Bern", "b": "de"}],
+            {"columns": {"address": "a", "lang": "b"}},
+        ),
+        (
+            (row for row in [{"address": "Rome", "lang": "it"}, {"address": "Bern", "lang": "de"}]),
+            {},
+        ),
     ],
     ids=["frame", "own-names", "lists", "arrays", "records", "records-named", "generator"],
 )
-def test_every_shape_of_table(box: Toolbox, calls: list[Any], data: Any, given: dict[str, Any]) -> None:
+def test_every_shape_of_table(
+    box: Toolbox, calls: list[Any], data: Any, given: dict[str, Any]
+) -> None:
     assert box.ot.map("nb.place", data, **given)["place"].tolist() == ["Rome/it", "Bern/de"]
 
 
 @pytest.mark.parametrize(
-    "data", [["Rome", "Bern"], pd.Series(["Rome", "Bern"]), pd.Index(["Rome", "Bern"]), np.array(["Rome", "Bern"])]
+    "data",
+    [
+        ["Rome", "Bern"],
+        pd.Series(["Rome", "Bern"]),
+        pd.Index(["Rome", "Bern"]),
+        np.array(["Rome", "Bern"]),
+    ],
 )
 def test_a_list_is_for_the_one_open_argument(box: Toolbox, calls: list[Any], data: Any) -> None:
     frame = box.ot.map("nb.place", data, const={"lang": "fr"})
@@ -101,27 +111,44 @@ def test_a_series_may_be_named_as_a_column(box: Toolbox, calls: list[Any]) -> No
     assert frame["place"].tolist() == ["Rome/fr", "Bern/fr"]
 
 
-def test_missing_cells_are_left_out_where_the_argument_is_optional(box: Toolbox, calls: list[Any]) -> None:
+def test_missing_cells_are_left_out_where_the_argument_is_optional(
+    box: Toolbox, calls: list[Any]
+) -> None:
     data = pd.DataFrame({"address": ["a", None, "c"], "depth": [1.5, 2.0, math.nan]})
 
     frame = box.ot.map("nb.place", data, workers=1)
 
     assert frame["ok"].tolist() == [True, False, True]
     assert frame["error"][1].startswith("invalid_args: 'nb.place': argument 'address'")
-    assert calls == [{"address": "a", "lang": "en", "depth": 1.5}, {"address": "c", "lang": "en", "depth": None}]
+    assert calls == [
+        {"address": "a", "lang": "en", "depth": 1.5},
+        {"address": "c", "lang": "en", "depth": None},
+    ]
 
 
 @pytest.mark.parametrize(
     ("data", "given", "said"),
     [
-        (FRAME, {"address": "adr"}, "No column 'adr' for the argument 'address'. Did you mean 'addr'?"),
+        (
+            FRAME,
+            {"address": "adr"},
+            "No column 'adr' for the argument 'address'. Did you mean 'addr'?",
+        ),
         (FRAME, {"address": "addr", "lang": "fr"}, "No column 'fr' for the argument 'lang'"),
         (FRAME, {}, "No column for the argument 'address'"),
         (FRAME, {"adress": "addr"}, "has no argument 'adress'. Did you mean 'address'?"),
         (FRAME, {"address": "addr", "columns": {"address": "n"}}, "'address' was given twice"),
-        (FRAME, {"columns": {"address": "n"}, "const": {"address": 1}}, "is in columns= and in const="),
+        (
+            FRAME,
+            {"columns": {"address": "n"}, "const": {"address": 1}},
+            "is in columns= and in const=",
+        ),
         (FRAME, {"columns": {"address": "none"}}, "There is no column 'none'"),
-        (pd.DataFrame([["a", "b"]], columns=["q", "q"]), {"address": "q"}, "There are 2 columns 'q'"),
+        (
+            pd.DataFrame([["a", "b"]], columns=["q", "q"]),
+            {"address": "q"},
+            "There are 2 columns 'q'",
+        ),
         (pd.DataFrame([["a", "b"]]), {"address": 0}, "may be a column or a value"),
         ({"address": ["a"], "lang": []}, {}, "not of one length"),
         ({"address": ["a"], "lang": "de"}, {}, "which is not a list"),
@@ -160,7 +187,9 @@ def test_an_unknown_tool_is_said_with_the_nearest(box: Toolbox, calls: list[Any]
         box.ot.map("ot.map", ["a"])
 
 
-@pytest.mark.parametrize("data", [[], pd.DataFrame({"address": []}), pd.Series([], dtype=str), {}, {"address": []}])
+@pytest.mark.parametrize(
+    "data", [[], pd.DataFrame({"address": []}), pd.Series([], dtype=str), {}, {"address": []}]
+)
 def test_no_rows_give_an_empty_frame(box: Toolbox, calls: list[Any], data: Any) -> None:
     given = {} if not isinstance(data, dict) or data else {"const": {"address": "a"}}
     frame = box.ot.map("nb.place", data, **given)
@@ -171,11 +200,16 @@ def test_no_rows_give_an_empty_frame(box: Toolbox, calls: list[Any], data: Any) 
 
 @pytest.mark.parametrize(
     "data",
-    [["Rome", "x\ud800"], {"address": ["Rome", "x\ud800"]}, [{"address": "Rome"}, {"address": "x\ud800"}]],
+    [
+        ["Rome", "x\ud800"],
+        {"address": ["Rome", "x\ud800"]},
+        [{"address": "Rome"}, {"address": "x\ud800"}],
+    ],
     ids=["list", "lists", "records"],
 )
 def test_what_failed_stands_beside_its_input(box: Toolbox, data: Any) -> None:
-    """Data without an index cannot be joined. An argument that has the name of a result column is left out."""
+    """Data without an index cannot be joined. An argument that has the name of a result column is
+    left out."""
 
     def where(address: str) -> str:
         """Find a place."""
@@ -212,12 +246,23 @@ def test_equal_rows_are_each_called_and_each_resumed(box: Toolbox, calls: list[A
 
 
 def test_cells_of_any_kind_are_passed_as_they_are(box: Toolbox) -> None:
-    cells = [[1, 2], {"a": 1}, {1, 2}, b"x", datetime.date(2026, 1, 2), object(), pd.DataFrame({"a": [1]})]
+    cells = [
+        [1, 2],
+        {"a": 1},
+        {1, 2},
+        b"x",
+        datetime.date(2026, 1, 2),
+        object(),
+        pd.DataFrame({"a": [1]}),
+    ]
 
     frame = box.ot.map("tools.echo", pd.Series(cells))
     again = box.ot.map("tools.echo", pd.Series(cells))
 
-    assert all(given is cell or given == cell for given, cell in zip(frame["echo"][:6], cells[:6], strict=True))
+    assert all(
+        given is cell or given == cell
+        for given, cell in zip(frame["echo"][:6], cells[:6], strict=True)
+    )
     pd.testing.assert_frame_equal(again["echo"][6], cells[6])
     assert frame.attrs["onetool"]["not_kept"] == 1, "an object() has no form to be kept in"
     assert again.attrs["onetool"]["resumed"] == 6
@@ -240,7 +285,9 @@ def test_cells_of_any_kind_are_passed_as_they_are(box: Toolbox) -> None:
         (lambda n: pd.Timestamp("2026-01-02"), ["f"], ["datetime64[us]"]),
     ],
 )
-def test_columns_are_what_pandas_users_expect(box: Toolbox, gives: Any, columns: list[str], kinds: list[str]) -> None:
+def test_columns_are_what_pandas_users_expect(
+    box: Toolbox, gives: Any, columns: list[str], kinds: list[str]
+) -> None:
     def f(n: int) -> Any:
         """Give."""
         return gives(n)
@@ -282,7 +329,9 @@ def test_half_a_character_is_written_out(box: Toolbox) -> None:
 
 
 def test_dicts_may_stay_dicts(box: Toolbox) -> None:
-    assert box.ot.map("tools.echo", [{"message": {"a": 1}}], expand=False)["echo"].tolist() == [{"a": 1}]
+    assert box.ot.map("tools.echo", [{"message": {"a": 1}}], expand=False)["echo"].tolist() == [
+        {"a": 1}
+    ]
 
 
 def test_a_tool_whose_code_changed_is_called_anew(box: Toolbox) -> None:
@@ -377,13 +426,15 @@ def test_a_limit_per_minute_spaces_the_calls(box: Toolbox) -> None:
     box.adopt(stamp)
     began = time.monotonic()
     box.ot.map("nb.stamp", range(3), per_minute=40, workers=3)
-    # A busy machine may delay any call, but none comes before its turn; without turns all come within a second.
+    # A busy machine may delay any call, but none comes before its turn; without turns all come
+    # within a second.
     assert len(seen) == 3
     assert all(at - began >= number * 1.5 for number, at in enumerate(sorted(seen)))
 
 
 def test_no_more_rows_are_under_way_than_allowed(box: Toolbox) -> None:
-    """Three wait for each other, so three are under way; and then a moment for a fourth, who would be counted."""
+    """Three wait for each other, so three are under way; and then a moment for a fourth, who would
+    be counted."""
     under_way: list[int] = []
     most: list[int] = []
     three, fourth = threading.Barrier(3), threading.Event()
@@ -403,7 +454,9 @@ def test_no_more_rows_are_under_way_than_allowed(box: Toolbox) -> None:
     assert max(most) == 3
 
 
-def test_every_row_is_a_logged_call_and_secrets_are_kept_out_of_the_state(box: Toolbox, tmp_path: Path) -> None:
+def test_every_row_is_a_logged_call_and_secrets_are_kept_out_of_the_state(
+    box: Toolbox, tmp_path: Path
+) -> None:
     frame = box.ot.map("tools.echo", [f"a {SECRET}", "plain"])
 
     assert frame["echo"].tolist()[0] == f"a {SECRET}", "a value for Python is never altered"
@@ -441,7 +494,9 @@ def test_damaged_lines_cost_only_their_rows(box: Toolbox, calls: list[Any], tmp_
     box.ot.map("nb.place", ["a", "b", "c"])
     file = next((tmp_path / "state").rglob("maps/*.jsonl"))
     data = file.read_bytes()
-    file.write_bytes(data[: data.rindex(b'"v"')] + b"\xff\n" + b'{"k":"x\n{"k":1}\n\n{"drop":5}\n{"k"')
+    file.write_bytes(
+        data[: data.rindex(b'"v"')] + b"\xff\n" + b'{"k":"x\n{"k":1}\n\n{"drop":5}\n{"k"'
+    )
 
     frame = box.ot.map("nb.place", ["a", "b", "c"])
 
@@ -450,7 +505,9 @@ def test_damaged_lines_cost_only_their_rows(box: Toolbox, calls: list[Any], tmp_
     assert box.ot.map("nb.place", ["a", "b", "c"]).attrs["onetool"]["resumed"] == 3
 
 
-def test_a_state_that_cannot_be_written_still_gives_the_results(box: Toolbox, calls: list[Any], tmp_path: Path) -> None:
+def test_a_state_that_cannot_be_written_still_gives_the_results(
+    box: Toolbox, calls: list[Any], tmp_path: Path
+) -> None:
     box.call("tools.echo", {"message": 1})
     folder = next((tmp_path / "state").iterdir()) / "maps"
     folder.write_text("in the way", encoding="utf-8")
@@ -523,7 +580,9 @@ def test_a_list_for_an_argument_that_is_named_too_says_to_leave_it_out(
 
 
 @pytest.mark.parametrize("kind", sorted(NAMED))
-def test_a_table_of_any_kind_has_its_columns_mapped(kind: str, box: Toolbox, calls: list[Any]) -> None:
+def test_a_table_of_any_kind_has_its_columns_mapped(
+    kind: str, box: Toolbox, calls: list[Any]
+) -> None:
     data = NAMED[kind]([{"address": "Rome", "lang": "it"}, {"address": "Bern", "lang": "de"}])
 
     frame = box.ot.map("nb.place", data, address="address", lang="lang")

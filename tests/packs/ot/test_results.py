@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy import Toolbox
+from tests.harness.project import Project
 from tests.packs.ot.test_usage import Clock
 
 LINES = [f"line {i}" + (" error" if i % 10 == 0 else "") for i in range(1, 501)]
@@ -20,9 +19,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def box(tmp_path: Path, clock: Clock) -> Iterator[Toolbox]:
-    with open_toolbox(env={"ONETOOL_STATE": str(tmp_path / "state")}, clock=clock) as made:
-        yield made
+def box(project: Project, clock: Clock) -> Toolbox:
+    return project.open(clock=clock)
 
 
 @pytest.fixture
@@ -49,7 +47,9 @@ def test_search_keeps_matching_lines_and_pages_them(box: Toolbox, handle: str) -
     assert found["lines"] == errors
     assert (found["matched"], found["total_lines"]) == (50, 500)
     assert found["line_numbers"] == list(range(10, 501, 10))
-    assert box.ot.result(handle=handle, search="error", offset=11, limit=5)["lines"] == errors[10:15]
+    assert (
+        box.ot.result(handle=handle, search="error", offset=11, limit=5)["lines"] == errors[10:15]
+    )
     assert box.ot.result(handle=handle, search="ERROR")["matched"] == 0
     assert box.ot.result(handle=handle, search="(?i)ERROR")["matched"] == 50
 
@@ -72,7 +72,9 @@ def test_an_unknown_handle_is_said(box: Toolbox, bad: str) -> None:
 
 
 @pytest.mark.spec("001/Query Stored Results/Expired handle")
-def test_an_expired_handle_says_expired_also_the_second_time(box: Toolbox, handle: str, clock: Clock) -> None:
+def test_an_expired_handle_says_expired_also_the_second_time(
+    box: Toolbox, handle: str, clock: Clock
+) -> None:
     clock.time += datetime.timedelta(days=2)
     for _ in range(2):
         said = box.ot.result(handle=handle)
@@ -132,7 +134,10 @@ def test_a_result_pages_searches_and_stores_itself(box: Toolbox) -> None:
 
 
 def test_frames_find_the_records_flatten_them_and_parse_dates(box: Toolbox) -> None:
-    data = {"meta": {"n": 1}, "items": [{"id": 1, "at": "2024-01-31T12:00:00Z", "user": {"name": "a"}}, {"id": 2}]}
+    data = {
+        "meta": {"n": 1},
+        "items": [{"id": 1, "at": "2024-01-31T12:00:00Z", "user": {"name": "a"}}, {"id": 2}],
+    }
     result = box.call("tools.echo", {"message": data})
     frame = result.df
     assert list(frame.columns) == ["id", "at", "user.name"]

@@ -55,7 +55,12 @@ def make(tmp_path: Path, clock: Clock) -> Callable[..., Toolbox]:
 def box(make: Callable[..., Toolbox], clock: Clock) -> Iterator[Toolbox]:
     """Calls of the last hours, days and months, by two tools, some failed."""
     with make() as made:
-        for ago, count in (({"days": 100}, 1), ({"days": 20}, 2), ({"days": 3}, 3), ({"hours": 2}, 4)):
+        for ago, count in (
+            ({"days": 100}, 1),
+            ({"days": 20}, 2),
+            ({"days": 3}, 3),
+            ({"hours": 2}, 4),
+        ):
             clock.back(**ago)
             for _ in range(count):
                 made.call("tools.echo", {"message": "four"})
@@ -78,7 +83,15 @@ def test_stats_add_up_all_calls(box: Toolbox) -> None:
     assert found["estimates"] == ["context_saved", "time_saved_ms"]
     rows = {row["tool"]: row for row in found["tools"]}
     assert set(rows) == {"tools.echo", "fs.read_file", "no.tool"}
-    assert list(rows["tools.echo"]) == ["tool", "calls", "failures", "success_rate", "avg_ms", "p95_ms", "last_called"]
+    assert list(rows["tools.echo"]) == [
+        "tool",
+        "calls",
+        "failures",
+        "success_rate",
+        "avg_ms",
+        "p95_ms",
+        "last_called",
+    ]
     assert (rows["tools.echo"]["calls"], rows["tools.echo"]["failures"]) == (10, 0)
     assert (rows["no.tool"]["calls"], rows["no.tool"]["failures"]) == (1, 1)
     assert yaml.safe_load(str(found)) == found
@@ -92,7 +105,8 @@ def test_an_estimate_is_never_negative(make: Callable[..., Toolbox]) -> None:
 
 
 def test_no_page_shows_what_was_guessed(box: Toolbox, tmp_path: Path) -> None:
-    """A model made a call, so both estimates have a value: cell, terminal, report and panel leave them out."""
+    """A model made a call, so both estimates have a value: cell, terminal, report and panel leave
+    them out."""
     box.call(ToolCall("m", "tools.echo", {"message": "four"}, "model"))
     file = tmp_path / "stats.html"
 
@@ -154,7 +168,9 @@ def test_stats_that_are_disabled_say_so(make: Callable[..., Toolbox]) -> None:
 
 
 @pytest.mark.spec("001/Runtime Statistics/HTML write error")
-def test_a_report_that_cannot_be_written_says_why_and_harms_nothing(box: Toolbox, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_says_why_and_harms_nothing(
+    box: Toolbox, tmp_path: Path
+) -> None:
     taken, link = tmp_path / "notes.txt", tmp_path / "link.html"
     taken.write_text("mine", encoding="utf-8")
     link.symlink_to(tmp_path / "target.html")
@@ -175,7 +191,9 @@ def test_a_report_asked_for_from_outside_stays_in_the_roots(box: Toolbox, tmp_pa
 
 
 @pytest.mark.parametrize("source", ["mcp", "rest", "model"])
-def test_a_report_path_outside_the_roots_is_never_opened(box: Toolbox, tmp_path: Path, source: Any) -> None:
+def test_a_report_path_outside_the_roots_is_never_opened(
+    box: Toolbox, tmp_path: Path, source: Any
+) -> None:
     """A FIFO would hold the call for ever, and /dev/full never ends."""
     fifo = tmp_path.parent / f"{source}.fifo"
     os.mkfifo(fifo)
@@ -183,7 +201,10 @@ def test_a_report_path_outside_the_roots_is_never_opened(box: Toolbox, tmp_path:
         result = box.call(ToolCall("id", "ot.stats", {"output": path}, source), timeout=20)
 
         assert result.error is not None
-        assert result.error.message == f"Error: Cannot write to '{path}': it is outside the allowed folders"
+        assert (
+            result.error.message
+            == f"Error: Cannot write to '{path}': it is outside the allowed folders"
+        )
 
 
 def test_a_report_is_never_written_to_what_is_no_plain_file(box: Toolbox, tmp_path: Path) -> None:
@@ -191,10 +212,15 @@ def test_a_report_is_never_written_to_what_is_no_plain_file(box: Toolbox, tmp_pa
     with socket.socket(socket.AF_UNIX) as served:
         served.bind(os.path.relpath(tmp_path / "served"))
         for path in (tmp_path / "pipe", tmp_path / "served", Path("/dev/full"), Path("/dev/zero")):
-            assert str(box.ot.stats(output=str(path))) == f"Error: Cannot write to '{path}': it is not a plain file"
+            assert (
+                str(box.ot.stats(output=str(path)))
+                == f"Error: Cannot write to '{path}': it is not a plain file"
+            )
 
 
-def test_a_huge_file_in_the_place_of_a_report_is_not_read_to_its_end(box: Toolbox, tmp_path: Path) -> None:
+def test_a_huge_file_in_the_place_of_a_report_is_not_read_to_its_end(
+    box: Toolbox, tmp_path: Path
+) -> None:
     path = tmp_path / "huge.html"
     path.touch()
     os.truncate(path, 1 << 42)  # 4 TB with nothing in it
@@ -202,7 +228,9 @@ def test_a_huge_file_in_the_place_of_a_report_is_not_read_to_its_end(box: Toolbo
     assert str(box.ot.stats(output=str(path))).endswith("it is a file that is not a report")
 
 
-@pytest.mark.parametrize("output", ["a\0b", "x" * 5000, "~nobody-of-that-name/x.html", "\ud800.html"], ids=ascii)
+@pytest.mark.parametrize(
+    "output", ["a\0b", "x" * 5000, "~nobody-of-that-name/x.html", "\ud800.html"], ids=ascii
+)
 def test_a_report_path_that_can_be_none_is_an_error_text(box: Toolbox, output: str) -> None:
     said = box.ot.stats(output=output)
 
@@ -212,7 +240,10 @@ def test_a_report_path_that_can_be_none_is_an_error_text(box: Toolbox, output: s
 
 @pytest.mark.spec("001/Runtime Statistics/Invalid period")
 def test_an_invalid_period_is_said_to_the_letter(box: Toolbox) -> None:
-    said = "Error: Invalid period 'invalid'. Valid: day, week, month, all. Example: ot.stats(period='day')"
+    said = (
+        "Error: Invalid period 'invalid'. Valid: day, week, month, all. Example:"
+        " ot.stats(period='day')"
+    )
     assert box.ot.stats(period="invalid") == said
     failed = box.call("ot.stats", {"period": "invalid"})
     assert failed.error is not None
@@ -247,7 +278,12 @@ def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     ids=["UTC", "Kolkata", "New York, at the change to summer time"],
 )
 def test_times_of_a_plot_are_local_and_its_days_say_whose_they_are(
-    make: Callable[..., Toolbox], clock: Clock, in_zone: Callable[[str], None], zone: str, day: str, times: list[str]
+    make: Callable[..., Toolbox],
+    clock: Clock,
+    in_zone: Callable[[str], None],
+    zone: str,
+    day: str,
+    times: list[str],
 ) -> None:
     in_zone(zone)
     with make() as box:
@@ -291,7 +327,8 @@ def test_history_is_newest_first_with_masked_arguments(box: Toolbox) -> None:
 
 
 def test_failures_are_told_and_grouped_by_message(box: Toolbox, tmp_path: Path) -> None:
-    """In stats, history, report and the frame of the log; secrets in a message are masked before it is kept."""
+    """In stats, history, report and the frame of the log; secrets in a message are masked before it
+    is kept."""
     for number in range(3):
         box.call("fs.read_file", {"path": f"/nowhere/{number}"})
     box.call("tools.echo", {"wrong": 1})

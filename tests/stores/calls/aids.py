@@ -1,4 +1,5 @@
-"""What the tests of the call log share: a clock that stands still, a log on it, and calls to note."""
+"""What the tests of the call log share: a clock that stands still, a log on it, and calls to
+note."""
 
 from __future__ import annotations
 
@@ -35,20 +36,21 @@ def clock() -> Clock:
 
 @pytest.fixture
 def calls(tmp_path: Path, clock: Clock) -> Iterator[CallLog]:
-    log = CallLog(tmp_path / "calls", clock=clock)
+    log = CallLog(tmp_path / "calls", clock=clock, close_calls=1)
     yield log
     log.close()
 
 
-@pytest.fixture(params=["journal", "compacted", "half"])
+@pytest.fixture(params=["journal", "closed", "half"])
 def settle(request: pytest.FixtureRequest) -> Settle:
-    """The same calls in the journal, in the database, and in both: no answer may differ."""
+    """The same calls in a journal, in parts, and in both: no answer may differ."""
     state = {"notes": 0}
 
     def settled(log: CallLog) -> None:
         state["notes"] += 1
-        if request.param == "compacted" or (request.param == "half" and state["notes"] % 2):
-            log.compact()
+        if request.param == "closed" or (request.param == "half" and state["notes"] % 2):
+            log.close()
+            log.tidy()
 
     return settled
 

@@ -1,57 +1,111 @@
-"""The database: tables that a person can read, and how calls get into them."""
+"""Parquet parts that are damaged, of another version, or not ours: each costs itself, and is named."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
-from onetool_ipy.core import current
+import duckdb
+import pytest
+
+from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
-from tests.stores.calls.aids import calls, clock, note
+from tests.stores.calls.aids import Clock, clock, note
+from tests.stores.calls.test_closing import filled, tidied
 
-__all__ = ["calls", "clock"]  # fixtures
+__all__ = ["clock"]  # a fixture
 
-
-def test_a_person_reads_calls_and_days_with_sqlite(calls: CallLog) -> None:
-    note(calls, "geo.code", 1, ms=3.0)
-    calls.attach("id1", "r_1")
-    calls.compact()
-
-    with closing(sqlite3.connect(calls.folder / "calls.db")) as database:
-        columns = "time, tool, source, ok, handle, args, session <> ''"
-        (row,) = database.execute(f"SELECT {columns} FROM history").fetchall()
-        days = database.execute("SELECT day, tool, calls, failures, avg_ms FROM days").fetchall()
-
-    assert row == ("2026-03-04 10:20:30.123", "geo.code", "python", 1, "r_1", '{"n":1}', 1)
-    assert days == [("2026-03-04", "geo.code", 1, 0, 3.0)]
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "empty": lambda path: os.truncate(path, 0),
+    "text": lambda path: path.write_text("not a table", encoding="utf-8"),
+    "zeros": lambda path: path.write_bytes(zeroed(path.read_bytes())),
+    "schema": lambda path: rewrite(path, "SELECT 'x' AS ts, 7 AS tool"),
+    "version": lambda path: rewrite(path, "SELECT * FROM calls", version="9"),
+    "unmarked": lambda path: rewrite(path, "SELECT * FROM calls", version=None),
+}
 
 
-def test_calls_of_one_cell_share_a_context(calls: CallLog) -> None:
-    for cell in ("one", "two", "one"):
-        current.enter_cell(cell)
-        for number in range(5):
-            note(calls, number=number)
-        calls.compact()
-    current.enter_cell("")
-
-    with closing(sqlite3.connect(calls.folder / "calls.db")) as database:
-        assert database.execute("SELECT cell FROM contexts").fetchall() == [("one",), ("two",)]
-    assert [row.cell for row in calls.history()].count("one") == 10
+def zeroed(data: bytes) -> bytes:
+    """A file whose footer is whole, and whose pages are not."""
+    footer = int.from_bytes(data[-8:-4], "little") + 8
+    return data[:4] + bytes(len(data) - footer - 4) + data[-footer:]
 
 
-def test_names_without_end_are_counted_together(tmp_path: Path) -> None:
-    """A model that asks for a new wrong name each time must not make the sums grow for ever."""
-    log = CallLog(tmp_path / "calls")
-    for number in range(3000):
-        note(log, f"wrong.name{number}", number, ok=False, code="tool_not_found")
-    log.compact()
-    note(log, "right.name")
-    log.compact()
+def rewrite(path: Path, query: str, version: str | None = "1") -> None:
+    facts = {"version": version, "calls": "1", "first": "1", "last": "9" * 17}
+    facts |= {"damaged": "0", "attached": "0", "members": ""}
+    text = ", ".join(f"{name}: '{fact}'" for name, fact in facts.items())
+    with duckdb.connect() as database:
+        database.execute(f"CREATE VIEW calls AS FROM read_parquet('{path}')").fetchall()
+        metadata = f", KV_METADATA {{{text}}}" if version else ""
+        new = path.with_suffix(".new")
+        database.execute(f"COPY ({query}) TO '{new}' (FORMAT parquet{metadata})").fetchall()
+    new.replace(path)
 
-    usage = log.usage()
 
-    assert (usage.total_calls, usage.failures) == (3001, 3000)
-    assert len(usage.tools) <= 1000
-    assert usage.tools[0].tool == "(other)"
-    assert log.count_of("right.name")[0] == 1
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_damaged_part_costs_itself_and_is_named(
+    tmp_path: Path, clock: Clock, damage: str, place: int
+) -> None:
+    log = tidied(tmp_path, clock)
+    path = sorted(tmp_path.glob("*.parquet"))[place]
+    DAMAGES[damage](path)
+
+    for asked in (log, CallLog(tmp_path, clock=clock)):
+        assert asked.usage().total_calls == 400
+        assert len(asked.history(limit=None)) == len(asked.frame()) == 400
+        asked.overview(period="month")
+        assert asked.family("id450").calls.keys() <= {"id450"}
+        (problem,) = asked.problems()
+        assert problem.where == str(path)
+    note(log, number=1000)
+    log.tidy()
+    assert log.usage().total_calls == 401
+    assert path.exists(), "what could not be read is never deleted"
+
+
+def test_a_part_of_no_rows_is_no_problem(tmp_path: Path, clock: Clock) -> None:
+    log = tidied(tmp_path, clock)
+    rewrite(sorted(tmp_path.glob("*.parquet"))[0], "SELECT * FROM calls WHERE false")
+
+    assert CallLog(tmp_path, clock=clock).usage().total_calls == 400
+    assert len(log.frame()) == 400
+    assert log.problems() == []
+
+
+def test_a_damaged_part_gives_way_to_its_journal(tmp_path: Path, clock: Clock) -> None:
+    log = filled(tmp_path, clock, 50)
+    log.close()
+    (file,) = files_in(tmp_path)
+    data = file.path.read_bytes()
+    log.tidy()
+    file.path.write_bytes(data)
+    os.truncate(file.as_state("part").path, 100)
+
+    assert CallLog(tmp_path, clock=clock).usage().total_calls == 50
+
+
+def test_a_log_that_outlives_the_interpreter_leaves_no_warnings(tmp_path: Path) -> None:
+    """As in a terminal's IPython, which holds the toolbox to the end: DuckDB printed a page."""
+    program = f"""
+        import ctypes, pathlib
+        from onetool_ipy.stores.calls.log import CallLog
+        log = CallLog(pathlib.Path({str(tmp_path)!r}))
+        log.write(("nb.add", "python", ""), "id", {{}}, 2, 1.0, 2, None)
+        print(log.counts()["nb.add"][0])
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(log))
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")

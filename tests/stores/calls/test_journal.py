@@ -1,4 +1,5 @@
-"""Journals: one line for each call, one owner for each open file, and a damaged line costs itself only."""
+"""Journals: one line for each call, one owner for each open file, and a damaged line costs itself
+only."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from onetool_ipy.stores.calls.journal import FIELDS, Journal, journals_in, parse
+from onetool_ipy.stores.calls.journal import CONTEXT, Journal, files_in, parse
 from onetool_ipy.stores.calls.log import CallLog
 from tests.stores.calls.aids import calls, clock, note
 
@@ -36,20 +39,62 @@ def line(**changes: Any) -> bytes:
     return json.dumps({**CALL, **changes}).encode() + b"\n"
 
 
-def test_a_line_is_an_object_that_a_person_can_read(tmp_path: Path) -> None:
+def test_what_calls_share_is_written_once_and_each_call_is_a_short_array(tmp_path: Path) -> None:
     calls = CallLog(tmp_path, notebook=lambda: "/home/eve/plan.ipynb")
-    calls.record(
-        "c1", "geo.code", "magic", {"q": "x"}, ok=False, ms=1.5, code="invalid_args", message="no", parent="c0"
-    )
+    for number, ok in enumerate((True, True, False)):
+        more = {} if ok else {"code": "invalid_args", "message": "no", "parent": "c0"}
+        calls.record(f"c{number}", "geo.code", "magic", {"q": "x"}, ok, 1.5, args_size=1, **more)
+    calls.record("c3", "geo.code", "magic", {"q": b"x"}, True, 1.5)
 
-    (file,) = journals_in(calls.folder).values()
-    row = json.loads(file.path.read_bytes())
+    (file,) = files_in(calls.folder)
+    context, *rows = map(json.loads, file.path.read_bytes().splitlines())
 
     assert (file.state, file.path.suffix) == ("open", ".jsonl")
-    assert (row["id"], row["tool"], row["args"], row["ok"]) == ("c1", "geo.code", '{"q":"x"}', False)
-    assert (row["code"], row["message"], row["parent"]) == ("invalid_args", "no", "c0")
-    assert row["notebook"] == "/home/eve/plan.ipynb"
-    assert {"user", "host", "session"} <= row.keys() <= {*FIELDS}
+    assert (context["context"], context["tool"], context["source"]) == (0, "geo.code", "magic")
+    assert context["notebook"] == "/home/eve/plan.ipynb"
+    assert {"user", "host", "session"} <= context.keys() <= {"context", *CONTEXT}
+    assert [(row[0], *row[2:]) for row in rows] == [
+        (0, "c0", {"q": "x"}, 1.5, 0),
+        (0, "c1", {"q": "x"}, 1.5, 0),
+        (
+            *(0, "c2", {"q": "x"}, 1.5, 0),
+            {"ok": False, "code": "invalid_args", "message": "no", "parent": "c0"},
+        ),
+        (0, "c3", '{"q":"<1 bytes>"}', 1.5, 0, {}),
+    ]
+
+
+def test_a_process_that_goes_on_with_a_journal_takes_no_context_of_the_last_one(
+    tmp_path: Path,
+) -> None:
+    for number in range(3):
+        log = CallLog(tmp_path)
+        note(log, f"a.t{number}", number)
+        note(log, f"a.t{number + 1}", number + 10)
+        log.close()
+
+    assert {(row.call_id, row.tool) for row in log.history()} == {
+        *((f"id{number}", f"a.t{number}") for number in range(3)),
+        *((f"id{number + 10}", f"a.t{number + 1}") for number in range(3)),
+    }
+    assert len({row.session for row in log.history()}) == 3
+
+
+def test_a_damaged_context_costs_its_calls_what_it_said_and_nothing_else(tmp_path: Path) -> None:
+    log = CallLog(tmp_path)
+    note(log, "a.b", 1)
+    note(log, "c.d", 2)
+    note(log, "a.b", 3)
+    (file,) = files_in(tmp_path)
+    file.path.write_bytes(file.path.read_bytes().replace(b'{"context":0', b'{"contxet":0'))
+
+    log = CallLog(tmp_path)
+    assert {(row.call_id, row.tool, row.arguments["n"]) for row in log.history()} == {
+        ("id1", "(unknown)", 1),
+        ("id2", "c.d", 2),
+        ("id3", "(unknown)", 3),
+    }
+    assert "1 lines could not be read" in str(log.problems()[0])
 
 
 def test_processes_one_after_the_other_share_a_journal(tmp_path: Path) -> None:
@@ -59,7 +104,7 @@ def test_processes_one_after_the_other_share_a_journal(tmp_path: Path) -> None:
         note(log, number=number)
         log.close()
 
-    assert len(journals_in(tmp_path)) == 1
+    assert len(files_in(tmp_path)) == 1
     assert CallLog(tmp_path).usage().total_calls == 200
 
 
@@ -68,7 +113,7 @@ def test_two_processes_at_once_have_a_journal_each(tmp_path: Path) -> None:
     note(first, number=1)
     note(second, number=2)
 
-    assert len(journals_in(tmp_path)) == 2
+    assert len(files_in(tmp_path)) == 2
     assert first.usage().total_calls == second.usage().total_calls == 2
 
 
@@ -78,11 +123,12 @@ def test_a_full_journal_is_left_and_another_begun(tmp_path: Path) -> None:
     answers = [journal.append(line(id=f"c{number}")) for number in range(4)]
 
     assert answers == [False, False, True, False]
-    assert sorted(file.path.read_bytes().count(b"\n") for file in journals_in(tmp_path).values()) == [1, 3]
+    assert sorted(file.path.read_bytes().count(b"\n") for file in files_in(tmp_path)) == [1, 3]
 
 
 def test_the_beginning_of_a_line_does_not_spoil_the_next(tmp_path: Path) -> None:
-    """A kill left it; the process that goes on with the journal removes it. Its call was never acknowledged."""
+    """A kill left it; the process that goes on with the journal removes it. Its call was never
+    acknowledged."""
     journal = Journal(tmp_path)
     journal.append(line(id="c1"))
     journal.append(line(id="c2")[:-9])
@@ -108,7 +154,9 @@ def test_threads_share_one_journal(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
 
-    assert {row.tool: row.calls for row in log.usage().tools} == {f"t.{thread}": 500 for thread in range(8)}
+    assert {row.tool: row.calls for row in log.usage().tools} == {
+        f"t.{thread}": 500 for thread in range(8)
+    }
     assert len({row.call_id for row in log.history(limit=None)}) == 4000
 
 
@@ -135,7 +183,8 @@ print(len(list(log.folder.glob("*.jsonl"))), len({row.session for row in rows}),
 
 def test_files_are_for_their_owner_alone(calls: CallLog) -> None:
     note(calls)
-    calls.compact()
+    calls.close()
+    calls.tidy()
 
     modes = {path.name: path.stat().st_mode & 0o777 for path in calls.folder.iterdir()}
 
@@ -155,7 +204,14 @@ def test_a_folder_deleted_under_a_running_process_is_made_again(calls: CallLog) 
 
 
 def test_foreign_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
-    names = ["notes.txt", "calls.jsonl", "20260304T102030-x.jsonl", "calls-1-1-000000000000.jsonl", ".hidden", "x.db"]
+    names = [
+        "notes.txt",
+        "calls.jsonl",
+        "20260304T102030-x.jsonl",
+        "calls-1-1-000000000000.jsonl",
+        ".hidden",
+        "x.db",
+    ]
     for name in names:
         (tmp_path / name).write_text("[1]\n", encoding="utf-8")
     os.mkfifo(tmp_path / "20260304T102030000000-00000000.jsonl")
@@ -192,13 +248,22 @@ def test_foreign_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
         line(size=1 << 60),
         line(tool=""),
         line()[:30] + line(),
+        b'[0,1772619630123456,"c1",{},1.5,7\n',
+        b'[0,1772619630123456,"c1",{},1.5]\n',
+        b'[0,1772619630123456,"c1",{},-1,7]\n',
+        b'[0,1772619630123456,"c1",{},1.5,7,{"odd":1}]\n',
+        b'[[],1772619630123456,"c1",{},1.5,7]\n',
+        b'{"context":0,"tool":7}\n',
+        b'{"context":[],"tool":"a.b"}\n',
         b"x" * 3_000_000 + b"\n",
     ],
     ids=lambda damaged: ascii(damaged[:24]),
 )
 def test_a_damaged_line_costs_itself_only(tmp_path: Path, damaged: bytes) -> None:
     good = [line(id=f"c{number}") for number in range(6)]
-    (tmp_path / "20260304T102030000000-00000000.jsonl").write_bytes(b"".join([*good[:3], damaged, *good[3:]]))
+    (tmp_path / "20260304T102030000000-00000000.jsonl").write_bytes(
+        b"".join([*good[:3], damaged, *good[3:]])
+    )
     (tmp_path / "20260304T102030000000-00000001.jsonl").write_bytes(line(id="c9"))
     log = CallLog(tmp_path)
 
@@ -219,7 +284,9 @@ def test_a_last_line_without_its_end_is_no_problem(tmp_path: Path, keep: int) ->
 
 
 def test_a_damaged_closed_journal_costs_what_follows_the_damage(tmp_path: Path) -> None:
-    data = gzip.compress(b"".join(line(id=f"c{number}", args=os.urandom(40).hex()) for number in range(2000)))
+    data = gzip.compress(
+        b"".join(line(id=f"c{number}", args=os.urandom(40).hex()) for number in range(2000))
+    )
     path = tmp_path / "20260304T102030000000-00000000.jsonl.gz"
     path.write_bytes(data[: len(data) // 2])
     log = CallLog(tmp_path)
@@ -229,6 +296,23 @@ def test_a_damaged_closed_journal_costs_what_follows_the_damage(tmp_path: Path) 
 
 
 def test_handles_are_lines_of_their_own() -> None:
-    lines = parse(line(id="c1") + b'{"id":"c1","handle":"r_1"}\n' + line(id="c2", handle="r_2"))
+    lines = parse(line(id="c1") + b'{"id":"c1","handle":"r_1"}\n' + line(id="c2", handle="r_2"), {})
 
     assert (len(lines.calls), lines.handles, lines.damaged) == (2, [("c1", "r_1")], 0)
+
+
+@given(
+    pieces=st.lists(
+        st.sampled_from([b"[", b"]", b'"', b",", b"{}", b"1", b"x", b"\n", b" ", line(), b"[0,1]"]),
+        max_size=12,
+    )
+)
+def test_a_block_reads_like_its_lines_one_by_one(pieces: list[bytes]) -> None:
+    """Blocks are decoded in one piece, and parts of two lines must never become one."""
+    data = b"".join(pieces) + b"\n"
+
+    together = parse(data, {})
+    alone = [parse(each + b"\n", {}) for each in data.split(b"\n") if each]
+
+    assert together.calls == [call for lines in alone for call in lines.calls]
+    assert together.damaged == sum(lines.damaged for lines in alone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import getpass
+import os
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.stores.calls.log import CallLog
+from tests.harness.patience import HANG_S
 
 KEY = "s3cr3t-of-the-house"
 
@@ -29,7 +31,9 @@ class Bench:
     """A real registry and executor with nothing but the call log around a call."""
 
     def __init__(self, folder: Path, *, enabled: bool = True, more: Any = ()) -> None:
-        self.box = onetool_ipy.open_toolbox(env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")})
+        self.box = onetool_ipy.open_toolbox(
+            env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")}
+        )
         self.log = CallLog(
             folder / "calls",
             clock=_now,
@@ -102,7 +106,9 @@ def test_a_call_is_recorded_with_what_it_gave(bench: Bench) -> None:
         ("nb.slow", {}, "execution_error", "timeout"),
     ],
 )
-def test_a_failed_call_is_recorded_with_its_code(bench: Bench, name: str, args: Any, code: str, reason: Any) -> None:
+def test_a_failed_call_is_recorded_with_its_code(
+    bench: Bench, name: str, args: Any, code: str, reason: Any
+) -> None:
     bench.call(name, args, timeout=0.05 if name == "nb.slow" else None)
 
     (row,) = bench.log.history()
@@ -128,7 +134,10 @@ def test_a_call_that_was_stopped_is_recorded(bench: Bench) -> None:
 def test_a_call_inside_a_call_counts_too(bench: Bench) -> None:
     bench.call("nb.inner", {})
 
-    assert {row.tool: row.calls for row in bench.log.usage().tools} == {"nb.inner": 1, "tools.echo": 1}
+    assert {row.tool: row.calls for row in bench.log.usage().tools} == {
+        "nb.inner": 1,
+        "tools.echo": 1,
+    }
 
 
 def test_a_call_is_recorded_with_the_call_that_made_it(bench: Bench) -> None:
@@ -208,7 +217,8 @@ def test_a_foreign_call_id_is_recorded_harmlessly(bench: Bench) -> None:
     for call_id in ("line\nbreak", "x" * 100_000, "\ud800"):
         bench.call("tools.echo", {"message": 1}, call_id=call_id)
         bench.log.attach(call_id, f"r_{len(call_id)}")
-    bench.log.compact()
+    bench.log.close()
+    bench.log.tidy()
 
     rows = bench.log.history()
     assert [len(row.call_id) <= 200 for row in rows] == [True] * 3
@@ -233,15 +243,15 @@ def test_a_log_that_is_off_or_not_there_has_no_problems(tmp_path: Path) -> None:
     assert CallLog(tmp_path / "calls", clock=_now, enabled=False).problems() == []
 
 
-def test_recording_loads_neither_sqlite_nor_pandas(tmp_path: Path) -> None:
+def test_recording_loads_neither_duckdb_nor_pandas(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
 import onetool_ipy.stores.calls.log as calls, onetool_ipy.stores.topics
-early = [name for name in ("orjson", "sqlite3", "pandas", "yaml") if name in sys.modules]
+early = [name for name in ("orjson", "duckdb", "pandas", "yaml") if name in sys.modules]
 log = calls.CallLog(Path(sys.argv[1]))
 log.record("id", "a.b", "python", {}, ok=True, ms=0.0)
-print(early, [name for name in ("sqlite3", "pandas", "yaml", "numpy") if name in sys.modules])
+print(early, [name for name in ("duckdb", "pandas", "yaml", "numpy") if name in sys.modules])
 """
     command = [sys.executable, "-c", code, str(tmp_path / "calls")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -264,13 +274,24 @@ def _break(*_args: object) -> str:
 
 
 @pytest.mark.parametrize("broken", ["lineage", "mask", "notebook"])
-@pytest.mark.parametrize(("name", "ok"), [("tools.echo", True), ("nb.fail", False), ("no.such", False)])
+@pytest.mark.parametrize(
+    ("name", "ok"), [("tools.echo", True), ("nb.fail", False), ("no.such", False)]
+)
 def test_what_breaks_beside_a_call_costs_itself_and_never_the_row(
     bench: Bench, tmp_path: Path, caplog: pytest.LogCaptureFixture, broken: str, name: str, ok: bool
 ) -> None:
-    options: Any = {"mask": _break} if broken == "mask" else {"notebook": _break} if broken == "notebook" else {}
+    options: Any = (
+        {"mask": _break}
+        if broken == "mask"
+        else {"notebook": _break}
+        if broken == "notebook"
+        else {}
+    )
     log = CallLog(tmp_path / "other", **options)
-    workers, loops = bench.box.workers, {"background": bench.box.background, "tool_loop": bench.box.tool_loop}
+    workers, loops = (
+        bench.box.workers,
+        {"background": bench.box.background, "tool_loop": bench.box.tool_loop},
+    )
     record = log.recorder(_BrokenLineage() if broken == "lineage" else None)
     executor = Executor(record=record, workers=workers, **loops)
     for _ in range(3):
@@ -278,7 +299,9 @@ def test_what_breaks_beside_a_call_costs_itself_and_never_the_row(
 
     rows = log.history()
     assert [row.ok for row in rows] == [ok] * 3
-    assert {row.tool for row in rows} == {"(no name)" if broken == "mask" and name == "no.such" else name}
+    assert {row.tool for row in rows} == {
+        "(no name)" if broken == "mask" and name == "no.such" else name
+    }
     assert (KEY in str(rows)) == (ok and broken != "mask")
     (problem,) = log.problems()
     assert "3 calls of this process were recorded without" in problem.message
@@ -293,3 +316,65 @@ def test_a_list_that_is_in_the_arguments_twice_is_recorded_whole(bench: Bench) -
     second, first = bench.log.history()
     assert first.arguments == {"message": [row, row]}
     assert second.arguments == {"rows": [row, [row]], "row": row}
+
+
+@pytest.mark.slow
+def test_without_duckdb_history_is_read_from_the_journals_and_says_so(tmp_path: Path) -> None:
+    broken = tmp_path / "site"
+    broken.mkdir()
+    (broken / "duckdb.py").write_text("raise ImportError('a library is missing')\n", "utf-8")
+    code = """
+import sys
+from pathlib import Path
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.stores.calls.log import CallLog
+log = CallLog(Path(sys.argv[1]), rotate_calls=4)
+for number in range(9):
+    log.record(f"c{number}", "a.b", "python", {"n": number}, number % 2 == 0, 1.0, args_size=1)
+log.attach("c8", "r_8")
+log.tidy()
+print([row.call_id for row in log.history(limit=3)], log.history(limit=1)[0].handle)
+print([row.arguments["n"] for row in log.history(limit=None, ok=False)])
+try:
+    log.usage()
+except OneToolError as exc:
+    print(exc.message)
+print(log.problems()[0].hint)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "calls")]
+    env = {**os.environ, "PYTHONPATH": str(broken)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+    assert done.stdout.splitlines() == [
+        "['c8', 'c7', 'c6'] r_8",
+        "[7, 5, 3, 1]",
+        (
+            "Questions about calls need DuckDB, which cannot be loaded: ImportError: a library is"
+            " missing."
+        ),
+        "Run `pip install duckdb`. Calls are recorded all the same.",
+    ], done.stderr
+    assert "Calls of closed journals are left out" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_forked_child_asks_with_a_database_of_its_own(tmp_path: Path) -> None:
+    code = """
+import os, sys
+from pathlib import Path
+from onetool_ipy.stores.calls.log import CallLog
+log = CallLog(Path(sys.argv[1]), close_calls=1)
+log.record("parent", "a.b", "python", {}, ok=True, ms=0.0)
+log.close()
+log.tidy()
+assert log.usage().total_calls == 1
+pid = os.fork()
+if pid == 0:
+    log.record("child", "a.b", "python", {}, ok=True, ms=0.0)
+    os._exit(0 if log.usage().total_calls == 2 else 3)
+print(os.waitpid(pid, 0)[1], log.usage().total_calls)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "calls")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
+
+    assert done.stdout.split() == ["0", "2"], done.stderr

@@ -1,4 +1,5 @@
-"""Usage, series, history and DataFrames: what is recorded comes back, whether it was compacted or not."""
+"""Usage, series, history and DataFrames: what is recorded comes back, whether its journal was
+closed or not."""
 
 from __future__ import annotations
 
@@ -8,9 +9,15 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.stores.calls.database import writing
 from onetool_ipy.stores.calls.log import CallLog, StatsDisabled
-from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow, cause_of, overview_of
+from onetool_ipy.stores.calls.query import (
+    PERIODS,
+    CallFilter,
+    CallRow,
+    InvalidPeriod,
+    RunRow,
+    cause_of,
+)
 from onetool_ipy.stores.calls.record import new_run
 from tests.stores.calls.aids import DAY, HOUR, START, Clock, calls, clock, note, settle
 
@@ -19,15 +26,31 @@ __all__ = ["calls", "clock", "settle"]  # fixtures
 
 @pytest.mark.spec("001/Runtime Statistics/Get all-time stats")
 def test_usage_adds_up_all_calls(calls: CallLog, settle: Any) -> None:
-    """Every field of the scenario that the log knows: total, success rate, and the breakdown by tool."""
+    """Every field of the scenario that the log knows: total, success rate, and the breakdown by
+    tool."""
     for number in range(10):
-        note(calls, "geo.code" if number < 7 else "web.find", number, ms=2.0, size=100, ok=number != 3)
+        note(
+            calls,
+            "geo.code" if number < 7 else "web.find",
+            number,
+            ms=2.0,
+            size=100,
+            ok=number != 3,
+        )
         settle(calls)
 
     usage = calls.usage()
 
-    assert (usage.total_calls, usage.failures, usage.success_rate, usage.output_chars) == (10, 1, 90.0, 1000)
-    assert [(row.tool, row.calls, row.failures) for row in usage.tools] == [("geo.code", 7, 1), ("web.find", 3, 0)]
+    assert (usage.total_calls, usage.failures, usage.success_rate, usage.output_chars) == (
+        10,
+        1,
+        90.0,
+        1000,
+    )
+    assert [(row.tool, row.calls, row.failures) for row in usage.tools] == [
+        ("geo.code", 7, 1),
+        ("web.find", 3, 0),
+    ]
     assert usage.tools[0].success_rate == 85.71
     assert (usage.tools[0].avg_ms, usage.tools[0].p95_ms) == (2.0, 2.0)
     assert usage.tools[0].last_called == START
@@ -36,7 +59,9 @@ def test_usage_adds_up_all_calls(calls: CallLog, settle: Any) -> None:
 
 def test_an_ask_is_in_the_history_and_is_not_a_call(calls: CallLog, settle: Any) -> None:
     """Neither sums, nor plots, nor failures count it; those of its calls that failed do count."""
-    for number, (tool, ok) in enumerate([("ask", True), ("ask", False), ("geo.code", True), ("geo.code", False)]):
+    for number, (tool, ok) in enumerate(
+        [("ask", True), ("ask", False), ("geo.code", True), ("geo.code", False)]
+    ):
         note(calls, tool, number, ok=ok, source="model", message="" if ok else "no")
         settle(calls)
 
@@ -44,7 +69,9 @@ def test_an_ask_is_in_the_history_and_is_not_a_call(calls: CallLog, settle: Any)
         seen = calls.overview(period=period)
         assert (seen.usage.total_calls, seen.usage.failures, seen.by_models[0]) == (2, 1, 2)
         assert [group.tool for group in seen.failures] == ["geo.code"]
-        assert [sum(span.calls for span in spans) for spans in (seen.series, seen.timeline.spans)] == [2, 2]
+        assert [
+            sum(span.calls for span in spans) for spans in (seen.series, seen.timeline.spans)
+        ] == [2, 2]
     assert [row.tool for row in calls.history()].count("ask") == len(calls.frame()) - 2 == 2
     assert calls.recent_tools() == ["geo.code"]
 
@@ -75,7 +102,8 @@ def test_calls_by_models_are_counted_apart(calls: CallLog, clock: Clock, settle:
 def test_a_period_is_exact_to_the_microsecond(
     calls: CallLog, clock: Clock, settle: Any, period: Any, days: int
 ) -> None:
-    """One call right before the edge, one on it, one right after, and some in every bucket up to now."""
+    """One call right before the edge, one on it, one right after, and some in every bucket up to
+    now."""
     edge = START - days * DAY
     step = datetime.timedelta(microseconds=1)
     moments = [edge - step, edge, edge + step, edge + HOUR, edge + 23 * HOUR, START - HOUR, START]
@@ -98,13 +126,17 @@ def test_periods_are_those_of_the_spec() -> None:
 
 
 @pytest.mark.parametrize("minute", range(0, 60, 7))
-def test_a_period_agrees_with_counting_one_by_one(tmp_path: Path, clock: Clock, minute: int) -> None:
-    """Calls every 37 minutes over 40 days, edges at many places within the hour, and on full hours and days."""
+def test_a_period_agrees_with_counting_one_by_one(
+    tmp_path: Path, clock: Clock, minute: int
+) -> None:
+    """Calls every 37 minutes over 40 days, edges at many places within the hour, and on full hours
+    and days."""
     log = CallLog(tmp_path / "calls", clock=clock)
     moments = [START - 40 * DAY + number * datetime.timedelta(minutes=37) for number in range(1557)]
     for number, clock.now in enumerate(moments):
         note(log, number=number)
-    log.compact()
+    log.close()
+    log.tidy()
     now = START.replace(minute=minute, second=0, microsecond=0)
     for asked in (now, now.replace(minute=0), now.replace(hour=0, minute=0)):
         for period, days in (("day", 1), ("week", 7), ("month", 30)):
@@ -115,7 +147,14 @@ def test_a_period_agrees_with_counting_one_by_one(tmp_path: Path, clock: Clock, 
 @pytest.mark.spec("001/Runtime Statistics/Filter by tool")
 def test_a_tool_filters_everything(calls: CallLog, settle: Any) -> None:
     for number in range(6):
-        note(calls, ("brave.search", "geo.code")[number % 2], number, ok=number > 1, size=10, ms=float(number))
+        note(
+            calls,
+            ("brave.search", "geo.code")[number % 2],
+            number,
+            ok=number > 1,
+            size=10,
+            ms=float(number),
+        )
         settle(calls)
 
     for period in PERIODS:
@@ -123,7 +162,10 @@ def test_a_tool_filters_everything(calls: CallLog, settle: Any) -> None:
 
         assert (usage.total_calls, usage.failures, usage.output_chars) == (3, 1, 30)
         assert [row.tool for row in usage.tools] == ["brave.search"]
-        assert sum(span.calls for span in calls.overview(tool="brave.search", period=period).series) == 3
+        assert (
+            sum(span.calls for span in calls.overview(tool="brave.search", period=period).series)
+            == 3
+        )
     assert calls.usage(tool="nobody.knows").total_calls == 0
 
 
@@ -147,13 +189,16 @@ def test_an_unknown_period_is_refused_in_the_words_of_the_spec(calls: CallLog, p
         with pytest.raises(InvalidPeriod) as caught:
             question(period=period)
         assert isinstance(caught.value, ValueError)
-        assert str(caught.value) == (
-            f"Invalid period '{period}'. Valid: day, week, month, all. Example: ot.stats(period='day')"
+        assert (
+            str(caught.value)
+            == f"Invalid period '{period}'. Valid: day, week, month, all. Example:"
+            " ot.stats(period='day')"
         )
 
 
 def test_a_clock_set_back_loses_nothing(calls: CallLog, clock: Clock, settle: Any) -> None:
-    """Calls from before the clock was set back are dated in the future; they count in every period."""
+    """Calls from before the clock was set back are dated in the future; they count in every
+    period."""
     note(calls, number=1)
     settle(calls)
     clock.now = START - DAY
@@ -166,7 +211,9 @@ def test_a_clock_set_back_loses_nothing(calls: CallLog, clock: Clock, settle: An
 
 
 @pytest.mark.parametrize("year", [1, 1969, 9999])
-def test_a_clock_far_off_breaks_nothing(calls: CallLog, clock: Clock, settle: Any, year: int) -> None:
+def test_a_clock_far_off_breaks_nothing(
+    calls: CallLog, clock: Clock, settle: Any, year: int
+) -> None:
     clock.now = datetime.datetime(year, 6, 1, tzinfo=datetime.UTC)
     note(calls)
     settle(calls)
@@ -180,19 +227,48 @@ def test_a_clock_far_off_breaks_nothing(calls: CallLog, clock: Clock, settle: An
 # --- single calls ---------------------------------------------------------------------------------
 
 
-def test_rows_come_newest_first_with_all_their_fields(calls: CallLog, clock: Clock, settle: Any) -> None:
-    calls.record("c1", "geo.code", "model", {"q": "x"}, ok=True, ms=1.5, args_size=1, size=7, handle="r_9")
+def test_rows_come_newest_first_with_all_their_fields(
+    calls: CallLog, clock: Clock, settle: Any
+) -> None:
+    calls.record(
+        "c1", "geo.code", "model", {"q": "x"}, ok=True, ms=1.5, args_size=1, size=7, handle="r_9"
+    )
     settle(calls)
     clock.now = START + HOUR
-    calls.record("c2", "geo.code", "rest", {}, ok=False, ms=250.0, code="execution_error", reason="timeout", size=3)
+    calls.record(
+        "c2",
+        "geo.code",
+        "rest",
+        {},
+        ok=False,
+        ms=250.0,
+        code="execution_error",
+        reason="timeout",
+        size=3,
+    )
     settle(calls)
 
     newest, oldest = calls.history()
 
-    assert (newest.call_id, newest.ok, newest.code, newest.reason) == ("c2", False, "execution_error", "timeout")
+    assert (newest.call_id, newest.ok, newest.code, newest.reason) == (
+        "c2",
+        False,
+        "execution_error",
+        "timeout",
+    )
     assert newest.ts == START + HOUR, "a call is dated when it ended"
-    assert (oldest.call_id, oldest.tool, oldest.source, oldest.args) == ("c1", "geo.code", "model", '{"q":"x"}')
-    assert (oldest.arguments, oldest.is_whole, oldest.ms, oldest.bytes) == ({"q": "x"}, True, 1.5, 7)
+    assert (oldest.call_id, oldest.tool, oldest.source, oldest.args) == (
+        "c1",
+        "geo.code",
+        "model",
+        '{"q":"x"}',
+    )
+    assert (oldest.arguments, oldest.is_whole, oldest.ms, oldest.bytes) == (
+        {"q": "x"},
+        True,
+        1.5,
+        7,
+    )
     assert (oldest.handle, newest.handle, oldest.code, oldest.reason) == ("r_9", None, None, None)
 
 
@@ -214,7 +290,9 @@ def test_history_filters_and_limits(calls: CallLog, clock: Clock, settle: Any) -
 def test_a_frame_has_the_same_rows_as_history(calls: CallLog, clock: Clock, settle: Any) -> None:
     for number in range(30):
         clock.now = START - number % 7 * HOUR
-        changes = {"ok": False, "code": "invalid_args", "reason": "schema"} if number % 4 == 0 else {}
+        changes = (
+            {"ok": False, "code": "invalid_args", "reason": "schema"} if number % 4 == 0 else {}
+        )
         note(
             calls,
             f"p.t{number % 3}",
@@ -227,7 +305,14 @@ def test_a_frame_has_the_same_rows_as_history(calls: CallLog, clock: Clock, sett
         settle(calls)
     calls.attach("id7", "r_7")
 
-    for wish in ({}, {"limit": 5}, {"tool": "p.t1"}, {"ok": False}, {"since": START - 2 * HOUR}, {"tool": "no.such"}):
+    for wish in (
+        {},
+        {"limit": 5},
+        {"tool": "p.t1"},
+        {"ok": False},
+        {"since": START - 2 * HOUR},
+        {"tool": "no.such"},
+    ):
         rows = calls.history(**{"limit": None, **wish})
         frame = calls.frame(**wish)
 
@@ -244,9 +329,14 @@ def test_a_frame_has_the_same_rows_as_history(calls: CallLog, clock: Clock, sett
             )
             assert (found["ok"], found["ms"], found["bytes"]) == (row.ok, row.ms, row.bytes)
             for name in ("code", "reason", "handle"):
-                assert found[name] == getattr(row, name) or (getattr(row, name) is None and found[name] != found[name])
+                assert found[name] == getattr(row, name) or (
+                    getattr(row, name) is None and found[name] != found[name]
+                )
     names = "ts call_id tool source args ok code reason message ms bytes handle parent"
-    assert list(calls.frame()) == [*names.split(), *["user", "host", "notebook", "cell", "session", "fingerprint"]]
+    assert list(calls.frame()) == [
+        *names.split(),
+        *["user", "host", "notebook", "cell", "session", "fingerprint"],
+    ]
     assert str(calls.frame()["ts"].dtype) == "datetime64[us, UTC]"
 
 
@@ -281,7 +371,9 @@ def test_counts_and_recent_tools(calls: CallLog, clock: Clock, settle: Any) -> N
     assert calls.recent_tools(1) == ["b.b"]
 
 
-def test_a_series_is_by_hour_for_a_week_and_by_day_for_a_month(calls: CallLog, clock: Clock, settle: Any) -> None:
+def test_a_series_is_by_hour_for_a_week_and_by_day_for_a_month(
+    calls: CallLog, clock: Clock, settle: Any
+) -> None:
     for hours in (1, 2, 2, 30, 30, 30):
         clock.now = START - hours * HOUR
         note(calls, ok=hours != 1, ms=10.0)
@@ -311,7 +403,8 @@ def test_a_series_is_by_hour_for_a_week_and_by_day_for_a_month(calls: CallLog, c
 def test_a_timeline_has_steps_that_suit_its_calls(
     calls: CallLog, clock: Clock, settle: Any, minutes: tuple[float, ...], step_s: int, steps: int
 ) -> None:
-    """Minutes for a first day, hours for the first days, then days; steps without calls are there, too."""
+    """Minutes for a first day, hours for the first days, then days; steps without calls are there,
+    too."""
     for back in minutes:
         clock.now = START - HOUR * back / 60
         note(calls, ok=back != 0, ms=10.0)
@@ -324,16 +417,27 @@ def test_a_timeline_has_steps_that_suit_its_calls(
     assert (seen.step_s, abs(len(seen.spans) - steps) <= 1) == (step_s, True)
     assert sum(span.calls for span in seen.spans) == len(minutes)
     assert (seen.spans[-1].calls, seen.spans[-1].failures, seen.spans[-1].p95_ms) == (1, 1, 10.0)
-    gaps = {(b.start - a.start).total_seconds() for a, b in zip(seen.spans, seen.spans[1:], strict=False)}
+    gaps = {
+        (b.start - a.start).total_seconds()
+        for a, b in zip(seen.spans, seen.spans[1:], strict=False)
+    }
     assert gaps == {step_s}
     assert calls.overview(tool="no.calls").timeline.spans == ()
 
 
-def test_history_is_searched_by_words_in_name_arguments_and_error(calls: CallLog, settle: Any) -> None:
+def test_history_is_searched_by_words_in_name_arguments_and_error(
+    calls: CallLog, settle: Any
+) -> None:
     for number, (tool, args, said) in enumerate(
-        [("shop.order", {"street": "Ring 1"}, ""), ("shop.order", {"n": 2}, "no such STREET"), ("geo.code", {}, "")]
+        [
+            ("shop.order", {"street": "Ring 1"}, ""),
+            ("shop.order", {"n": 2}, "no such STREET"),
+            ("geo.code", {}, ""),
+        ]
     ):
-        calls.record(f"id{number}", tool, "python", args, not said, 1.0, code="execution_error", message=said)
+        calls.record(
+            f"id{number}", tool, "python", args, not said, 1.0, code="execution_error", message=said
+        )
         settle(calls)
 
     assert [row.call_id for row in calls.history(text="street")] == ["id1", "id0"]
@@ -342,7 +446,9 @@ def test_history_is_searched_by_words_in_name_arguments_and_error(calls: CallLog
     assert calls.history(text="100% _") == [], "no character is a wildcard"
 
 
-def test_a_run_of_map_is_one_line_and_its_failures_come_first(calls: CallLog, clock: Clock, settle: Any) -> None:
+def test_a_run_of_map_is_one_line_and_its_failures_come_first(
+    calls: CallLog, clock: Clock, settle: Any
+) -> None:
     """A row that was retried counts once, by its last try; calls of `ot` itself can be left out."""
     run = new_run()
     failed = {"ok": False, "code": "execution_error", "message": "no such street"}
@@ -350,7 +456,9 @@ def test_a_run_of_map_is_one_line_and_its_failures_come_first(calls: CallLog, cl
     def row(name: str, *, is_good: bool) -> None:
         clock.now += HOUR / 60
         about = {} if is_good else failed
-        calls.record(f"{run}-{name}", "shop.order", "tool", {"row": name}, **{"ok": True, "ms": 1.0, **about})
+        calls.record(
+            f"{run}-{name}", "shop.order", "tool", {"row": name}, **{"ok": True, "ms": 1.0, **about}
+        )
         settle(calls)
 
     for number in range(5):
@@ -365,7 +473,9 @@ def test_a_run_of_map_is_one_line_and_its_failures_come_first(calls: CallLog, cl
 
     lines = calls.lines(CallFilter(hides_ot=True))
     assert [line.tool for line in lines] == ["geo.code", "shop.order"]
-    assert lines[1] == RunRow(ts=clock.now, run=run, tool="shop.order", rows=7, failures=2, began=START + HOUR / 60)
+    assert lines[1] == RunRow(
+        ts=clock.now, run=run, tool="shop.order", rows=7, failures=2, began=START + HOUR / 60
+    )
     [only] = calls.lines(CallFilter(hides_ot=True, ok=False))
     assert only == lines[1]
     assert calls.lines(CallFilter(hides_ot=True, text="nothing like it")) == []
@@ -390,19 +500,6 @@ def test_every_failure_of_a_period_is_grouped_by_its_cause(calls: CallLog, settl
         ("the lid is open", 1300),
         ("only once: 17", 1),
     ]
-
-
-@pytest.mark.parametrize(("term", "index"), [("ok = 0", "calls_failed"), ("'model'", "calls_by_models")])
-def test_a_question_reads_an_index_and_not_a_million_rows(term: str, index: str) -> None:
-    statements: list[str] = []
-    with writing(None) as database:
-        database.set_trace_callback(statements.append)
-        overview_of(database, period="month", tool=None, now=START, start=None)
-        database.set_trace_callback(None)
-        (statement,) = [statement for statement in statements if term in statement]
-        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {statement}")]
-
-    assert any(f"COVERING INDEX {index}" in step for step in plan)
 
 
 @pytest.mark.parametrize(

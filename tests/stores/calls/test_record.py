@@ -1,4 +1,5 @@
-"""What of a call is looked at: arguments masked and cut, results measured; never more than a little of either."""
+"""What of a call is looked at: arguments masked and cut, results measured; never more than a little
+of either."""
 
 from __future__ import annotations
 
@@ -77,7 +78,12 @@ def test_what_json_cannot_hold_is_named_and_not_whole(args: Any, shown: str) -> 
 
 
 def test_long_arguments_are_cut_at_four_kilobytes() -> None:
-    for args in ({"x": "y" * 10_000}, {"x": ["abc"] * 5000}, {f"k{n}": n for n in range(5000)}, {"x": "ä" * 4000}):
+    for args in (
+        {"x": "y" * 10_000},
+        {"x": ["abc"] * 5000},
+        {f"k{n}": n for n in range(5000)},
+        {"x": "ä" * 4000},
+    ):
         text, is_whole = kept(args)
 
         assert len(text.encode()) <= MAX_ARGS_BYTES
@@ -114,12 +120,19 @@ def test_an_object_whose_methods_fail_is_named() -> None:
 
 @pytest.mark.parametrize("place", range(0, 12_000, 397))
 def test_a_secret_is_masked_before_anything_is_cut(place: int) -> None:
-    """Wherever it stands, also across the place where the text is cut: no five letters of it are left."""
+    """Wherever it stands, also across the place where the text is cut: no five letters of it are
+    left."""
     mask = Secrets({"KEY": SECRET}, {}).mask
     text = "x" * place + SECRET + "y" * 12_000
     pieces = {SECRET[i : i + 5] for i in range(len(SECRET) - 4)}
 
-    for args in ({"q": text}, {"q": [text]}, {text: 1}, text, {"q": "x" * (place // 40), "s": {"t": [SECRET]}}):
+    for args in (
+        {"q": text},
+        {"q": [text]},
+        {text: 1},
+        text,
+        {"q": "x" * (place // 40), "s": {"t": [SECRET]}},
+    ):
         found, is_whole = kept(args, mask)
         assert not any(piece in found for piece in pieces)
         assert not is_whole
@@ -183,7 +196,9 @@ def test_a_name_that_somebody_typed_is_made_harmless() -> None:
         (memoryview(b"abc"), 3),
         (None, 4),
         (True, 4),
-        ({"a": 1}, 8),
+        ({"a": 1}, 7),
+        ([{"a": 1, "b": "x"}] * 3, 49),
+        ([1] * 200, 602),
         ([], 2),
         (pd.DataFrame({"a": range(100), "b": range(100)}), 2400),
         (np.zeros(1000), 8000),

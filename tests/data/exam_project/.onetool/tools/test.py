@@ -90,12 +90,16 @@ def audio_content() -> Audio:
 
 def embedded_resource() -> Resource:
     """Give a resource."""
-    return Resource("test://embedded-resource", "text/plain", "This is an embedded resource content.")
+    return Resource(
+        "test://embedded-resource", "text/plain", "This is an embedded resource content."
+    )
 
 
 def multiple_content_types() -> Blocks:
     """Give a text, an image and a resource."""
-    data = Resource("test://mixed-content-resource", "application/json", '{"test":"data","value":123}')
+    data = Resource(
+        "test://mixed-content-resource", "application/json", '{"test":"data","value":123}'
+    )
     return Blocks(["Multiple content types test:", Image("image/png", _PNG), data])
 
 
@@ -159,7 +163,9 @@ def elicitation(message: str) -> str:
         "username": {"type": "string", "description": "User's response"},
         "email": {"type": "string", "description": "User's email address"},
     }
-    found = ask_user({"type": "object", "properties": fields, "required": ["username", "email"]}, message)
+    found = ask_user(
+        {"type": "object", "properties": fields, "required": ["username", "email"]}, message
+    )
     return f"User response: {found}"
 
 
@@ -169,7 +175,11 @@ def elicitation_sep1034_defaults() -> str:
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
         "score": {"type": "number", "default": 95.5},
-        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "status": {
+            "type": "string",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
+        },
         "verified": {"type": "boolean", "default": True},
     }
     return f"Elicitation completed: {ask_user({'type': 'object', 'properties': fields}, 'Please check these')}"
@@ -179,7 +189,10 @@ def elicitation_sep1330_enums() -> str:
     """Ask with every kind of choice."""
     plain = ["option1", "option2", "option3"]
     titled = [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)]
-    legacy = {"enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]}
+    legacy = {
+        "enum": ["opt1", "opt2", "opt3"],
+        "enumNames": ["Option One", "Option Two", "Option Three"],
+    }
     fields = {
         "untitledSingle": {"type": "string", "enum": plain},
         "titledSingle": {"type": "string", "oneOf": titled},

@@ -1,0 +1,410 @@
+/** The JupyterLab plugin of onetool_ipy: the Tools panel, its commands, the command palette, the status bar, settings. */
+
+import { ILabShell, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Clipboard, ICommandPalette, InputDialog, Notification } from '@jupyterlab/apputils';
+import { PageConfig } from '@jupyterlab/coreutils';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import type { Token } from '@lumino/coreutils';
+import type { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
+import { Widget } from '@lumino/widgets';
+
+import { openHttpTool } from './httpToolTab';
+import { openServer } from './serverTab';
+import { openImport } from './importTab';
+import type { KernelConnection } from './kernelConnection';
+import type { NotebookTools } from './notebook';
+import { downServers, PANEL_ID, toolsIcon, ToolsPanel, type View } from './panel';
+import { addQuestionOutputs } from './questionOutput';
+import { openResult } from './resultTab';
+import { type IHttpPlace, needsTrust, Requests } from '../screens/index.js';
+
+const PLUGIN = 'onetool-ipy:panel';
+const CATEGORY = 'onetool';
+const PLACES: [View, string, string][] = [
+  ['usage', 'Usage', 'Show how often tools were called, how long they took, and what failed'],
+  ['health', 'Health', 'Show the state of the tools and servers, and what is wrong']
+];
+const MAX_IN_PALETTE = 1000;
+const TOAST_MS = 6000;
+const SHOW_IN_CELL_MS = 1000;
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: PLUGIN,
+  description: "The tools of the front notebook's kernel.",
+  autoStart: true,
+  optional: [INotebookTracker, ICommandPalette, ISettingRegistry, ILabShell],
+  activate
+};
+
+function activate(
+  app: JupyterFrontEnd,
+  tracker: INotebookTracker | null,
+  palette: ICommandPalette | null,
+  registry: ISettingRegistry | null,
+  shell: ILabShell | null
+): void {
+  if (!tracker) {
+    return; // a page without notebooks, such as Voila's
+  }
+  const panel = new ToolsPanel(tracker, app.serviceManager.serverSettings, (path, line) => void openFile(app, path, line));
+  app.shell.add(panel, 'left', { rank: 900 });
+  addCommands(app, panel);
+  addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook));
+  showQuestions(app, panel);
+  app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
+  app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });
+  ['onetool:open', 'onetool:browser', 'onetool:usage', 'onetool:health', 'onetool:new-http', 'onetool:import', 'onetool:insert'].forEach((command, rank) => {
+    palette?.addItem({ command, category: CATEGORY, rank }); // before the tools
+  });
+  const paletteTools = new PaletteTools(panel, palette);
+  panel.updated.connect(() => void paletteTools.refresh());
+  const status = new StatusItem(panel, () => app.shell.activateById(PANEL_ID));
+  void optionalService(app, async () => (await import('@jupyterlab/launcher')).ILauncher).then(launcher => launcher?.add({ command: 'onetool:open', category: CATEGORY, rank: 50 }));
+  void optionalService(app, async () => (await import('@jupyterlab/statusbar')).IStatusBar).then(bar =>
+    bar?.registerStatusItem('onetool-ipy:status', { item: status, align: 'left', rank: 200, isActive: () => status.isActive, activeStateChanged: status.changed })
+  );
+  let isOpened = false;
+  void applySettings(registry, settings => {
+    paletteTools.isOn = settings.palette;
+    void paletteTools.refresh();
+    status.isOn = settings.statusBar;
+    status.draw();
+    if (settings.openAtStart && !isOpened && shell) {
+      void app.restored.then(() => shell.activateById(PANEL_ID));
+    }
+    isOpened = true;
+  });
+}
+
+/** Open the panel for a question that no cell on this page shows: the page was reloaded, or a job asks. */
+function showQuestions(app: JupyterFrontEnd, panel: ToolsPanel): void {
+  const shown = new Set<string>();
+  panel.updated.connect(() => {
+    for (const id of panel.connection?.questions.keys() ?? []) {
+      if (!shown.has(id)) {
+        shown.add(id);
+        window.setTimeout(() => {
+          const isInCell = document.querySelector('.onetool-Question .otx-question') !== null;
+          if (!isInCell && panel.connection?.questions.has(id)) {
+            app.shell.activateById(PANEL_ID);
+          }
+        }, SHOW_IN_CELL_MS);
+      }
+    }
+  });
+}
+
+/** A service that not every front end has. Its module is not loaded before there is a notebook. */
+async function optionalService<T>(app: JupyterFrontEnd, token: () => Promise<Token<T>>): Promise<T | null> {
+  try {
+    return await app.resolveOptionalService(await token());
+  } catch {
+    return null;
+  }
+}
+
+function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
+  const open = (): void => app.shell.activateById(PANEL_ID);
+  app.commands.addCommand('onetool:open', {
+    label: 'Tools panel',
+    caption: 'Show the tools of the front notebook',
+    icon: toolsIcon,
+    execute: open
+  });
+  for (const [view, label, caption] of PLACES) {
+    app.commands.addCommand(`onetool:${view}`, {
+      label,
+      caption,
+      execute: () => {
+        panel.selectView(view);
+        open();
+      }
+    });
+  }
+  app.commands.addCommand('onetool:browser', {
+    label: 'Open tool browser',
+    caption: 'Insert a cell with the tool browser and run it',
+    isEnabled: () => panel.notebook !== null,
+    execute: async () => {
+      await (await loadedTools(panel))?.insert('ot.browser()', true);
+    }
+  });
+  app.commands.addCommand('onetool:open-file', {
+    label: 'Open file',
+    isVisible: args => typeof args.path === 'string',
+    execute: args => openFile(app, String(args.path), null)
+  });
+  app.commands.addCommand('onetool:view', {
+    label: 'Open result in viewer',
+    caption: 'Open a stored result in a tab of its own',
+    isVisible: args => typeof args.handle === 'string',
+    execute: async args => {
+      const transport = (await loadedTools(panel))?.connection.transport;
+      if (typeof args.handle === 'string' && transport) {
+        openResult(app, transport, args.handle);
+      }
+    }
+  });
+  app.commands.addCommand('onetool:show', {
+    label: 'Show in the Tools panel',
+    caption: 'Open a tool or a pack in the Tools panel',
+    isVisible: args => typeof args.name === 'string',
+    execute: async args => {
+      if (typeof args.name === 'string' && (await loadedTools(panel))) {
+        open();
+        await panel.showTool(args.name);
+      }
+    }
+  });
+  app.commands.addCommand('onetool:new-http', {
+    label: 'New HTTP tool',
+    isEnabled: () => panel.notebook !== null,
+    execute: () => editHttpTool(app, panel, {})
+  });
+  panel.edited.connect((_, place) => void editHttpTool(app, panel, place));
+  app.commands.addCommand('onetool:import', {
+    label: 'Import tools',
+    caption: 'Make tools of an OpenAPI, Swagger or Postman document',
+    isEnabled: () => panel.notebook !== null,
+    execute: () => importTools(app, panel)
+  });
+  panel.importing.connect(() => importTools(app, panel));
+  panel.serverOpened.connect((_, name) => showServer(app, panel, name));
+  app.commands.addCommand('onetool:insert', {
+    label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
+    caption: 'Insert a call of a tool into the notebook',
+    isEnabled: () => panel.notebook !== null,
+    execute: async args => {
+      if (typeof args.line === 'string') {
+        await panel.current?.insert(args.line);
+        return null;
+      }
+      const tool = typeof args.tool === 'string' ? args.tool : await chooseTool(panel);
+      if (tool) {
+        await panel.current?.insertTool(tool); // never run: a link in a stranger's output may ask for this
+      }
+      return tool;
+    }
+  });
+  for (const what of ['snippet', 'tool'] as const) {
+    app.commands.addCommand(`onetool:save-${what}`, {
+      label: `Save cell as ${what}`,
+      isEnabled: () => panel.notebook?.content.activeCell?.model.type === 'code',
+      execute: () => saveCell(panel, what)
+    });
+  }
+}
+
+/** Open a file of the kernel at a line. A file that the server does not offer cannot be opened: its path is copied. */
+async function openFile(app: JupyterFrontEnd, path: string, line: number | null): Promise<void> {
+  const root = `${PageConfig.getOption('serverRoot').replace(/^~|\/$/g, '')}/`;
+  const at = path.indexOf(root);
+  try {
+    if (at < 0) {
+      throw new Error('outside the folder of the server');
+    }
+    const opened = await app.commands.execute('docmanager:open', { path: path.slice(at + root.length), factory: 'Editor' });
+    await opened.context.ready;
+    opened.content.editor.setCursorPosition({ line: (line ?? 1) - 1, column: 0 });
+    opened.content.editor.focus();
+  } catch {
+    Clipboard.copyToSystem(path);
+    Notification.info(`The path is copied: this JupyterLab cannot open ${path.split('/').pop()}, which is in a hidden folder or elsewhere.`, { autoClose: 2 * TOAST_MS });
+  }
+}
+
+/** The tools of the front notebook; the extension is loaded into its kernel if it is not loaded yet. Null if that fails. */
+async function loadedTools(panel: ToolsPanel): Promise<NotebookTools | null> {
+  const tools = panel.current;
+  await tools?.connection.settled();
+  const error = tools?.connection.state === 'missing' ? await tools.connection.load() : '';
+  if (error) {
+    Notification.error(error, { autoClose: 2 * TOAST_MS });
+  }
+  return error ? null : tools;
+}
+
+/** Open the tab of a server; its buttons use the panel. */
+function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): void {
+  const showPanel = (): void => app.shell.activateById(PANEL_ID);
+  if (panel.connection?.transport) {
+    openServer(app, panel.connection.transport, name, {
+      onTrust: () => (showPanel(), void panel.askTrust()),
+      onCall: tool => (showPanel(), void panel.showTool(tool))
+    });
+  }
+}
+
+async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: IHttpPlace): Promise<void> {
+  const transport = (await loadedTools(panel))?.connection.transport;
+  if (transport) {
+    openHttpTool(app, transport, place, { onSaved: name => panel.showSaved(name), onSwitched: () => panel.loadBundles() });
+  } else {
+    Notification.info('The kernel does not answer yet. Try again when it is free.', { autoClose: TOAST_MS });
+  }
+}
+
+function importTools(app: JupyterFrontEnd, panel: ToolsPanel): void {
+  const tools = panel.current;
+  if (!tools) {
+    return;
+  }
+  const allow = async (hosts: string[]): Promise<string> => {
+    const reply = await new Requests(tools.connection).once('allowHosts', { hosts });
+    if (reply.status === 'failed') {
+      return tools.connection.transport ? reply.error.message : `Load the extension in the notebook first, or write ${hosts.join(', ')} into http.allowed_hosts of onetool.yaml.`;
+    }
+    return '';
+  };
+  openImport(app, tools.bundles.rest, { allow, onImported: ({ bundle }) => void tools.bundles.saved(`${bundle.slug}.`) });
+}
+
+/** The names of the tools, at most MAX_IN_PALETTE. */
+async function toolNames(connection: KernelConnection | null): Promise<string[]> {
+  const reply = connection && (await new Requests(connection).once<{ items: { name: string }[] }>('search', { query: '', limit: MAX_IN_PALETTE }));
+  return reply?.status === 'ok' ? reply.value.items.map(({ name }) => name) : [];
+}
+
+async function chooseTool(panel: ToolsPanel): Promise<string | null> {
+  const names = await toolNames((await loadedTools(panel))?.connection ?? null);
+  if (!names.length) {
+    Notification.info('No tools are known yet.', { autoClose: TOAST_MS });
+    return null;
+  }
+  return (await InputDialog.getItem({ title: 'Insert a call of', items: names, editable: true })).value;
+}
+
+async function saveCell(panel: ToolsPanel, what: 'snippet' | 'tool'): Promise<void> {
+  const { connection, notebook } = panel;
+  const source = notebook?.content.activeCell?.model.sharedModel.getSource() ?? '';
+  const label = what === 'snippet' ? 'Name of the snippet; call it with $name' : 'Name of the pack for its functions';
+  const { value } = await InputDialog.getText({ title: `Save cell as ${what}`, label });
+  const name = value?.trim();
+  if (!name || !connection || !(await loadedTools(panel))) {
+    return;
+  }
+  try {
+    const message = what === 'snippet' ? await saveSnippet(connection, name, source) : await saveTool(connection, name, source);
+    Notification.success(message, { autoClose: TOAST_MS });
+    await connection.refresh();
+  } catch (error) {
+    Notification.error((error as Error).message, { autoClose: 2 * TOAST_MS });
+  }
+}
+
+async function saveSnippet(connection: KernelConnection, name: string, source: string): Promise<string> {
+  const isValid = /^[A-Za-z_]\w*$/.test(name);
+  const error = isValid ? await connection.run(`%%snippet ${name} --save\n${source}`) : `'${name}' is not a valid name. Use letters, digits and _.`;
+  if (error) {
+    throw new Error(error);
+  }
+  return `Saved. Call it with $${name}.`;
+}
+
+async function saveTool(connection: KernelConnection, name: string, source: string): Promise<string> {
+  const reply = await new Requests(connection).once<{ tools: string[] }>('saveTool', { name, source });
+  if (reply.status === 'failed') {
+    throw reply.error;
+  }
+  return reply.status === 'ok' ? `Saved: ${reply.value.tools.join(', ')}.` : '';
+}
+
+/** The tools in the command palette. */
+class PaletteTools {
+  constructor(
+    private readonly panel: ToolsPanel,
+    private readonly palette: ICommandPalette | null
+  ) {}
+
+  isOn = true;
+
+  async refresh(): Promise<void> {
+    const { connection } = this.panel;
+    const fingerprint = this.isOn && connection?.state === 'connected' ? (connection.report?.fingerprint ?? '') : '';
+    if (fingerprint === this._fingerprint) {
+      return;
+    }
+    this._fingerprint = fingerprint;
+    const names = fingerprint ? await toolNames(connection) : [];
+    if (fingerprint !== this._fingerprint || names.join() === this._names.join()) {
+      return;
+    }
+    this._names = names;
+    for (const item of this._items.splice(0)) {
+      item.dispose();
+    }
+    for (const tool of names) {
+      const item = this.palette?.addItem({ command: 'onetool:insert', args: { tool }, category: CATEGORY });
+      if (item) {
+        this._items.push(item);
+      }
+    }
+  }
+
+  private _fingerprint = '';
+  private _names: string[] = [];
+  private readonly _items: IDisposable[] = [];
+}
+
+/** The number of tools and of stopped servers in the status bar; empty if it is unknown or switched off. */
+class StatusItem extends Widget {
+  constructor(
+    private readonly panel: ToolsPanel,
+    onClick: () => void
+  ) {
+    super({ node: document.createElement('button') });
+    this.addClass('onetool-Status');
+    this.node.addEventListener('click', onClick);
+    panel.updated.connect(() => this.draw());
+    this.draw();
+  }
+
+  readonly changed = new Signal<this, void>(this);
+  isOn = true;
+
+  get isActive(): boolean {
+    return this.isOn && this.node.textContent !== '';
+  }
+
+  draw(): void {
+    const report = this.panel.connection?.report ?? null;
+    const down = downServers(report).length;
+    const isUntrusted = needsTrust(report?.trust);
+    const warning = !isUntrusted ? '' : report?.trust.isTrusted ? `Untrusted ${report.trust.wouldRun.parts[0].kind}` : 'Untrusted';
+    const counts = report ? `${report.tools} ${report.tools === 1 ? 'tool' : 'tools'}${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
+    const questions = this.panel.connection?.questions.size ?? 0;
+    const asked = questions ? `${questions} ${questions === 1 ? 'question' : 'questions'}` : '';
+    const text = [asked, warning, counts].filter(Boolean).join(' · ');
+    this.node.classList.toggle('onetool-mod-untrusted', isUntrusted || questions > 0);
+    this.node.title = asked ? 'A cell waits for your answer. Click to see the question.' : report?.trust.isTrusted && isUntrusted ? 'A part of this project is new or has changed, and waits for your yes. Click to see it.' : isUntrusted ? 'Nothing in this project runs until you trust it. Click to see what it contains.' : 'Tools of this notebook. Click to see them.';
+    this.node.textContent = text;
+    this.node.setAttribute('aria-label', `Tools: ${text || 'none known'}`);
+    this.changed.emit();
+  }
+}
+
+interface ISettings {
+  palette: boolean;
+  statusBar: boolean;
+  openAtStart: boolean;
+}
+
+async function applySettings(registry: ISettingRegistry | null, apply: (settings: ISettings) => void): Promise<void> {
+  try {
+    const settings = await registry?.load(PLUGIN);
+    const read = (): void =>
+      apply({
+        palette: settings?.get('palette').composite !== false,
+        statusBar: settings?.get('statusBar').composite !== false,
+        openAtStart: settings?.get('openAtStart').composite === true
+      });
+    settings?.changed.connect(read);
+    read();
+  } catch {
+    // Without a settings registry the defaults apply.
+  }
+}
+
+export default plugin;

@@ -1,0 +1,221 @@
+/**
+ * The tools of one open notebook: the connection to its kernel, the tool browser on it, the bundles of its project, and
+ * the calls that go into its cells. Created when the notebook first comes to the front and kept while it is open, so that
+ * the user finds everything as before when coming back to it.
+ */
+
+import { PathExt } from '@jupyterlab/coreutils';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
+import type { ServerConnection } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+
+import { BundlesView } from './bundles';
+import { type IKernelReport, KernelConnection } from './kernelConnection';
+import { RestClient } from './restClient';
+import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, Requests, type Transport } from '../screens/index.js';
+
+/** The type of a dragged tool, beside plain text. */
+const DRAG_TYPE = 'application/x-onetool-tool';
+
+type Cell = NonNullable<NotebookPanel['content']['activeCell']>;
+
+export class NotebookTools {
+  constructor(
+    readonly notebook: NotebookPanel,
+    private readonly server: ServerConnection.ISettings,
+    actions: IHealthActions
+  ) {
+    this.tools = h('div.onetool-Panel-notebook');
+    this.connection = new KernelConnection(notebook.sessionContext);
+    this._requests = new Requests(this.connection);
+    this.health = createHealth({ source: this.connection, onRefresh: () => this.connection.refresh(), ...actions });
+    this.connection.changed.connect(this._onConnectionChange, this);
+    this._stopDrops = acceptDrops(notebook, tool => void this.insertTool(tool));
+  }
+
+  readonly connection: KernelConnection;
+  readonly tools: HTMLElement;
+
+  /** The health screen; a check that it began ends in it, also when another notebook is in front by then. */
+  readonly health: IHealth;
+
+  /** Emitted when the panel must be redrawn. */
+  readonly changed = new Signal<this, void>(this);
+
+  /** Emitted when the user wants to make or edit an HTTP tool. */
+  readonly edited = new Signal<this, IHttpPlace>(this);
+
+  /** Emitted when the user wants to import a document. */
+  readonly importing = new Signal<this, void>(this);
+
+  /** Emitted with the name of a server that the user wants to look at. */
+  readonly serverOpened = new Signal<this, string>(this);
+
+  /** The servers screen, once the kernel is connected. */
+  get servers(): IServers | null {
+    return this._servers;
+  }
+
+  /** The usage screen, made when it is first wanted; null if no kernel is connected. */
+  get usage(): IUsage | null {
+    if (!this._usage && this._browserTransport) {
+      this._usage = createUsage(this._browserTransport);
+    }
+    return this._usage;
+  }
+
+  get browser(): IBrowser | null {
+    return this._browser;
+  }
+
+  /** The bundles of the kernel's project, or of the notebook's folder until the kernel reports its project. */
+  get bundles(): BundlesView {
+    if (!this._bundles) {
+      const project = this.connection.report?.project ?? PathExt.dirname(this.notebook.context.path);
+      this._bundles = new BundlesView(new RestClient(this.server, project), this.connection, { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place), onImport: () => this.importing.emit() });
+    }
+    return this._bundles;
+  }
+
+  /** Insert a call of a tool into the notebook; its required arguments follow, unless the user has gone on writing. */
+  async insertTool(tool: string): Promise<void> {
+    const line = `%tool ${tool}`;
+    const cell = await this.insert(line);
+    const reply = await this._requests.once<{ parameters?: { required?: string[] } }>('tool', { name: tool });
+    const required = (reply.status === 'ok' && reply.value.parameters?.required) || [];
+    if (!cell.isDisposed && cell.model.sharedModel.getSource() === line) {
+      writeCode(cell, [line, ...required.map(name => `${name}=`)].join(' '));
+    }
+  }
+
+  async insert(code: string, isRun = false): Promise<Cell> {
+    const cell = await insertCode(this.notebook, code);
+    this.notebook.activate();
+    if (isRun) {
+      await NotebookActions.run(this.notebook.content, this.notebook.sessionContext);
+    } else {
+      this.notebook.content.mode = 'edit';
+    }
+    return cell;
+  }
+
+  close(): void {
+    this._stopDrops();
+    this._closeBrowser();
+    this._requests.close();
+    this._bundles?.close();
+    this.health.close();
+    this.connection.dispose();
+    Signal.clearData(this);
+  }
+
+  private _onConnectionChange({ state, transport, report }: KernelConnection): void {
+    const isNew = state === 'connected' && transport !== null && this._browserTransport !== transport;
+    if (isNew) {
+      this._openBrowser(transport);
+    } else if (state === 'connected' && report && fingerprintOf(report) !== this._fingerprint) {
+      void this._browser?.load();
+    } else if (state === 'missing' || state === 'none' || state === 'other') {
+      this._closeBrowser();
+    }
+    this.health.draw(report);
+    this._fingerprint = report ? fingerprintOf(report) : '';
+    if (report && this._bundles && (isNew || report.project !== this._bundles.rest.project)) {
+      void this._bundles.follow(report.project);
+    }
+    this.changed.emit();
+  }
+
+  private _openBrowser(transport: Transport): void {
+    this._closeBrowser();
+    this._browserTransport = transport;
+    transport.store.onChanged(() => void this._bundles?.refresh());
+    this._servers = createServers(transport, { onOpen: name => this.serverOpened.emit(name) });
+    this._browser = createBrowser(transport, {
+      isSmall: true,
+      onInsert: (code, isRun) => void this.insert(code.tool, isRun),
+      onTrust: () => void this.connection.refresh(),
+      onDrag: (name, event) => {
+        event.dataTransfer?.setData(DRAG_TYPE, name);
+        event.dataTransfer?.setData('text/plain', `%tool ${name}`);
+      }
+    });
+    fill(this.tools, this._browser.element);
+  }
+
+  private _closeBrowser(): void {
+    this._browser?.close();
+    this._servers?.close();
+    this._usage?.close();
+    this._servers = this._usage = null;
+    this._browser = null;
+    this._browserTransport = null;
+    fill(this.tools);
+  }
+
+  private _browser: IBrowser | null = null;
+  private _servers: IServers | null = null;
+  private _usage: IUsage | null = null;
+  private _browserTransport: Transport | null = null;
+  private _bundles: BundlesView | null = null;
+  private readonly _requests: Requests;
+  private _fingerprint = '';
+  private readonly _stopDrops: () => void;
+}
+
+/** Changes when the browser must load its tools again. */
+function fingerprintOf(report: IKernelReport): string {
+  return JSON.stringify([report.fingerprint, report.trust]);
+}
+
+/** Insert code into the active cell if it is an empty code cell, else into a new cell below, which becomes active. */
+async function insertCode(panel: NotebookPanel, code: string): Promise<Cell> {
+  await panel.context.ready; // a cell inserted earlier is lost silently
+  const notebook = panel.content;
+  const current = notebook.activeCell;
+  const isFree = current?.model.type === 'code' && current.model.sharedModel.getSource().trim() === '';
+  if (!isFree) {
+    NotebookActions.insertBelow(notebook);
+    if (notebook.activeCell?.model.type !== 'code') {
+      NotebookActions.changeCellType(notebook, 'code');
+    }
+  }
+  notebook.deselectAll();
+  writeCode(notebook.activeCell!, code);
+  return notebook.activeCell!;
+}
+
+/** Replace what a cell holds; the cursor stands at its end. */
+function writeCode(cell: Cell, code: string): void {
+  cell.model.sharedModel.setSource(code);
+  cell.editor?.setCursorPosition({ line: code.split('\n').length - 1, column: code.split('\n').pop()?.length ?? 0 });
+}
+
+/** Accept tools that are dropped on a notebook. Returns the function that stops this. */
+function acceptDrops(panel: NotebookPanel, onDrop: (tool: string) => void): () => void {
+  const { node } = panel.content;
+  const isOurs = (event: DragEvent): boolean => event.dataTransfer?.types.includes(DRAG_TYPE) ?? false;
+  const over = (event: DragEvent): void => {
+    if (isOurs(event)) {
+      event.preventDefault();
+      event.stopPropagation();
+      event.dataTransfer!.dropEffect = 'copy';
+    }
+  };
+  const drop = (event: DragEvent): void => {
+    if (!isOurs(event)) {
+      return;
+    }
+    over(event);
+    const at = panel.content.widgets.findIndex(cell => cell.node.contains(event.target as Node));
+    panel.content.activeCellIndex = at < 0 ? panel.content.widgets.length - 1 : at;
+    onDrop(event.dataTransfer!.getData(DRAG_TYPE));
+  };
+  node.addEventListener('dragover', over, true);
+  node.addEventListener('drop', drop, true);
+  return () => {
+    node.removeEventListener('dragover', over, true);
+    node.removeEventListener('drop', drop, true);
+  };
+}

@@ -1,0 +1,53 @@
+/**
+ * Draws a kernel's question in the output of the cell that asks. The output holds only the question's id: what is asked
+ * comes from the kernel itself, so that a notebook from elsewhere cannot show a question of its own.
+ */
+
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import { Widget } from '@lumino/widgets';
+
+import type { KernelConnection } from './kernelConnection';
+import { fill, h } from '../screens/index.js';
+
+const QUESTION_MIME = 'application/vnd.onetool.question+json';
+
+type Model = { data: Record<string, unknown> };
+
+/** Draw the questions in every notebook. */
+export function addQuestionOutputs(tracker: INotebookTracker, connectionOf: (notebook: NotebookPanel) => KernelConnection): void {
+  const add = (notebook: NotebookPanel): void =>
+    notebook.content.rendermime.addFactory({ safe: true, mimeTypes: [QUESTION_MIME], createRenderer: () => new QuestionOutput(connectionOf(notebook)) }, 0);
+  tracker.forEach(add);
+  tracker.widgetAdded.connect((_, notebook) => add(notebook));
+}
+
+class QuestionOutput extends Widget {
+  constructor(private readonly connection: KernelConnection) {
+    super();
+    this.addClass('onetool-Question');
+    connection.changed.connect(this._draw, this);
+  }
+
+  async renderModel(model: Model): Promise<void> {
+    this._id = String((model.data[QUESTION_MIME] as { id?: unknown })?.id);
+    this._draw();
+    await this.connection.lookAgain();
+  }
+
+  override dispose(): void {
+    this.connection.changed.disconnect(this._draw, this);
+    super.dispose();
+  }
+
+  private _draw(): void {
+    const { questions, state } = this.connection;
+    const drawn = questions.has(this._id) ? 'open' : state === 'connecting' ? '' : 'over';
+    if (drawn !== this._drawn) {
+      this._drawn = drawn;
+      fill(this.node, this.connection.drawQuestion(this._id), drawn === 'over' && h('span', null, 'This question is over.'));
+    }
+  }
+
+  private _id = '';
+  private _drawn = '';
+}

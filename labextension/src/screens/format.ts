@@ -1,0 +1,55 @@
+// How counts, durations, sizes and the outcome of a call are written on every screen.
+import { h } from './dom.js';
+
+export function number(n: number | string): string {
+  return Number(n).toLocaleString('en-US');
+}
+
+/** `1 row`, `1,200 rows` */
+export function counted(n: number, noun: string): string {
+  return `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
+}
+
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.max(1, Math.round(ms))} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
+
+export function byteSize(bytes: number): string {
+  return bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** Where a tool comes from, for people: `proxy:github` is a tool of the MCP server `github`. */
+export function sourceText(source: string): string {
+  return source.startsWith('proxy:') ? `MCP server ${source.slice('proxy:'.length)}` : source;
+}
+
+/** The outcome of a call in one word. A cancelled call has not failed. */
+export function outcomeOf({ ok, error }: { ok: boolean; error?: { reason?: string } | null }): string {
+  return ok ? 'ok' : error?.reason === 'cancelled' ? 'cancelled' : 'failed';
+}
+
+const BADGES: Record<string, string> = {
+  'read-only': 'It changes nothing',
+  destructive: 'It may delete or overwrite something',
+  idempotent: 'Calling it again with the same arguments changes nothing more',
+  'open world': 'It reaches things outside, such as the web'
+};
+
+/** What a tool does to the world, as its author says. */
+export function badgeChip(badge: string): HTMLElement {
+  return h(badge === 'destructive' ? 'span.otx-chip.otx-failed' : 'span.otx-chip', { title: BADGES[badge] ?? null }, badge);
+}
+
+const ICON = /^data:image\/(png|jpeg|webp|svg\+xml)[;,]/;
+
+/** The icon of a server or tool, or null. It comes as data, so nothing is fetched; in an image nothing of it runs. */
+export function drawIcon(src: string | null | undefined): HTMLElement | null {
+  return ICON.test(src ?? '') ? h('img.otx-icon', { src, alt: '', onerror: (event: Event) => (event.target as HTMLElement).remove() }) : null;
+}
+
+export function outcomeChip(outcome: string): HTMLElement {
+  const mark = outcome === 'ok' || outcome === 'failed' ? `.otx-${outcome}` : '';
+  return h(`span.otx-chip${mark}`, null, outcome);
+}

@@ -1,0 +1,130 @@
+/** What the panel uses of the screens that are plain JavaScript yet, and where it finds the others. */
+
+import type { Requests, Source } from './requests.js';
+import type { Transport } from './transport.js';
+
+export { addTabKeys, debounce, fill, h, reconcile, retryButton, selectTab, show } from './dom.js';
+export { type Ask, type LatestRequest, type Reply, Requests, type Source } from './requests.js';
+export { type Message, type Payload, Transport } from './transport.js';
+
+export interface IForm {
+  element: HTMLElement;
+  value(): Record<string, unknown>;
+  set(args: Record<string, unknown>): void;
+  showErrors(errors: { pointer: string; message: string }[]): void;
+  focus(): void;
+  focusError(): void;
+}
+
+export function createForm(
+  parameters: Record<string, unknown>,
+  options?: { onChange?: (args: Record<string, unknown>) => void; onSubmit?: () => void }
+): IForm;
+
+export interface IBrowser {
+  element: HTMLElement;
+  open(name: string, args?: Record<string, unknown> | null, isFocused?: boolean): Promise<void>;
+  find(name: string): Promise<void>;
+  load(): Promise<void>;
+  askTrustAgain(): Promise<void>;
+  close(): void;
+}
+
+export interface IBrowserOptions {
+  onInsert?: ((code: { tool: string; python: string }, isRun: boolean) => void) | null;
+  onDrag?: ((name: string, event: DragEvent) => void) | null;
+  onTrust?: () => void;
+  isSmall?: boolean;
+}
+
+export function createBrowser(transport: Transport, options?: IBrowserOptions): IBrowser;
+
+export interface IViewer {
+  element: HTMLElement;
+  show(result: Record<string, unknown>): void;
+  close(): void;
+}
+
+export function createViewer(source: Source): IViewer;
+
+/** The tool to edit; empty for a new one. */
+export interface IHttpPlace {
+  bundle?: string;
+  tool?: string;
+  version?: string;
+}
+
+export function createHttpEditor(transport: Transport, place: IHttpPlace, options: { onSaved: (name: string) => void; onSwitched: () => void; isTab: boolean }): { element: HTMLElement; focus(): void; close(): void };
+
+export interface IServers {
+  element: HTMLElement;
+  load(): Promise<void>;
+  act(name: string, action: string): Promise<void>;
+  close(): void;
+}
+
+export function createServers(transport: Transport, options: { onOpen: (name: string) => void }): IServers;
+
+export function createServerPage(transport: Transport, name: string, options: { onTrust: () => void; onCall: (tool: string) => void }): { element: HTMLElement; close(): void };
+
+export interface IUsage {
+  element: HTMLElement;
+  load(): Promise<void>;
+  close(): void;
+}
+
+export function createUsage(transport: Transport): IUsage;
+
+/** A problem; its action does what the hint says. */
+export interface IProblem {
+  where: string;
+  message: string;
+  hint: string;
+  action: { kind: string; label: string } | null;
+}
+
+export interface IHealth {
+  element: HTMLElement;
+  close(): void;
+  draw(report: { tools: number; servers: Record<string, { state: string }>; problems: IProblem[] } | null): void;
+}
+
+/** What the buttons of a problem do. */
+export interface IHealthActions {
+  onTrust: () => void;
+  onServer: (name: string, action: string) => void;
+  onOpen: (path: string, line: number | null) => void;
+}
+
+export function createHealth(options: IHealthActions & { source: Source; onRefresh: () => Promise<void> }): IHealth;
+
+/** A question of the kernel. Its text comes from models and servers. */
+export interface IQuestion {
+  id: string;
+  asker: string;
+}
+
+export interface IAnswer {
+  action: 'accept' | 'decline' | 'cancel';
+  content: Record<string, unknown>;
+}
+
+export function createQuestion(question: IQuestion, answer: (given: IAnswer) => Promise<{ errors: unknown[] }>, requests: Requests): { element: HTMLElement };
+
+export interface IWouldRun {
+  folder: string;
+  packFiles: string[];
+  parts: { key: string; kind: string; name: string; text: string; details: string[]; changes: string[] }[];
+  httpTools: number;
+  hosts: string[];
+  snippets: string[];
+}
+
+export interface ITrust {
+  folder: string;
+  isTrusted: boolean;
+  how: string;
+  wouldRun: IWouldRun;
+}
+
+export function needsTrust(trust: ITrust | null | undefined): boolean;

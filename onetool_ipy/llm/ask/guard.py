@@ -1,0 +1,584 @@
+"""Guard: what of the private data that a model has seen a call would carry elsewhere.
+
+A call out is free if the model has seen no private data of another place, or if each leaf of its
+arguments is explained without that data: the person typed it, the schema offers it, that very
+place or public data gave it. Whatever explains a value is also a choice, and choices can spell a
+secret, so each costs the bits that it can carry, and an ask has 64 of them. So do the tool, the
+arguments that are left out, their order, and each call. A call that is not free is put to the
+person with what would leave (`Flow`).
+
+A `Guard` is what one conversation remembers: the text that the person typed, the private sources,
+what each place gave and got. It knows no tool and asks nobody.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from onetool_ipy.base import values
+from onetool_ipy.base.values import Json
+from onetool_ipy.core import names
+from onetool_ipy.core.labels import UNKNOWN, Labels
+from onetool_ipy.core.tool import ToolSpec
+
+BITS = 64.0
+"""What the choices of one ask may carry out without a question."""
+
+_PUBLIC = "public"
+_TYPED, _OFFERED = "typed by you", "offered by its schema"
+_MAX_VALUES = 20_000
+_MAX_CHARS = 200_000
+_MAX_SHOWN = 300
+_MAX_DEPTH = 100
+_MAX_NOTED = 1_000
+_KINDS = 7
+"""How many explanations there are besides what is expected: naming one costs log2 of that."""
+_MAX_SOURCES = 5
+_LEAST_MATCH = 3
+_WORD = re.compile(r"\w+")
+_PARTS = re.compile(r"[\n\r,;\t|]+")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_PLAIN_GAP = re.compile(r"[\s.,:/'\"?!()&-]{1,3}")
+_CODED = re.compile(r"[A-Za-z0-9+/_=%-]{16,}")
+
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "a about all an and are as at average best between by compare current data date day "
+        "download error example find for forecast from get guide help history how in info install "
+        "is it last latest list map meaning month most new news number of official on or per "
+        "population price rate release show stock the time to today tomorrow top tutorial use "
+        "version vs was weather week what when where which who why with year yesterday",
+    )
+)
+"""Words of every search."""
+
+_EXPECTED, _UNEXPECTED = math.log2(4 / 3), 3.0
+"""What an argument costs that is as expected (three of four are), or that is not (an eighth)."""
+
+Today = Callable[[], datetime.date]
+
+
+class PrivateSource(NamedTuple):
+    """Private data that the model was shown: in words where it is from, the tool, its place."""
+
+    words: str
+    tool: str
+    place: str
+
+
+class Flow(NamedTuple):
+    """A call that would carry private data to a place, in words, and the sources that it may be
+    from."""
+
+    place: str
+    text: str
+    sources: tuple[PrivateSource, ...]
+
+
+class Verdict(NamedTuple):
+    """Why a call is free (empty where no private data was seen), or the flow that the person is
+    asked about."""
+
+    why: str
+    flow: Flow | None = None
+
+
+class Outgoing(NamedTuple):
+    """A call that leaves: its tool and arguments, where it goes, and how many tools go there."""
+
+    spec: ToolSpec
+    args: Mapping[str, Any]
+    place: str
+    tool_count: int = 1
+
+
+class _Text:
+    """Text out of which passages can be chosen."""
+
+    def __init__(self, text: str) -> None:
+        self.forms = tuple(dict.fromkeys((text, text.lower(), text.upper(), text.title())))
+        self.words = frozenset(_WORD.findall(text))
+        self.word_count = sum(1 for _ in _WORD.finditer(text))
+
+    def bits(self, text: str) -> float | None:
+        """Return the bits of choosing a passage: where it begins, how long it is, its case."""
+        for number, form in enumerate(self.forms):
+            if _stands_in(text, form):
+                length = sum(1 for _ in _WORD.finditer(text)) or 1
+                start = math.log2(self.word_count + 1)
+                return start + 2 * math.log2(length) + 1 + (2 if number else 0)
+        return None
+
+
+class _Given:
+    """The values that a place gave, by the key that they stood under, in their order. It reads them
+    when they are first asked for."""
+
+    def __init__(self) -> None:
+        self._lists: dict[str, list[str]] = {}
+        self._where: dict[str, tuple[str, int]] = {}
+        self._waiting: list[object] = []
+        self._chunks: list[str] = []
+        self._size = 0
+        self._text: _Text | None = None
+        self._last: tuple[str, int] = ("", -1)
+
+    def add(self, data: object) -> None:
+        """Take what a place gave. Nobody may change it afterwards."""
+        self._waiting.append(data)
+
+    def bits(self, text: str) -> tuple[bool, float] | None:
+        """Return whether a value is the next one of the list that was gone through last, and what
+        its choice costs otherwise; None for what is not among the values."""
+        self._read()
+        if (where := self._where.get(text)) is not None:
+            is_next = where == (self._last[0], self._last[1] + 1)
+            return is_next, math.log2(len(self._where) + 1)
+        if len(text) < _LEAST_MATCH:
+            return None
+        if self._text is None:
+            self._text = _Text("\n".join(self._chunks))
+        bits = self._text.bits(text)
+        return None if bits is None else (False, bits)
+
+    def chosen(self, text: str) -> None:
+        """Remember that a value was sent, so that the next one of its list is expected."""
+        self._last = self._where.get(text, self._last)
+
+    def values(self) -> Iterable[str]:
+        """Return the values, each once."""
+        self._read()
+        return self._where
+
+    def words(self) -> frozenset[str]:
+        """Return the words of all the text."""
+        self._read()
+        return frozenset(word for chunk in self._chunks for word in _WORD.findall(chunk))
+
+    def to_json(self) -> list[Any]:
+        """Return the values by key, and the text."""
+        self._read()
+        return [self._lists, "\n".join(self._chunks)]
+
+    def restore(self, lists: Mapping[str, Sequence[str]], text: str) -> None:
+        """Take over what `to_json` gave; beside values of its own only those that it lacks."""
+        self._read()
+        if self._where:
+            self.add(lists)
+            return
+        self._lists = {key: [*column] for key, column in lists.items()}
+        self._where = {
+            value: (key, number)
+            for key, column in self._lists.items()
+            for number, value in enumerate(column)
+        }
+        self._chunks, self._size, self._text = [text], len(text), None
+
+    def _read(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for data in waiting:
+            for key, leaf in _leaves(data):
+                text = str(leaf)[:_MAX_CHARS]
+                parts = [text]
+                if isinstance(leaf, str) and _PARTS.search(text):
+                    parts += (each.strip() for each in _PARTS.split(text))
+                for part in parts:
+                    is_new = bool(part) and part not in self._where and len(part) <= _MAX_SHOWN
+                    if is_new and len(self._where) < _MAX_VALUES:
+                        column = self._lists.setdefault(key, [])
+                        self._where[part] = key, len(column)
+                        column.append(part)
+                if self._size < _MAX_CHARS:
+                    self._chunks.append(text[: _MAX_CHARS - self._size])
+                    self._size += len(self._chunks[-1])
+                    self._text = None
+
+
+class Guard:
+    """What one conversation has seen, and what may leave it."""
+
+    def __init__(self) -> None:
+        self.sources: dict[PrivateSource, None] = {}
+        self.handles: dict[str, tuple[Labels, PrivateSource]] = {}
+        self.allowed: set[str] = set()
+        self.spent = 0.0
+        self._typed: list[str] = []
+        self._typed_text = _Text("")
+        self._given: dict[str, _Given] = {}
+        self._private: dict[PrivateSource, _Given] = {}
+        self._sent: dict[str, dict[str, None]] = {}
+        self._last: dict[str, tuple[ToolSpec, Json]] = {}
+        self._changing: set[tuple[str, str]] = set()
+
+    # --- what was seen ----------------------------------------------------------------------------
+
+    def begin(self, prompt: str) -> None:
+        """The person typed this. The bits, and a yes to a place, are for one ask."""
+        self._typed.append(prompt)
+        self._typed_text = _Text("\n".join(self._typed))
+        self.allowed.clear()
+        self.spent = 0.0
+
+    def see(self, source: PrivateSource, labels: Labels, data: object) -> None:
+        """Remember what the model was shown."""
+        if labels.reads == "nothing":
+            return
+        place = _PUBLIC if labels.reads == "public" else source.place
+        if place:
+            self._given.setdefault(place, _Given()).add(data)
+        if labels.reads == "private":
+            self.sources[source] = None
+            self._private.setdefault(source, _Given()).add(data)
+
+    def foreign(
+        self, place: str, allow: Iterable[tuple[str, str]] = ()
+    ) -> tuple[PrivateSource, ...]:
+        """Return the private sources whose data must not go to a place unseen."""
+        open_to = [pattern for pattern, to in allow if to == place]
+        return tuple(
+            source
+            for source in self.sources
+            if (source.place != place or place == UNKNOWN) and not _is_open(source, open_to)
+        )
+
+    # --- what would leave -------------------------------------------------------------------------
+
+    def check(self, call: Outgoing, today: Today, allow: Iterable[tuple[str, str]] = ()) -> Verdict:
+        """Say whether a call is free, and spend its bits if it is."""
+        place = call.place
+        if not place:
+            return Verdict("")
+        foreign = self.foreign(place, allow)
+        if not foreign:
+            self._note(call)
+            return Verdict("")
+        if place in self.allowed:
+            return Verdict(f"free: you allowed {place} for this ask")
+        if place == UNKNOWN:
+            return Verdict("", self._flow(call, foreign, [*call.args], is_spent=False))
+        bits = self._shape_bits(call)
+        reasons: dict[str, None] = {}
+        for name, value in call.args.items():
+            for node, leaf in _typed_leaves(value, _node_of(call.spec, name)):
+                price = self._price(name, leaf, node, call, today)
+                if price is None:
+                    unexplained = self._unexplained(call, today)
+                    return Verdict("", self._flow(call, foreign, unexplained, is_spent=False))
+                bits += max(price[0], _EXPECTED)
+                reasons[price[1]] = None
+                if self.spent + bits > BITS:
+                    return Verdict("", self._flow(call, foreign, [name], is_spent=True))
+        if self.spent + bits > BITS:
+            return Verdict("", self._flow(call, foreign, [*call.args], is_spent=True))
+        self.spent += bits
+        self._note(call)
+        return Verdict(f"explained: {', '.join(reasons) or 'it has no arguments'}")
+
+    def sent(self, call: Outgoing) -> None:
+        """Remember a call that the person let out: what it carried is there now."""
+        self._note(call)
+
+    def _note(self, call: Outgoing) -> None:
+        sent = self._sent.setdefault(call.place, {})
+        sources = self._given.get(call.place), self._given.get(_PUBLIC)
+        for _, leaf in islice(_typed_leaves(call.args, {}), _MAX_NOTED):
+            text = str(leaf)
+            if len(text) <= _MAX_SHOWN and len(sent) < _MAX_VALUES:
+                sent[text] = None
+            for each in sources:
+                if each is not None:
+                    each.chosen(text)
+        spec, args = self._last.get(call.place, (call.spec, {}))
+        for name in call.args:
+            if spec.name != call.spec.name or args.get(name) == call.args[name]:
+                self._changing.discard((call.place, name))
+            elif name in args:
+                self._changing.add((call.place, name))
+        self._last[call.place] = call.spec, dict(call.args)
+
+    def _shape_bits(self, call: Outgoing) -> float:
+        """Return the bits of making the call at all: which tool, which optional arguments, their
+        order. The shape of the last call to that place is expected, else the plainest one."""
+        schema = call.spec.parameters
+        properties = [*schema.get("properties", {})]
+        required = [name for name in properties if name in schema.get("required", ())]
+        spec, args = self._last.get(call.place, (None, {}))
+        expected = [*args] if spec is not None else required
+        is_tool = call.spec.name == spec.name if spec is not None else call.tool_count == 1
+        if is_tool and [*call.args] == expected:
+            return 1.0
+        bits = 1.0 + math.log2(max(call.tool_count, 1))
+        optional = [name for name in call.args if name not in required]
+        free = max(len(properties) - len(required), len(optional))
+        bits += math.log2(free + 1) + math.log2(math.comb(free, len(optional)))
+        in_order = [name for name in properties if name in call.args]
+        if [*call.args] not in (in_order, [*required, *optional]):
+            bits += math.lgamma(len(call.args) + 1) / math.log(2)
+        return bits
+
+    def _price(
+        self, name: str, leaf: object, node: Mapping[str, Any], call: Outgoing, today: Today
+    ) -> tuple[float, str] | None:
+        """Return the bits of a value, and what explains it; None if only private data does.
+
+        It is a code: the value of the last call or the next one of a list is expected; anything
+        else first says which of the other explanations it has.
+        """
+        options = _options(node)
+        is_option = any(leaf == option and type(leaf) is type(option) for option in options)
+        if leaf is None or isinstance(leaf, bool):
+            return 1.0, _OFFERED
+        if is_option and isinstance(node.get("enum"), list):
+            return math.log2(len(options)), _OFFERED
+        text = str(leaf)
+        spec, args = self._last.get(call.place, (None, {}))
+        has_last = spec is not None and spec.name == call.spec.name and name in args
+        # An argument that stayed is expected to stay, one that changed to go on along its list.
+        is_changing = (call.place, name) in self._changing
+        if has_last and type(args[name]) is type(leaf) and args[name] == leaf:
+            return _UNEXPECTED if is_changing else _EXPECTED, "sent there before"
+        kind = (_UNEXPECTED if has_last else 1.0) + math.log2(_KINDS)
+        next_bits = 1.0 if not has_last else _EXPECTED if is_changing else _UNEXPECTED
+        prices: list[tuple[float, str]] = []
+        if is_option:
+            prices.append((kind + math.log2(len(options)), _OFFERED))
+        if isinstance(leaf, int) and 0 <= leaf <= 100:
+            prices.append((kind + math.log2(101), _OFFERED))
+        if not text:
+            prices.append((kind, _OFFERED))
+        if text in (sent := self._sent.get(call.place, {})):
+            prices.append((kind + math.log2(len(sent)), "sent there before"))
+        for place, words in ((call.place, f"given by {call.place}"), (_PUBLIC, "public data")):
+            values_of_place = self._given.get(place)
+            if values_of_place and (hit := values_of_place.bits(text)) is not None:
+                is_next, bits = hit
+                prices.append((next_bits if is_next else kind + bits, words))
+        if _DATE.fullmatch(text) and (days := _days(text, today())) is not None:
+            prices.append((kind + 2 * math.log2(days + 1) + 2, "a date"))
+        if (bits_of := self._typed_bits(text, call.spec, node)) is not None:
+            prices.append((kind + bits_of, _TYPED))
+        return min(prices, default=None)
+
+    def _typed_bits(self, text: str, spec: ToolSpec, node: Mapping[str, Any]) -> float | None:
+        """Return the bits of choosing a text out of what the person typed: a passage of it, or
+        words of it, of the tool's own description and of every search."""
+        if (bits := self._typed_text.bits(text)) is not None:
+            return bits
+        if len(text) > _MAX_SHOWN:
+            return None
+        words = _WORD.findall(text)
+        gaps = [gap for gap in _WORD.split(text) if gap not in ("", " ")]
+        if not words or not all(map(_PLAIN_GAP.fullmatch, gaps)):
+            return None
+        description = f"{spec.name} {spec.description[:2000]} {node.get('description', '')}"
+        vocabulary = {*self._typed_text.words, *_WORD.findall(description), *_COMMON}
+        lower = {word.lower() for word in vocabulary}
+        bits = 4.0 * sum(map(len, gaps))
+        for word in words:
+            plain = word.lower()
+            is_usual = word in (plain, word.upper(), word.capitalize())
+            stem = plain.removesuffix("s")
+            if word not in vocabulary and not (is_usual and {plain, stem, f"{plain}s"} & lower):
+                return None
+            bits += math.log2(len(vocabulary)) + (0 if word in vocabulary else 3)
+        return bits + math.log2(len(words)) * 2 + 1
+
+    def _unexplained(self, call: Outgoing, today: Today) -> list[str]:
+        """Return the arguments that only private data explains."""
+        return [
+            name
+            for name, value in call.args.items()
+            if any(
+                self._price(name, leaf, node, call, today) is None
+                for node, leaf in islice(
+                    _typed_leaves(value, _node_of(call.spec, name)), _MAX_NOTED
+                )
+            )
+        ]
+
+    def _flow(
+        self,
+        call: Outgoing,
+        foreign: tuple[PrivateSource, ...],
+        arguments: list[str],
+        *,
+        is_spent: bool,
+    ) -> Flow:
+        """Say what would go where, in which arguments, out of which call."""
+        quoted_args = {name: call.args[name] for name in arguments[:2]}
+        leaves = islice(_leaves(list(quoted_args.values())), _MAX_NOTED)
+        text = " ".join(str(leaf)[:_MAX_CHARS] for _, leaf in leaves)[:_MAX_CHARS]
+        where = " and ".join(f"`{values.cut(str(name), 60)}`" for name in quoted_args)
+        where = where or "no argument"
+        more = len(arguments) - len(quoted_args)
+        where += f" and {more} more" if more else ""
+        what = self._what(text, foreign)
+        if is_spent:
+            what = f"one choice too many for one ask, {what}"
+        quoted = f': "{values.cut(" ".join(text.split()), _MAX_SHOWN)}"' if text.strip() else ""
+        return Flow(call.place, f"would send to {call.place}: {what}, in {where}{quoted}", foreign)
+
+    def _what(self, text: str, foreign: Sequence[PrivateSource]) -> str:
+        """Say what a text is: values of a source, or something that the model wrote or coded."""
+        counts = {
+            source: sum(
+                len(value) >= _LEAST_MATCH and _stands_in(value, text)
+                for value in self._private[source].values()
+            )
+            for source in foreign
+            if source in self._private
+        }
+        best = max(counts, key=lambda source: counts[source], default=None)
+        if best is not None and counts[best]:
+            return f"{counts[best]} value{'s'[: counts[best] > 1]} out of {best.words}"
+        words = {word for word in _WORD.findall(text) if len(word) > _LEAST_MATCH}
+        words -= self._typed_text.words
+        for source in reversed(foreign):
+            own = self._private[source].words() if source in self._private else frozenset()
+            if count := len(words & own):
+                return f"{count} word{'s'[: count > 1]} out of {source.words}"
+        # The newest come first: what was read last is what is most likely carried.
+        read = [*dict.fromkeys(source.words for source in reversed(foreign))]
+        listed = ", ".join(read[:_MAX_SOURCES])
+        listed += f" and {len(read) - _MAX_SOURCES} more" if len(read) > _MAX_SOURCES else ""
+        kind = "unreadable text (encoded?)" if _CODED.search(text) else "text"
+        return f"{kind} that the model wrote after it read {listed}"
+
+    # --- on disk ----------------------------------------------------------------------------------
+
+    def to_json(self) -> Json:
+        """Return what a saved session keeps. The values of private sources are not in it."""
+        return {
+            "typed": self._typed,
+            "sources": [list(source) for source in self.sources],
+            "handles": {key: [list(part) for part in pair] for key, pair in self.handles.items()},
+            "given": {place: each.to_json() for place, each in self._given.items()},
+            "sent": {place: list(each) for place, each in self._sent.items()},
+        }
+
+    def merge(self, data: object, *, has_messages: bool) -> None:
+        """Take over what a file holds. One that says nothing of the guard may have shown anything
+        to the model."""
+        if not isinstance(data, dict):
+            if has_messages:
+                self.sources[PrivateSource("the earlier conversation", "", "")] = None
+            return
+        typed = [*map(str, data["typed"])]
+        self._typed = [*typed, *(each for each in self._typed if each not in typed)]
+        self._typed_text = _Text("\n".join(self._typed))
+        self.sources |= dict.fromkeys(PrivateSource(*map(str, each)) for each in data["sources"])
+        self.handles |= {
+            handle: (Labels(*labels), PrivateSource(*map(str, source)))
+            for handle, (labels, source) in data["handles"].items()
+        }
+        for place, (lists, text) in data["given"].items():
+            self._given.setdefault(place, _Given()).restore(lists, str(text))
+        for place, sent in data["sent"].items():
+            self._sent.setdefault(place, {}).update(dict.fromkeys(map(str, sent)))
+
+
+def source_of(spec: ToolSpec, args: object, labels: Labels) -> PrivateSource:
+    """Return the source that a call of a tool is: its name with its first argument."""
+    first = next((str(leaf) for _, leaf in _leaves(args)), "") if args else ""
+    words = f"{spec.name}({values.cut(first, 40)!r})" if first else spec.name
+    return PrivateSource(words, spec.name, labels.of)
+
+
+def allow_line(flow: Flow) -> str:
+    """Return the settings of the user's own file that would have allowed a flow."""
+    pairs = dict.fromkeys(source.tool or "attached" for source in flow.sources)
+    entries = ", ".join(f'{{from: "{pair}", to: "{flow.place}"}}' for pair in pairs)
+    return f"guard: {{allow: [{entries}]}} in ~/.onetool/onetool.yaml"
+
+
+def _is_open(source: PrivateSource, patterns: Sequence[str]) -> bool:
+    tool = source.tool or "attached"
+    return any(
+        names.allowed(tool, [pattern])
+        or pattern in (tool.partition(".")[0], source.place or "this machine")
+        for pattern in patterns
+    )
+
+
+def _leaves(value: object, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield each text and number in a value with the key that it stands under."""
+    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+        for name, inner in value.items():
+            yield from _leaves(inner, str(name), depth + 1)
+    elif isinstance(value, (list, tuple)) and depth < _MAX_DEPTH:
+        for inner in value:
+            yield from _leaves(inner, key, depth + 1)
+    elif value is not None and not isinstance(value, bool):
+        yield key, value if isinstance(value, (int, float)) else str(value)
+
+
+def _typed_leaves(
+    value: object, node: Mapping[str, Any], depth: int = 0
+) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    """Yield each leaf of an argument with its part of the schema. A key is a leaf that its schema
+    offers, or that must be explained like any other."""
+    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+        properties = node.get("properties", {})
+        offered = {"enum": [*properties]} if isinstance(properties, Mapping) else {}
+        for name, inner in value.items():
+            yield offered, name
+            yield from _typed_leaves(inner, _part(properties, name), depth + 1)
+    elif isinstance(value, (list, tuple)) and depth < _MAX_DEPTH:
+        if not value:
+            yield node, None
+        for inner in value:
+            yield from _typed_leaves(inner, _part(node, "items"), depth + 1)
+    elif value is None or isinstance(value, (bool, int, float, str)):
+        yield node, value
+    else:
+        yield node, values.safe_repr(value, _MAX_CHARS)
+
+
+def _node_of(spec: ToolSpec, name: str) -> Mapping[str, Any]:
+    return _part(spec.parameters.get("properties", {}), name)
+
+
+def _part(node: object, name: object) -> Mapping[str, Any]:
+    part = node.get(name) if isinstance(node, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
+
+
+def _options(node: Mapping[str, Any]) -> list[Any]:
+    """Return the values that a schema offers."""
+    options: list[Any] = []
+    for each in (node, *(node.get("anyOf") or ()), *(node.get("oneOf") or ())):
+        if isinstance(each, Mapping):
+            enum = each.get("enum")
+            options += enum if isinstance(enum, list) else []
+            options += [each[key] for key in ("const", "default") if key in each]
+    return options
+
+
+def _stands_in(part: str, text: str) -> bool:
+    """Whether a text stands in another as whole words."""
+    if not part.strip():
+        return False
+    at = text.find(part)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(part) : at + len(part) + 1]
+        is_cut = (before.isalnum() and part[0].isalnum()) or (
+            after.isalnum() and part[-1].isalnum()
+        )
+        if not is_cut:
+            return True
+        at = text.find(part, at + 1)
+    return False
+
+
+def _days(text: str, today: datetime.date) -> int | None:
+    """Return how far a date is from today; None if it is not a date."""
+    try:
+        return abs((datetime.date.fromisoformat(text) - today).days)
+    except ValueError:
+        return None

@@ -1,0 +1,241 @@
+"""Closing: full journals become Parquet parts, small parts of past months are joined, old parts
+expire.
+
+A part is written whole under the name of its journal, then the journal is deleted; a part whose
+journal is still there wins, so a kill at any moment neither loses nor doubles a call. A joined part
+names its members, and a member that is named does not count, so the same holds for joining. An
+expired part keeps the sums of each tool and day; the part itself wins as long as it is there.
+
+One process at a time does this, others go on without waiting. Callers who record never wait.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onetool_ipy.base.files import remove_stale_temp_files
+from onetool_ipy.stores.calls.database import (
+    COLUMNS,
+    IS_A_CALL,
+    ParquetPart,
+    insert,
+    literal,
+    part_from,
+    read_metadata,
+    write_parquet,
+)
+from onetool_ipy.stores.calls.journal import (
+    Contexts,
+    JournalCall,
+    JournalFile,
+    claim,
+    files_in,
+    parse,
+)
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_SMALL, _LARGE = 25_000, 100_000
+"""Parts of fewer calls are joined, to parts of about so many."""
+_TS, _ID, _HANDLE = 0, 1, 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How many of the newest calls are kept one by one, and how many bytes their parts may have."""
+
+    calls: int = 1_000_000
+    bytes: int = 512 << 20
+
+
+def tidy(
+    connection: DuckDBPyConnection,
+    folder: Path,
+    *,
+    retention: Retention,
+    least_calls: int,
+    now: datetime,
+) -> None:
+    """Close journals of dead owners that have so many calls, join parts, let parts expire.
+
+    Does nothing if another process is at it. Raises StoreError, OSError.
+    """
+    if not folder.is_dir():
+        return
+    fd = os.open(folder / "tidy.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if not claim(fd):
+            return
+        remove_stale_temp_files(folder)
+        files = files_in(folder)
+        parts = _parts(connection, files)
+        _remove_leftovers(files, parts)
+        for file in files_in(folder):
+            if file.state in ("open", "closed"):
+                close_journal(connection, file, least_calls)
+        _join(connection, _parts(connection, files_in(folder)), now)
+        _expire(connection, _parts(connection, files_in(folder)), retention)
+    finally:
+        os.close(fd)
+
+
+def close_journal(connection: DuckDBPyConnection, file: JournalFile, least_calls: int) -> None:
+    """Make a part of a journal that nobody owns any more, if it has so many calls."""
+    try:
+        fd = os.open(file.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        return
+    try:
+        # Whoever had it before may have closed it, and deleted it, a moment ago.
+        if not claim(fd) or not os.fstat(fd).st_nlink:
+            return
+        if _write_part(connection, file, least_calls):
+            with suppress(PermissionError):  # on Windows somebody reads it; the part wins
+                file.path.unlink()
+    finally:
+        os.close(fd)
+
+
+def _write_part(connection: DuckDBPyConnection, file: JournalFile, least_calls: int) -> bool:
+    contexts: Contexts = {}
+    calls: list[JournalCall] = []
+    handles: dict[str, str] = {}
+    damaged = 0
+    for data, _ in file.lines(0):
+        lines = parse(data, contexts)
+        calls += lines.calls
+        handles |= dict(lines.handles)
+        damaged += lines.damaged
+    if not calls or (file.state == "open" and len(calls) < least_calls):
+        return False
+    for call in calls:
+        if call[_ID] in handles:
+            call[_HANDLE] = handles.pop(call[_ID])
+    cursor = connection.cursor()
+    try:
+        types = ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
+        cursor.execute(
+            f"CREATE TEMP TABLE closing({types}, place BIGINT, journal VARCHAR)"
+        ).fetchall()
+        insert(cursor, "closing", calls, 0, journal="")
+        last = max(call[_TS] for call in calls)
+        for call_id, handle in handles.items():
+            cursor.execute(
+                "INSERT INTO closing(ts, call_id, handle) VALUES (make_timestamp(?), ?, ?)",
+                [last, call_id, handle],
+            ).fetchall()
+        part = ParquetPart(
+            file=file.as_state("part"),
+            calls=len(calls),
+            first=min(call[_TS] for call in calls),
+            last=last,
+            damaged=damaged,
+            attached=len(handles),
+            members=(),
+        )
+        query = "SELECT * EXCLUDE (journal) FROM closing ORDER BY place"
+        write_parquet(cursor, part.file.path, query, part.metadata())
+    finally:
+        cursor.close()
+    return True
+
+
+def _parts(connection: DuckDBPyConnection, files: Sequence[JournalFile]) -> list[ParquetPart]:
+    """Give the parts that can be read, the oldest first, without members of others."""
+    mine = [file for file in files if file.state in ("part", "expired")]
+    entries = read_metadata(connection, [file.path for file in mine])
+    parts = [part_from(file, entries.get(str(file.path))) for file in mine]
+    return sorted((part for part in parts if part is not None), key=lambda part: part.last)
+
+
+def _remove_leftovers(files: Sequence[JournalFile], parts: Sequence[ParquetPart]) -> None:
+    """Delete what a kill left behind: journals that have a part, members of joined parts, parts
+    that expired."""
+    members = {name for part in parts for name in part.members}
+    whole = {part.file.name for part in parts if part.file.state == "part"}
+    for file in files:
+        is_journal = file.state in ("open", "closed")
+        if file.name in members or (is_journal and file.name in whole):
+            with suppress(OSError):
+                file.path.unlink()
+    # Of a part and its sums the part counts, and expires again.
+    for part in parts:
+        if part.file.state == "expired" and part.file.name in whole:
+            with suppress(OSError):
+                part.file.path.unlink()
+
+
+def _join(connection: DuckDBPyConnection, parts: Sequence[ParquetPart], now: datetime) -> None:
+    """Join the small parts of each past month."""
+    this_month = now.strftime("%Y%m")
+    months: dict[str, list[ParquetPart]] = defaultdict(list)
+    for part in parts:
+        month = part.file.name[:6]
+        is_small = part.file.state == "part" and part.calls < _SMALL
+        # A journal that could not be deleted must find its part.
+        if is_small and month < this_month and not part.file.as_state("open").path.exists():
+            months[month].append(part)
+    for small in months.values():
+        group: list[ParquetPart] = []
+        for part in small:
+            group.append(part)
+            if sum(each.calls for each in group) >= _LARGE:
+                _join_group(connection, group)
+                group = []
+        if len(group) > 1:
+            _join_group(connection, group)
+
+
+def _join_group(connection: DuckDBPyConnection, group: Sequence[ParquetPart]) -> None:
+    first = group[0].file
+    name = f"{first.name.partition('-')[0]}-{os.urandom(4).hex()}"
+    joined = ParquetPart(
+        file=JournalFile(folder=first.folder, name=name, state="part", size=0),
+        calls=sum(part.calls for part in group),
+        first=min(part.first for part in group),
+        last=max(part.last for part in group),
+        damaged=sum(part.damaged for part in group),
+        attached=sum(part.attached for part in group),
+        members=tuple(name for part in group for name in (part.file.name, *part.members)),
+    )
+    files = literal(str(part.file.path) for part in group)
+    query = f"SELECT * FROM read_parquet({files}) ORDER BY ts, place, call_id"
+    write_parquet(connection, joined.file.path, query, joined.metadata())
+    for part in group:
+        with suppress(OSError):
+            part.file.path.unlink()
+
+
+def _expire(
+    connection: DuckDBPyConnection, parts: Sequence[ParquetPart], retention: Retention
+) -> None:
+    """Replace the oldest parts by their sums, as far as there are too many newer calls."""
+    calls = size = 0
+    for part in reversed(parts):
+        if part.file.state == "expired":
+            continue
+        length = part.file.path.stat().st_size
+        is_old = calls >= retention.calls or size + length > retention.bytes
+        calls, size = calls + part.calls, size + length
+        if is_old:
+            path = str(part.file.path)
+            query = (
+                "SELECT date_trunc('day', ts)::TIMESTAMP AS day, tool, count(*) AS calls, count(*)"
+                " FILTER (NOT ok) AS failures, sum(ms) AS ms, sum(bytes)::BIGINT AS bytes, max(ts)"
+                " AS last, count(*) FILTER (source IN ('model', 'mcp')) AS model_calls,"
+                " coalesce(sum(bytes) FILTER (source IN ('model', 'mcp')), 0)::BIGINT AS"
+                f" model_bytes FROM read_parquet({literal([path])}) WHERE {IS_A_CALL}"
+                " GROUP BY 1, 2 ORDER BY 1, 2"
+            )
+            sums = part.file.as_state("expired").path
+            write_parquet(connection, sums, query, part.metadata())
+            # A kill here leaves the part, which then expires again.
+            part.file.path.unlink()

@@ -1,0 +1,204 @@
+"""What differs between systems about files: files in use, locks, paths of Windows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onetool_ipy.base.files import (
+    StoreError,
+    Unreadable,
+    claim,
+    is_in_use,
+    is_inside,
+    open_plain,
+    place_of,
+    read,
+    remove,
+    windows_fault,
+    write_whole,
+)
+
+
+class TestFilesInUse:
+    """Three readers and sixteen writers, as two kernels, a scanner and a synchronizer are."""
+
+    def test_what_was_written_is_there_under_readers_and_writers(self, tmp_path: Path) -> None:
+        file, texts, faults = tmp_path / "kept.json", set[bytes](), list[Exception]()
+        write_whole(file, b"first" * 400)
+        is_over = threading.Event()
+
+        def write(number: int) -> None:
+            try:
+                for turn in range(4):
+                    text = b"%d-%d " % (number, turn) * 400
+                    write_whole(file, text)
+                    texts.add(text)
+            except StoreError as exc:
+                faults.append(exc)
+
+        def look() -> None:
+            while not is_over.is_set():
+                try:
+                    content = read(file)
+                    assert content is not None
+                    assert len(set(content.data.split())) == 1, "a mixture of two"
+                    is_over.wait(0.002)
+                except (Unreadable, AssertionError) as exc:
+                    faults.append(exc)
+                    return
+
+        readers = [threading.Thread(target=look) for _ in range(3)]
+        writers = [threading.Thread(target=write, args=(number,)) for number in range(16)]
+        for thread in (*readers, *writers):
+            thread.start()
+        for thread in writers:
+            thread.join()
+        is_over.set()
+        for thread in readers:
+            thread.join()
+
+        assert faults == []
+        last = read(file)
+        assert last is not None
+        assert last.data in texts
+        assert os.listdir(tmp_path) == ["kept.json"]
+
+    @pytest.mark.windows("other systems replace a file that is open")
+    def test_a_file_in_use_is_named_as_such_after_a_while(self, tmp_path: Path) -> None:
+        file = tmp_path / "kept.json"
+        write_whole(file, b"old")
+        began = time.monotonic()
+
+        with file.open("rb"), pytest.raises(StoreError, match="another program has it open"):
+            write_whole(file, b"new")
+
+        assert time.monotonic() - began >= 2.0
+        assert file.read_bytes() == b"old"
+        assert os.listdir(tmp_path) == ["kept.json"]
+
+    @pytest.mark.windows("other systems remove a file that is open")
+    def test_a_file_is_removed_when_its_reader_lets_go(self, tmp_path: Path) -> None:
+        file = tmp_path / "kept.json"
+        file.write_bytes(b"old")
+        reader = file.open("rb")
+        timer = threading.Timer(0.3, reader.close)
+        timer.start()
+
+        remove(file)
+
+        timer.join()
+        assert not file.exists()
+
+    def test_what_is_denied_for_another_reason_is_not_waited_for(self, tmp_path: Path) -> None:
+        assert not is_in_use(tmp_path, PermissionError(13, "denied"))
+        assert not is_in_use(tmp_path / "missing", PermissionError(13, "denied"))
+
+    def test_a_folder_is_read_as_a_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(Unreadable, match="is a directory"):
+            read(tmp_path)
+
+
+def test_one_process_claims_a_file_until_it_closes_it(tmp_path: Path) -> None:
+    file = tmp_path / "calls.jsonl"
+    file.write_bytes(b"line\n")
+    script = (
+        "import os, sys; from onetool_ipy.base.files import claim;"
+        "print(claim(os.open(sys.argv[1], os.O_RDWR)))"
+    )
+
+    def other() -> str:
+        words = [sys.executable, "-c", script, str(file)]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+    fd = os.open(file, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
+    try:
+        assert claim(fd)
+        assert other() == "False"
+        # Its owner and readers go on, from where they were.
+        os.write(fd, b"more\n")
+        assert file.read_bytes() == b"line\nmore\n"
+    finally:
+        os.close(fd)
+    assert other() == "True"
+
+
+_NAMES = st.lists(st.sampled_from(["a", "A", "ab", "b", "ü", ".x"]), max_size=4)
+
+
+@given(_NAMES, _NAMES)
+def test_inside_is_what_the_parts_of_the_paths_say(path: list[str], folder: list[str]) -> None:
+    top = Path(os.path.abspath(os.sep))
+    one, other = top.joinpath(*path), top.joinpath(*folder)
+
+    assert is_inside(str(one), str(other)) == one.is_relative_to(other)
+
+
+@pytest.mark.parametrize("name", ["plain.txt", "Ünicode ö.txt"])
+def test_an_open_file_tells_its_place(tmp_path: Path, name: str) -> None:
+    file = Path(os.path.realpath(tmp_path)) / name
+    file.write_text("x")
+    fd = open_plain(str(file))
+    try:
+        assert place_of(fd, "elsewhere") == str(file)
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(r"\\?\C:\a", r"//?/C:/a", r"\\.\C:", r"\??\C:\a", r"\\.\pipe\x", r"\\server\share\a"),
+        *("//server/share/a", "C:a", "C:", r"C:\a:b", "a:b", r"a.txt::$DATA", r"C:\a\con", "nul"),
+        *("aux.txt", r"x\COM1", "lpt³.log", "CONIN$", "com1 .txt", "a.", "a ", r"a.\b", r"a \b"),
+        *(".onetool./secrets.yaml", ".onetool /secrets.yaml", "secrets.yaml:", "nul:", "..."),
+    ],
+)
+def test_paths_that_windows_reads_in_its_own_way_are_refused(path: str) -> None:
+    assert windows_fault(path, [r"\\other\share", "C:"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a.txt",
+        r"C:\a\b",
+        "C:/a/../b",
+        r"\\Server\Share\a",
+        "console.txt",
+        "com.txt",
+        ".",
+        "..",
+        "",
+        ".onetool/x",
+        "com10",
+        "nullable",
+        r"\a",
+        "./a",
+    ],
+)
+def test_other_paths_are_looked_at(path: str) -> None:
+    assert windows_fault(path, [r"\\server\share", "C:"]) == ""
+
+
+_PIECES = st.sampled_from(["a", "secrets.yaml", ".onetool", "..", ".", "/", "\\", ":", " ", "NUL"])
+
+
+@given(st.lists(_PIECES, max_size=8).map("".join))
+def test_what_is_let_through_has_only_names_that_stay_as_they_are(path: str) -> None:
+    """The naive twin of Windows: it drops dots and blanks at the end of a name, and reads a stream
+    behind a colon."""
+    if windows_fault(path, []):
+        return
+    for name in path.replace("/", "\\").split("\\"):
+        assert name in (".", "..") or name.rstrip(". ") == name
+        assert ":" not in name
+        assert name.split(".")[0].strip().upper() != "NUL"

@@ -1,0 +1,318 @@
+"""Closing: journals become Parquet parts, small parts are joined, old ones expire. No answer may
+change by it, whatever is killed, damaged or done twice."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import json
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onetool_ipy.stores.calls.closing import Retention
+from onetool_ipy.stores.calls.journal import files_in
+from onetool_ipy.stores.calls.log import CallLog
+from tests.stores.calls.aids import DAY, START, Clock, clock, note
+
+__all__ = ["clock"]  # a fixture
+
+
+def states(folder: Path) -> Counter[str]:
+    return Counter(file.state for file in files_in(folder))
+
+
+def view(log: CallLog) -> list[Any]:
+    """Everything there is to see."""
+    overview = log.overview()
+    return [overview, log.overview(period="week"), log.history(limit=None), log.counts()]
+
+
+def filled(folder: Path, clock: Clock, count: int = 500, **options: Any) -> CallLog:
+    log = CallLog(folder, clock=clock, **{"rotate_calls": 100, "close_calls": 1, **options})
+    for number in range(count):
+        clock.now = START - DAY + number * datetime.timedelta(seconds=100)
+        note(log, f"a.t{number % 7}", number, ok=number % 9 != 0, ms=number / 4, size=3)
+    log.attach("id7", "r_7")
+    clock.now = START
+    return log
+
+
+def tidied(folder: Path, clock: Clock, **options: Any) -> CallLog:
+    log = filled(folder, clock, **options)
+    log.close()
+    log.tidy()
+    return log
+
+
+def test_closing_changes_no_answer(tmp_path: Path, clock: Clock) -> None:
+    log = filled(tmp_path, clock)
+    before = view(log)
+
+    log.tidy()
+    assert states(tmp_path) == {"part": 5, "open": 1}
+    assert view(log) == before
+    log.close()
+    log.tidy()
+    log.tidy()
+
+    assert states(tmp_path) == {"part": 5, "open": 1}, "a journal without calls is left"
+    assert view(log) == view(CallLog(tmp_path, clock=clock)) == before
+    assert log.problems() == []
+
+
+def test_a_journal_that_a_process_owns_is_left(tmp_path: Path, clock: Clock) -> None:
+    owner = filled(tmp_path, clock, 50)
+
+    CallLog(tmp_path, clock=clock, close_calls=1).tidy()
+
+    assert states(tmp_path) == {"open": 1}
+    note(owner, number=99)
+    assert CallLog(tmp_path, clock=clock).usage().total_calls == 51
+
+
+def test_a_full_journal_is_closed_in_another_thread(tmp_path: Path, clock: Clock) -> None:
+    later: list[Callable[[], None]] = []
+    log = filled(tmp_path, clock, 120, run_later=later.append)
+    assert (states(tmp_path), len(later)) == ({"open": 2}, 1)
+
+    later[0]()
+
+    assert states(tmp_path) == {"part": 1, "open": 1}
+    assert log.usage().total_calls == 120
+
+
+def test_a_part_is_a_table_that_any_program_can_read(tmp_path: Path, clock: Clock) -> None:
+    tidied(tmp_path, clock)
+    parts = [str(path) for path in tmp_path.glob("*.parquet")]
+
+    rows = duckdb.sql(f"SELECT count(*), max(ts), max(args) FROM read_parquet({parts})").fetchall()
+
+    last = START - DAY + 499 * datetime.timedelta(seconds=100)
+    assert rows == [(500, last.replace(tzinfo=None), '{"n":9}')]
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.parquet")} == {0o600}
+
+
+@pytest.mark.parametrize("left", ["journal", "gzip"])
+def test_a_part_whose_journal_is_still_there_wins(tmp_path: Path, clock: Clock, left: str) -> None:
+    """A kill between the two steps; then nobody goes on with that journal."""
+    log = filled(tmp_path, clock, 50)
+    log.close()
+    (file,) = files_in(tmp_path)
+    data = file.path.read_bytes()
+    before = view(log)
+    log.tidy()
+    ending = {"journal": "", "gzip": ".gz"}[left]
+    data = gzip.compress(data) if left == "gzip" else data
+    (tmp_path / f"{file.path.name}{ending}").write_bytes(data)
+
+    assert view(CallLog(tmp_path, clock=clock)) == before
+    other = CallLog(tmp_path, clock=clock, close_calls=1)
+    note(other, number=77)
+    assert other.usage().total_calls == 51, "a call in a journal that does not count is lost"
+    other.tidy()
+    assert states(tmp_path) == {"part": 1, "open": 1}
+    assert other.usage().total_calls == 51
+
+
+def test_lines_of_a_closed_journal_that_were_damaged_stay_named(
+    tmp_path: Path, clock: Clock
+) -> None:
+    log = filled(tmp_path, clock, 50)
+    log.close()
+    (file,) = files_in(tmp_path)
+    file.path.write_bytes(file.path.read_bytes() + b"garbage\n")
+
+    log.tidy()
+
+    assert log.usage().total_calls == 50
+    assert "1 lines could not be read" in str(log.problems()[0])
+
+
+def test_journals_of_the_last_version_are_read_and_closed(tmp_path: Path, clock: Clock) -> None:
+    """An open one, a compressed one, and its database, which is left alone."""
+    old = {"ts": 1772619630123456, "tool": "a.b", "source": "python", "args": '{"n":1}'}
+    old |= {"whole": True, "ok": True, "ms": 1.5, "size": 7, "user": "eve", "session": "s1"}
+    lines = [json.dumps({"id": f"c{number}", **old}).encode() + b"\n" for number in range(6)]
+    late = b'{"id":"c4","handle":"r_9"}\n'
+    (tmp_path / "20260304T102030000000-00000000.jsonl").write_bytes(b"".join(lines[:3]) + late)
+    packed = gzip.compress(b"".join(lines[3:]))
+    (tmp_path / "20260304T102030000000-00000001.jsonl.gz").write_bytes(packed)
+    (tmp_path / "calls.db").write_bytes(b"SQLite format 3\0")
+    log = CallLog(tmp_path, clock=clock, close_calls=1)
+    before = view(log)
+
+    assert {row.call_id: row.handle for row in before[2]} == {
+        **{f"c{number}": None for number in range(6)},
+        "c4": "r_9",
+    }
+    assert before[2][0].arguments == {"n": 1}
+    log.tidy()
+    assert states(tmp_path) == {"part": 2}
+    assert view(log) == before
+    assert (tmp_path / "calls.db").exists()
+
+
+def test_small_parts_of_past_months_are_joined(tmp_path: Path, clock: Clock) -> None:
+    log = tidied(tmp_path, clock)
+    log.attach("id450", "r_450")
+    log.close()
+    before = view(log)
+    clock.now = datetime.datetime.now(datetime.UTC) + 40 * DAY
+
+    log.tidy()
+
+    clock.now = START
+    assert states(tmp_path)["part"] == 1
+    assert view(log) == view(CallLog(tmp_path, clock=clock)) == before
+    assert {row.handle for row in log.history(limit=None)} == {None, "r_7", "r_450"}
+
+
+def test_a_kill_while_parts_are_joined_counts_no_call_twice(tmp_path: Path, clock: Clock) -> None:
+    log = tidied(tmp_path, clock)
+    before = view(log)
+    small = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}
+    clock.now = datetime.datetime.now(datetime.UTC) + 40 * DAY
+    log.tidy()
+    for path, data in list(small.items())[:3]:
+        path.write_bytes(data)
+    clock.now = START
+
+    assert view(CallLog(tmp_path, clock=clock)) == before
+    log.tidy()
+    assert states(tmp_path)["part"] == 1
+    assert view(log) == before
+
+
+def test_what_expires_leaves_its_sums_by_tool_and_day(tmp_path: Path, clock: Clock) -> None:
+    log = filled(tmp_path, clock, 1000, retention=Retention(calls=300))
+    log.close()
+    before = log.usage()
+
+    log.tidy()
+
+    assert states(tmp_path)["expired"] == 7
+    assert len(log.history(limit=None)) == 300
+    after = log.usage()
+    assert (after.total_calls, after.failures, after.output_chars) == (1000, 112, 3000)
+    for old, new in zip(before.tools, after.tools, strict=True):
+        assert old._replace(p95_ms=0.0) == new._replace(p95_ms=0.0)
+    assert sum(span.calls for span in log.overview().series) == 1000
+    assert log.count_of("a.t1") == (143, before.tools[1].last_called)
+
+
+def test_parts_of_too_many_bytes_expire(tmp_path: Path, clock: Clock) -> None:
+    log = tidied(tmp_path, clock)
+    size = max(path.stat().st_size for path in tmp_path.glob("*.parquet"))
+
+    CallLog(tmp_path, clock=clock, retention=Retention(bytes=2 * size), close_calls=1).tidy()
+
+    assert len(log.history(limit=None)) == 200
+    assert log.usage().total_calls == 500
+
+
+def test_a_kill_while_a_part_expires_counts_no_call_twice(tmp_path: Path, clock: Clock) -> None:
+    log = tidied(tmp_path, clock)
+    parts = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}
+    before = view(log)
+    few = CallLog(tmp_path, clock=clock, retention=Retention(calls=100), close_calls=1)
+    few.tidy()
+    for path, data in parts.items():
+        path.write_bytes(data)
+
+    assert view(CallLog(tmp_path, clock=clock)) == before
+    few.tidy()
+    assert few.usage().total_calls == 500
+
+
+@pytest.mark.slow
+def test_two_threads_that_tidy_while_others_ask_and_record_lose_nothing(
+    tmp_path: Path, clock: Clock
+) -> None:
+    logs = [CallLog(tmp_path, clock=clock, rotate_calls=20, close_calls=1) for _ in range(3)]
+    counts: list[int] = []
+    errors: list[BaseException] = []
+
+    def work(log: CallLog, thread: int) -> None:
+        try:
+            for number in range(100):
+                note(log, f"a.t{thread}", thread * 1000 + number)
+                if number % 20 == thread:
+                    log.tidy()
+                if number % 10 == 0:
+                    rows = [row for row in log.history(limit=None) if row.tool == f"a.t{thread}"]
+                    assert len(rows) == number + 1
+        except BaseException as exc:
+            errors.append(exc)
+
+    threads = [threading.Thread(target=work, args=(log, number)) for number, log in enumerate(logs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
+    counts = [log.usage().total_calls for log in logs]
+    assert counts == [300] * 3
+
+
+CALL = st.tuples(
+    st.sampled_from(["a.b", "c.d", "ask", "é.ü"]),
+    st.sampled_from(["python", "model", "mcp"]),
+    st.booleans(),
+    st.floats(0, 1e6, allow_nan=False).map(lambda ms: round(ms, 3)),
+    st.integers(0, 10**6),
+    st.integers(0, 3 * 24 * 3600),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(calls=st.lists(CALL, min_size=1, max_size=40), closed=st.integers(0, 40))
+def test_answers_are_those_of_a_plain_computation(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[Any], closed: int
+) -> None:
+    clock = Clock()
+    log = CallLog(tmp_path_factory.mktemp("calls"), clock=clock, close_calls=1)
+    for number, (tool, source, ok, ms, size, ago) in enumerate(calls):
+        clock.now = START - datetime.timedelta(seconds=ago)
+        note(log, tool, number, source=source, ok=ok, ms=ms, size=size)
+        if number == closed:
+            log.close()
+            log.tidy()
+    clock.now = START
+
+    for period, seconds in (("day", 24 * 3600), ("all", math.inf)):
+        counted = [call for call in calls if call[0] != "ask" and call[5] <= seconds]
+        overview = log.overview(period=period)  # type: ignore[arg-type]  # a Period
+        usage = overview.usage
+        assert usage.total_calls == len(counted)
+        assert usage.failures == sum(not call[2] for call in counted)
+        assert usage.output_chars == sum(call[4] for call in counted)
+        models = [call[4] for call in counted if call[1] != "python"]
+        assert overview.by_models == (len(models), sum(models))
+        assert sum(span.calls for span in overview.series) == len(counted)
+        assert sum(span.calls for span in overview.timeline.spans) == len(counted)
+        for row in usage.tools:
+            times = sorted(call[3] for call in counted if call[0] == row.tool)
+            assert row.calls == len(times)
+            assert row.p95_ms == times[math.ceil(0.95 * len(times)) - 1]
+            assert abs(row.avg_ms - sum(times) / len(times)) < 0.001
+    order = sorted(range(len(calls)), key=lambda number: (calls[number][5], -number))
+    rows = [row.call_id for row in log.history(limit=None)]
+    assert sorted(rows) == sorted(f"id{number}" for number in order)
+    stamps = [row.ts for row in log.history(limit=7)]
+    assert (
+        stamps
+        == sorted(stamps, reverse=True)
+        == [START - datetime.timedelta(seconds=calls[number][5]) for number in order[:7]]
+    )
+    log.close()
