@@ -547,8 +547,3 @@ function placeholderOf(node) {
 function textOf(value) {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
-
-/** A message without the name of its argument, for display at that field. */
-export function withoutArgumentName(message) {
-  return message.replace(/^(argument|field) '[^']*': /, '');
-}

@@ -30,7 +30,15 @@ export function outcomeOf({ ok, error }: { ok: boolean; error?: { reason?: strin
   return ok ? 'ok' : error?.reason === 'cancelled' ? 'cancelled' : 'failed';
 }
 
-const BADGES: Record<string, string> = {
+/** How the state of a server is marked; any other is idle. */
+export const STATES: Record<string, string> = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
+
+/** A message without the name of its argument, for display at that field. */
+export function withoutArgumentName(message: string): string {
+  return message.replace(/^(argument|field) '[^']*': /, '');
+}
+
+export const BADGES: Record<string, string> = {
   'read-only': 'It changes nothing',
   destructive: 'It may delete or overwrite something',
   idempotent: 'Calling it again with the same arguments changes nothing more',

@@ -2,9 +2,8 @@
 // line, its details folded, with a button that does what the hint says. Nothing is started unless the user asks for it.
 // Names and messages come from files and servers, and are shown as text.
 import { copyText, fill, h, reconcile, show } from './dom.js';
-import { counted } from './format.js';
+import { counted, STATES } from './format.js';
 import { Requests } from './requests.js';
-import { STATES } from './servers.js';
 
 const NO_KERNEL = 'The health of your tools appears here once onetool_ipy is loaded in a kernel.';
 const CHECK = 'Starts and tests every server, and looks for missing programs and libraries';

@@ -1,5 +1,20 @@
-// What several screens draw alike: a failed request, icons, the mark of an outcome.
+// How a screen is drawn, and what several screens draw alike: a failed request, icons, menus, the mark of an outcome.
+import { effect, type Signal, untracked, useSignal } from '@preact/signals';
+import { type ComponentChild, type ComponentChildren, type Key, render } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { BADGES } from './format.js';
 import type { LatestRequest } from './requests.js';
+
+/**
+ * Draw a view into an element: at once, and again when a signal that `view` reads has changed, before the next line runs.
+ * Returns what ends it; the element stays as it is then. Signals that a component inside reads draw it a moment later.
+ */
+export function drawInto(element: Element, view: () => ComponentChild): () => void {
+  return effect(() => {
+    const drawn = view();
+    untracked(() => render(drawn, element));
+  });
+}
 
 /** Why a request failed, and a button that sends it again; nothing if it did not. */
 export function Failure({ of: request }: { of: LatestRequest<any, any> }) {
@@ -24,4 +39,53 @@ export function Drawing({ path }: { path: string }) {
 export function Outcome({ isOk }: { isOk: boolean }) {
   const outcome = isOk ? 'ok' : 'failed';
   return <span class={`otx-outcome otx-outcome-${outcome}`} role="img" aria-label={outcome}>{isOk ? '✓' : '✗'}</span>;
+}
+
+/** What a tool does to the world, as its author says. */
+export function Badge({ badge }: { badge: string; key?: Key }) {
+  return <span class={badge === 'destructive' ? 'otx-chip otx-failed' : 'otx-chip'} title={BADGES[badge]}>{badge}</span>;
+}
+
+/** The outcome of a call as a word. */
+export function OutcomeChip({ outcome }: { outcome: string }) {
+  return <span class={outcome === 'ok' || outcome === 'failed' ? `otx-chip otx-${outcome}` : 'otx-chip'}>{outcome}</span>;
+}
+
+interface MenuProps {
+  label: ComponentChildren;
+  /** Given by a view that closes the menu itself. */
+  isOpen?: Signal<boolean>;
+  kind?: string;
+  /** Called once the box can be seen. */
+  onOpen?: () => void;
+  children: ComponentChildren;
+}
+
+/** A button that opens a small box below it. Escape and a click elsewhere close it. */
+export function Menu({ label, isOpen: given, kind = '', onOpen, children }: MenuProps) {
+  const own = useSignal(false);
+  const isOpen = given ?? own;
+  const menu = useRef<HTMLSpanElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => {
+    if (!isOpen.value) return undefined;
+    const onPointerDown = (event: Event): void => {
+      if (!menu.current?.contains(event.target as Node)) isOpen.value = false;
+    };
+    document.addEventListener('pointerdown', onPointerDown, true);
+    onOpen?.();
+    return () => document.removeEventListener('pointerdown', onPointerDown, true);
+  }, [isOpen.value]);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key !== 'Escape' || !isOpen.value) return;
+    isOpen.value = false;
+    button.current?.focus();
+    event.stopPropagation();
+  };
+  return (
+    <span ref={menu} class={`otx-menu ${kind}`.trim()} onKeyDown={onKeyDown}>
+      <button ref={button} class="otx-small" type="button" aria-expanded={isOpen.value} onClick={() => (isOpen.value = !isOpen.peek())}>{label}</button>
+      <div class="otx-menu-body" hidden={!isOpen.value}>{children}</div>
+    </span>
+  );
 }

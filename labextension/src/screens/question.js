@@ -2,8 +2,7 @@
 // server or a model says is shown as text. Nothing takes the focus, and nothing happens without a click or a key on a
 // button.
 import { fill, h, show, uniqueId } from './dom.js';
-import { withoutArgumentName } from './form.js';
-import { badgeChip } from './format.js';
+import { badgeChip, withoutArgumentName } from './format.js';
 import { Requests } from './requests.js';
 import { trustForm } from './trust.js';
 

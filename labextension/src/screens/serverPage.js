@@ -1,9 +1,9 @@
 // A server in a tab of its own: its state with the one thing that helps, what it offers, every message whole, its log.
 // All of it comes from the server or about it, and is shown as text.
 import { addTabKeys, copyText, debounce, fill, h, keepFocus, retryButton, selectTab, show, uniqueId } from './dom.js';
-import { byteSize, counted, drawIcon, duration, number } from './format.js';
+import { byteSize, counted, drawIcon, duration, number, STATES } from './format.js';
 import { Requests } from './requests.js';
-import { SIGN_IN, STATES } from './servers.js';
+import { SIGN_IN } from './servers.js';
 
 const PARTS = { tools: 'Tools', resources: 'Resources', prompts: 'Prompts', messages: 'Messages', log: 'Log' };
 const EVERY_MS = 2000;

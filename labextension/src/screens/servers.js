@@ -1,11 +1,9 @@
 // The servers screen: every MCP server with its state and reason, what can be done with it, its logs; and adding one from
 // what a README says. Names, reasons and logs come from elsewhere and are shown as text.
 import { fill, h, reconcile, show } from './dom.js';
-import { counted, drawIcon } from './format.js';
+import { counted, drawIcon, STATES } from './format.js';
 import { Requests } from './requests.js';
 
-/** How the state of a server is marked; any other is idle. */
-export const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
 const STARTS = 'It starts when its tools are needed.';
 export const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 

@@ -2,8 +2,8 @@
 // the result. Arguments typed for a tool, and its latest call, are still there when the user comes back to it.
 import { addTabKeys, copyText, debounce, fill, h, retryButton, selectTab, show } from './dom.js';
 import { progressText } from './calls.js';
-import { createForm, withoutArgumentName } from './form.js';
-import { badgeChip, counted, drawIcon, duration, number, sourceText } from './format.js';
+import { createForm } from './form.js';
+import { badgeChip, counted, drawIcon, duration, number, sourceText, withoutArgumentName } from './format.js';
 import { isObject } from './schema.js';
 import { createViewer } from './viewer.js';
 
