@@ -8,9 +8,11 @@ changes. Whatever cannot be had here is told in one sentence that says what to d
 
     python tasks.py lab [ARGS]           JupyterLab on the quickstart notebook
     python tasks.py test [ARGS]          the tests that a person runs: minutes; ARGS go to pytest
-    instead python tasks.py test-all [ARGS]      every test python tasks.py install NAME ...
-    environments alone (all, or: {names}) python tasks.py need NAME ...        programs of this
-    system: browser, node, ripgrep, strace
+                                         instead
+    python tasks.py test-all [ARGS]      every test
+    python tasks.py install NAME ...     environments alone: all, or any of
+                                         {names}
+    python tasks.py need NAME ...        programs of this system: browser, node, ripgrep, strace
 
 `LATEST=1` in the environment takes the newest versions that pyproject.toml allows, in .venv-latest.
 """

@@ -61,11 +61,11 @@ class Host:
     context of the call that needs the answer (so that a call of a REST or MCP client never asks the
     person at the kernel). These check and mask the question first.
 
-        question = Question("server 'shop'", "Which size?", form={"type": "object", "properties":
-        {...}}) question = Question("server 'shop'", "Sign in to go on.",
-        url="https://shop.example/consent") reply = box.put_question(question)      # blocks;
-        .action is accept, decline or cancel reply.content                           # of an
-        accepted form: its values, checked against the schema
+        form = {"type": "object", "properties": {...}}
+        question = Question("server 'shop'", "Which size?", form=form)
+        question = Question("server 'shop'", "Sign in to go on.", url="https://shop.example/ok")
+        reply = box.put_question(question)   # blocks; .action is accept, decline or cancel
+        reply.content                        # of a form: its values, checked against the schema
 
     Raises QuestionRefused for what must not be asked (a password, a form that is not flat, an
     address that is neither https nor loopback, more than a call may ask) and NobodyToAsk where

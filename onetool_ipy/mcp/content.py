@@ -2,8 +2,10 @@
 media.
 
     structured content          that data; `{"result": x}` is x if the schema only wraps a plain
-    value one text, or several        text, lines joined an image, audio, resource   a value of
-    `render.media`, which a notebook shows several of these            a list of them, `Blocks`
+                                value
+    one text, or several        text, lines joined
+    an image, audio, resource   a value of `render.media`, which a notebook shows
+    several of these            a list of them, `Blocks`
     nothing                     None
 
 `isError` and protocol errors are raised as our own failures.

@@ -2,11 +2,13 @@
 
     servers["git"]                     its state now; starts nothing
     servers.check()                    {name: state} after starting what was never started and
-    probing the rest servers.start/stop/restart("git")  wait; Unavailable says why a server does not
-    start servers.test("git")                {server, ok, ms, tools, about, protocol}, and {reason,
-    stderr} if not ok servers.sign_in("notion")          the link for a person; `await_sign_in`
-    waits for the end, `sign_out` undoes it servers.add(definition)            adds a server for
-    this session; `remove` takes it out again
+                                       probing the rest
+    servers.start/stop/restart("git")  wait; Unavailable says why a server does not start
+    servers.test("git")                {server, ok, ms, tools, about, protocol}, and
+                                       {reason, stderr} if not ok
+    servers.sign_in("notion")          the link for a person; `await_sign_in` waits for the end,
+                                       `sign_out` undoes it
+    servers.add(definition)            adds a server for this session; `remove` takes it out again
 
 Thread-safe: everything that touches a running server happens on the background loop, and callers
 wait for it. Creating `Servers` starts nothing. On the loop's own thread nothing waits: methods use

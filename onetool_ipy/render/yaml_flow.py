@@ -3,7 +3,7 @@
     {name: a, said: "two words"}   an object of plain values, on one line
     - {name: a}                    a list of objects: a block sequence of flow items
     [a, b]                         a list of plain values; one `- a` a line where that is long or
-    has blanks
+                                   has blanks
     key: {a: {b: 1}}               an object that holds more: block on top, flow below
 
 At most two levels of flow are nested; deeper values are written as a block. A value that YAML

@@ -4,8 +4,10 @@ checked before a call.
 Declarations are `@requires_cli` and `@requires_lib`, or for a whole pack a dict at the top of its
 file:
 
-    requires = {"cli": ["rg", ("ffmpeg", "apt install ffmpeg")], "lib": [{"name": "pandas",
-    "install": "..."}]}
+    requires = {
+        "cli": ["rg", ("ffmpeg", "apt install ffmpeg")],
+        "lib": [{"name": "pandas", "install": "..."}],
+    }
 
 Both can be read from a pack file's text without running it. Looking for a requirement imports
 nothing. A command is run only to ask for its version, within a time limit, and only if the tool

@@ -6,9 +6,11 @@ which reads as a Python name. Then Python's own tokenizer says which token each 
 and the value is written for it:
 
     a string          its text, escaped for that string; braces doubled in an f-string; bytes as
-    UTF-8 a raw string      its text, if a raw string can hold it a name            a Python
-    literal: text in quotes, numbers bare; `Name` bare a comment         its text on one line a
-    magic's line    its text, if a magic or a shell cannot read it as more than text
+                      UTF-8
+    a raw string      its text, if a raw string can hold it
+    a name            a Python literal: text in quotes, numbers bare; `Name` bare
+    a comment         its text on one line
+    a magic's line    its text, if a magic or a shell cannot read it as more than text
 
 At last the result is cut into tokens again: only those that had a placeholder may differ. jinja2 is
 imported when a snippet is first expanded.

@@ -2,9 +2,8 @@
 lines.
 
     <handle>.txt    the text, UTF-8; lines end at `\\n` only
-    <handle>.json   the sidecar: tool, call_id, created, expires, lines, bytes, and the form of the
-    value <handle>.npy    where each line starts; only beside large texts, made when lines are first
-    read
+    <handle>.json   the sidecar: tool, call_id, created, expires, lines, bytes, form of the value
+    <handle>.npy    where each line starts; only beside large texts, made when lines are first read
 
 Text and sidecar are written once and never change. The index is derived: a missing, damaged or
 unwritable one is made again from the text. A line longer than 16 KiB is cut in answers, and one

@@ -6,16 +6,17 @@ the value. Pure.
 types come back as plain JSON values.
 
 value                                stored as
-----------------------------------
------------------------------------------------------------------------- text
-unchanged; lines end at `\\n` only, CR, NUL, BOM, U+2028 stay bytes
-UTF-8 text; an invalid byte is written as `\\xNN` list, tuple, set, deque, dict views  one line of
-JSON per item array, Series, Index                 one line of JSON per item (of an array: per row)
+----------------------------------   -------------------------------------------------------------
+text                                 unchanged; lines end at `\\n` only, CR, NUL, BOM, U+2028 stay
+bytes                                UTF-8 text; an invalid byte is written as `\\xNN`
+list, tuple, set, deque, dict views  one line of JSON per item
+array, Series, Index                 one line of JSON per item (of an array: per row)
 DataFrame                            one line of JSON per row, by column name; a repeated name gets
-`.1`, `.2` another library's table              as the DataFrame that it gives (`as_stored`) dict
-and other mappings              one JSON text over several lines: a line per key, and a line per
-item of a
-                                     list, so that a list of records inside has one record per line
+                                     `.1`, `.2`
+another library's table              as the DataFrame that it gives (`as_stored`)
+dict and other mappings              one JSON text over several lines: a line per key, and a line
+                                     per item of a list, so that a list of records inside has one
+                                     record per line
 iterator, generator, open file       its repr: storing never consumes it
 anything else                        what `base.values.to_json` makes of it, by the rows above
 """

@@ -9,8 +9,8 @@ reports it. The only code this module runs is the `evaluate` it is given.
     {"a": x}                  a dict; text where the schema takes text and no object
     schema takes only text    text as typed
     schema takes text too     the literal, if its type fits; else text
-    schema takes no text      the literal, JSON or Python; else text, but a bracket must be a
-    literal nothing is known          the literal, if it is one; else text
+    schema takes no text      the literal, JSON or Python; else text, but a bracket must be one
+    nothing is known          the literal, if it is one; else text
 
 Literals: true/True, false/False, null/None, numbers, [...], {...}, and (...) as a list. `1e3` is
 1000 where an integer is wanted; NaN and Infinity are numbers only where text does not fit. Where a

@@ -1,10 +1,11 @@
 """A tool's value as MCP content, and its output schema as a client may rely on it.
 
-    Image, Audio, Resource, ResourceLink     the content of that kind; bytes that are an image or
-    sound, too Blocks                                   each part by itself text
-    text anything else                            its JSON as text, and as structured content;
-    {"result": value}
-                                             unless it is an object
+    Image, Audio, Resource, ResourceLink   the content of that kind; bytes that are an image or
+                                           sound, too
+    Blocks                                 each part by itself
+    text                                   text
+    anything else                          its JSON as text, and as structured content;
+                                           {"result": value} unless it is an object
 
 A value larger than `output.max_inline_bytes` goes as {handle, total_lines, preview} with a link to
 the stored result. Text is masked, and media are bounded.

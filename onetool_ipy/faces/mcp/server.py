@@ -8,8 +8,8 @@ the allow-list; the tool is listed after the first one.
 
     onetool://result/HANDLE{?offset,limit,search}    lines of a stored result
     onetool://docs/PACK                              the tools of a pack, in Markdown
-    any other                                        what the tool with that address, or a template
-    of it, gives
+    any other                                        what the tool with that address gives, or with
+                                                     a template of it
 
 A resource is bounded, and values for a template are refused where they lead out of a folder.
 Prompts are the tools marked `prompt`, the snippets, and the instructions in prompts.yaml. A

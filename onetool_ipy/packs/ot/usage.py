@@ -137,8 +137,7 @@ class UsageTools:
         Returns:
             {total_calls, success_rate, context_saved, time_saved_ms, tools, failures}. The two
             savings are estimates for calls by models and MCP clients; no screen shows them.
-            `failures` counts the failed calls by tool and
-            message: the 50 most frequent messages.
+            `failures` counts the failed calls by tool and message: the 50 most frequent messages.
 
         Example:
             ot.stats(period='day')

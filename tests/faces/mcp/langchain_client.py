@@ -4,8 +4,8 @@ as JSON.
 
 Runs in .venv-clients, which has an older version of the SDK than ours:
 
-    python langchain_client.py '{"servers": {name: {connection}}, "calls": [{"name": ..., "args":
-    {...}}]}'
+    python langchain_client.py \\
+        '{"servers": {name: {connection}}, "calls": [{"name": ..., "args": {...}}]}'
 
 Each server has one session for all calls; without one the adapters would start a new server for
 each.
