@@ -57,9 +57,8 @@ def ask_in_terminal(question: Question) -> Reply:
     if question.calls:
         return _approval(question)
     if question.trust is not None:
-        is_shown = not isinstance(
-            input, types.BuiltinFunctionType
-        )  # a notebook has the text of it in the cell
+        # A notebook has the text of it in the cell.
+        is_shown = not isinstance(input, types.BuiltinFunctionType)
         return _yes_or_no("Trust it?" if is_shown else f"{printable(question.text)}\nTrust it?")
     if question.yes and question.form is not None:
         return _fill_in(question.form, f"{visible(question.text, _MAX_TEXT)}\n")
@@ -272,9 +271,8 @@ def _chosen(typed: str, choices: Sequence[tuple[str, str]]) -> str:
 def _read_line(prompt: str, *, is_hidden: bool = False) -> str | None:
     """Ask with `input()`, or with `getpass()` for what must not be shown. Returns None if nobody
     can answer."""
-    is_own = isinstance(
-        input, types.BuiltinFunctionType
-    )  # a notebook replaces it, to ask the browser
+    # A notebook replaces it, to ask the browser.
+    is_own = isinstance(input, types.BuiltinFunctionType)
     if is_own and (sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty()):
         return None
     try:

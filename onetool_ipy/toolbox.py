@@ -442,9 +442,8 @@ class Toolbox:
         framework's name; `deps` go to tools that want a context; `read_only` names the tools that
         only read.
         """
-        from onetool_ipy.sources.adopted import (
-            Adoptions,
-        )  # late: few notebooks adopt more than functions
+        # Late: few notebooks adopt more than functions.
+        from onetool_ipy.sources.adopted import Adoptions
 
         if self._adoptions is None:
             self._adoptions = Adoptions(self.tool_loop.run)

@@ -50,9 +50,8 @@ _QUICK = {"bundles", "config", "core", "llm", "net", "render", "stores"}
 def pytest_configure(config: pytest.Config) -> None:
     """Move the whole session, children included, into a temporary home, where an interrupt is
     heard."""
-    if (
-        signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    ):  # a shell's background job, and so each child of it
+    # A shell's background job, and so each child of it.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # A shrinking example may outlive the limit of its test, and would be lost with the worker.
     phases = [phase for phase in Phase if phase is not Phase.shrink]
@@ -70,9 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.open(stacks, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if stacks else os.dup(2)
     )
     if hasattr(faulthandler, "register"):
-        faulthandler.register(
-            signal.SIGPROF, file=config.stash[_STACKS], chain=True
-        )  # then it ends: see _limit_cpu
+        # Then it ends: see _limit_cpu.
+        faulthandler.register(signal.SIGPROF, file=config.stash[_STACKS], chain=True)
     config.stash[_HOME] = Path(tempfile.mkdtemp(prefix="onetool-tests-"))
     surroundings.enter(config.stash[_HOME] / "home")
 

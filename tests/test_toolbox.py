@@ -116,9 +116,8 @@ def test_limits_and_allow_lists_are_passed_on(box: Toolbox) -> None:
 
     box.adopt(wait)
 
-    while (
-        not box.workers.abandoned()
-    ):  # on a machine that stands still, the time may end before the tool begins
+    # On a machine that stands still, the time may end before the tool begins.
+    while not box.workers.abandoned():
         assert box.call("nb.wait", timeout=0.05).error.reason == "timeout"
     assert box.call("time.now", allow=["geo.*"]).error.reason == "not_allowed"
     gate.set()

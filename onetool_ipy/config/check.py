@@ -171,9 +171,8 @@ class ConfigFile:
         self._count += 1
         key = "".join(c if c.isprintable() else "?" for c in dotted(path)[:120])
         text = f"{key}: {message}" if key else message
-        if self.is_full and not (
-            error and not self._problems.errors
-        ):  # the first error is always listed
+        # The first error is always listed.
+        if self.is_full and not (error and not self._problems.errors):
             if self._count > _MAX_PROBLEMS + 1:
                 return
             text, hint = f"has more than {_MAX_PROBLEMS} problems; the others are not listed.", ""

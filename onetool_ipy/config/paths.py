@@ -309,8 +309,7 @@ def _usable(folder: str, problems: list[Problem]) -> bool:
 
 
 def _problem(where: str, message: str, hint: str) -> Problem:
-    from onetool_ipy.core.tool import (
-        Problem,
-    )  # rare; `%load_ext` without configuration does without it
+    # Rare; `%load_ext` without configuration does without it.
+    from onetool_ipy.core.tool import Problem
 
     return Problem(where, message, hint)

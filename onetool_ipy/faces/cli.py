@@ -52,9 +52,8 @@ _SAFE = re.compile(r"[\w.@:/+=,-]+")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # the terminal may not be able to show every name
+        # The terminal may not be able to show every name.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         if sys.stdout is not None:

@@ -348,9 +348,8 @@ class ServerAuth(StoredAuth):
         try:
             if await self._handle_refresh_response(response):
                 return
-        except (
-            StoreError
-        ):  # the disk is full: this kernel has them, the others will ask for a sign-in
+        except StoreError:
+            # The disk is full: this kernel has the tokens, the others will ask for a sign-in.
             return
         if response.status_code in _REFUSED:
             await asyncio.to_thread(self._store.remove, self._path)

@@ -76,9 +76,8 @@ def packs(
         """
         if maxDepth < 1:
             raise ExecutionFailed(f"maxDepth must be at least 1, got {maxDepth}.")
-        return confined.entries(
-            os.fspath(path), maxDepth if recursive else 1
-        )  # from Python it may be a Path
+        # From Python it may be a Path.
+        return confined.entries(os.fspath(path), maxDepth if recursive else 1)
 
     @mark(read_only=True, cache_key=confined.stamp)
     def read_file(path: str, maxBytes: int = 204800) -> str:  # noqa: N803 - 004

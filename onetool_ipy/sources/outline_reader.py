@@ -150,12 +150,8 @@ class _OutlineReader:
                 )
             except InvalidTool as exc:
                 self._fault(node, f"'{name}' is not a tool: {exc.message}", exc.hint)
-            except (
-                ValueError,
-                TypeError,
-                OverflowError,
-                RecursionError,
-            ) as exc:  # arguments named twice, and the like
+            except (ValueError, TypeError, OverflowError, RecursionError) as exc:
+                # The function names an argument twice, or the like.
                 self._fault(node, f"'{name}' is not a tool: {printable(str(exc), 200)}")
 
     def _elsewhere(self, name: str) -> Iterator[ToolOutline]:

@@ -673,9 +673,8 @@ class EntryPoints:
         return self._refresh_files()
 
     def _refresh_files(self) -> bool:
-        changed = [
-            file.refresh() for file in self._files
-        ]  # a list, so that every file is refreshed
+        # A list, so that every file is refreshed.
+        changed = [file.refresh() for file in self._files]
         return any(changed) or self._offers != self._listed
 
 

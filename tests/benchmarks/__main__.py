@@ -34,9 +34,8 @@ def main(wanted: Sequence[str]) -> int:
     lines: list[dict[str, Any]] = []
     broken: list[str] = []
     left_out: list[str] = []
-    compileall.compile_dir(
-        str(Path(onetool_ipy.__file__).parent), quiet=1
-    )  # as pip does; or the first lines pay for it
+    # As pip does; or the first lines pay for it.
+    compileall.compile_dir(str(Path(onetool_ipy.__file__).parent), quiet=1)
     with tempfile.TemporaryDirectory(prefix="onetool-bench-") as home:
         surroundings.enter(Path(home))
         # What makes tests cheaper would flatter us here: users read all certificates, and Jupyter

@@ -44,9 +44,8 @@ def run() -> list[dict[str, Any]]:
         cold = race(
             [*ours.cold(), once(_C_LOADER, lambda: yaml.load(text, yaml.CSafeLoader))], rounds=7
         )
-        pure = race(
-            [once(_PURE, lambda: yaml.load(text, yaml.SafeLoader))], rounds=1
-        )  # slow, and in no target
+        # Slow, and in no target.
+        pure = race([once(_PURE, lambda: yaml.load(text, yaml.SafeLoader))], rounds=1)
         note("  warm ...")
         warm = race([*ours.warm(), _hashed(folder)], rounds=31)
         return [*_cold_lines(cold, pure[_PURE]), *_warm_lines(warm)]

@@ -56,9 +56,8 @@ def measure(package: Path) -> dict[str, list[str]]:
     package is started."""
     with tempfile.TemporaryDirectory(prefix="code-map-") as folder, _http_server() as port:
         recorder = Recorder(package)
-        threading.setprofile(
-            recorder
-        )  # threads cannot be given one later before Python 3.12, so it is always there
+        # Threads cannot be given one later before Python 3.12, so it is always there.
+        threading.setprofile(recorder)
         try:
             return _run(Path(folder).resolve(), port, recorder)
         finally:

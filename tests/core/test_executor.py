@@ -395,9 +395,8 @@ async def test_an_async_tool_that_can_block_runs_in_the_thread_of_a_sync_caller(
     )
 
     assert table.call("t.where").data == threading.current_thread().name
-    assert (
-        table.call("t.where", timeout_s=60).data == "onetool-loop"
-    )  # a limit that it does not keep itself
+    # A limit that it does not keep itself.
+    assert table.call("t.where", timeout_s=60).data == "onetool-loop"
     assert (await table.acall("t.where")).data == "onetool-loop"
 
 

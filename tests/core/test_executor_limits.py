@@ -124,9 +124,8 @@ async def test_control_is_back_after_the_limit_while_the_tool_is_still_stuck(
 
     result = await call()
     while name not in OBEDIENT and not table.workers.abandoned():
-        result = (
-            await call()
-        )  # on a machine that stood still it had not even begun, and nothing was left behind
+        # On a machine that stood still it had not even begun, and nothing was left behind.
+        result = await call()
 
     assert (result.error.code, result.error.reason) == ("execution_error", "timeout")
     assert result.error.message == f"'t.{name}' did not finish within 0.1 s."
@@ -195,9 +194,8 @@ def test_the_ninth_stuck_call_is_refused(
     table = bench(*_stuck_tools(gate).values())
 
     reasons = []
-    while (
-        table.workers.abandoned() < MAX_ABANDONED
-    ):  # what could not begin in time is no stuck call
+    # What could not begin in time is no stuck call.
+    while table.workers.abandoned() < MAX_ABANDONED:
         reasons.append(table.call(f"t.{name}", timeout_s=LIMIT_S).error.reason)
 
     assert set(reasons) == {"timeout"}

@@ -169,9 +169,8 @@ def test_cancel_ends_a_tool_or_leaves_it_behind(
     assert job.cancel() is False
     assert job.result(HANG_S).error.reason == "cancelled"
     assert until(lambda: table.workers.abandoned() == (1 if status == "abandoned" else 0))
-    assert until(
-        lambda: told[-1] in (status, "abandoned")
-    )  # how it was a moment later, on a machine of any speed
+    # How it was a moment later, on a machine of any speed.
+    assert until(lambda: told[-1] in (status, "abandoned"))
     gate.set()
     assert until(lambda: job.status == "cancelled")
     assert until(lambda: table.workers.abandoned() == 0)

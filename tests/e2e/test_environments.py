@@ -142,9 +142,8 @@ def test_the_editor_shows_where_a_request_goes_and_switches(
     environment, target = editor.get_by_label("Environment"), editor.get_by_label("Resulting URL")
     expect(environment).to_have_value("live")
     expect(target).to_have_text(f"Sent to {api.url('/live/eu/orders')} (live)")
-    expect(editor.get_by_label("Value of region to try")).to_have_count(
-        0
-    )  # a variable is no argument
+    # A variable is no argument.
+    expect(editor.get_by_label("Value of region to try")).to_have_count(0)
 
     environment.select_option("test")
     expect(status(editor)).to_have_text("shop uses test.")

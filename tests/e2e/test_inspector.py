@@ -86,9 +86,8 @@ def test_the_inspector_uses_tools_prompts_and_resources(page: Page, address: str
     page.set_default_timeout(HANG_MS)
     page.set_viewport_size({"width": 1400, "height": 900})
     page.goto(address)
-    page.get_by_role("switch").first.press(
-        "Space"
-    )  # its input is not drawn, so there is nothing to click
+    # Its input is not drawn, so there is nothing to click.
+    page.get_by_role("switch").first.press("Space")
     expect(page.get_by_text("Connected", exact=True)).to_be_visible(timeout=HANG_MS)
 
     page.get_by_text("Tools", exact=True).click()

@@ -101,9 +101,8 @@ def test_pages_can_be_clicked_and_nothing_of_them_is_cut(screens: Screens) -> No
         "%tool info "
     )
     assert screens.cells().count("%tool info ") == 1
-    notebook.command(
-        "onetool:insert", tool="geo.locate", run=True
-    )  # as a link in a stranger's output may ask
+    # As a link in a stranger's output may ask.
+    notebook.command("onetool:insert", tool="geo.locate", run=True)
     expect(screens.page.locator(".jp-Notebook .jp-mod-active .cm-content")).to_contain_text(
         "%tool geo.locate"
     )

@@ -369,9 +369,8 @@ def test_two_notebooks_have_their_own_kernels_and_projects(lab: Lab) -> None:
     notebook.command("application:close-all")
     expect(panel).to_contain_text("Open a notebook to see its tools.")
     expect(page.locator(".onetool-Status")).to_be_hidden()
-    notebook.command(
-        "docmanager:open", path=notebook.path.relative_to(lab.root).as_posix()
-    )  # its kernel lives on
+    # Its kernel lives on.
+    notebook.command("docmanager:open", path=notebook.path.relative_to(lab.root).as_posix())
     expect(panel.locator(".otx-tool-name", has_text="nb.only_here")).to_be_visible()
     page.evaluate("() => window.jupyterapp.shell.currentWidget.context.ready")
     assert notebook.run_cell(1)[0]["text"] == "1\n"

@@ -86,9 +86,8 @@ def flip(notebook: Notebook, panel: Locator, name: str) -> None:
     wished."""
     with notebook.page.expect_response(lambda answer: answer.request.method == "PATCH"):
         switch(panel, name).press("Space")
-    expect(
-        switch(panel, name)
-    ).to_be_focused()  # the list was drawn anew, and one is still where one was
+    # The list was drawn anew, and one is still where one was.
+    expect(switch(panel, name)).to_be_focused()
 
 
 def error_of(notebook: Notebook, index: int) -> str:
@@ -140,9 +139,8 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
     expect(editor.get_by_label("Version")).to_have_value("2")
     editor.get_by_label("Version").fill("1")
     editor.get_by_role("button", name="Save", exact=True).click()
-    expect(editor.locator(".otx-error:visible")).to_contain_text(
-        "'1'"
-    )  # a version that is there is never changed
+    # A version that is there is never changed.
+    expect(editor.locator(".otx-error:visible")).to_contain_text("'1'")
     editor.get_by_label("Version").fill("2")
     save_in(editor, url=api.url("/second/{id}"))
     close_editor(notebook)

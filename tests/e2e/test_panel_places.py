@@ -210,9 +210,8 @@ def test_tool_browser_is_opened_from_the_palette_also_where_nothing_is_loaded(la
     wait_for_cells(notebook, ["1 + 1", "ot.browser()"])
     browser = page.locator(".jp-Cell .otx-browser")
     expect(browser.locator(".otx-tool").first).to_be_visible()
-    expect(
-        panel.locator(".otx-tool").first
-    ).to_be_visible()  # the kernel has it now, and the panel sees that
+    # The kernel has it now, and the panel sees that.
+    expect(panel.locator(".otx-tool").first).to_be_visible()
     assert notebook.page_errors == []
 
 

@@ -252,9 +252,8 @@ def test_a_command_asks_with_buttons_and_a_secret_stays_unseen(lab: Lab) -> None
     notebook.command("notebook:interrupt-kernel")
     expect(notebook.output(1)).to_contain_text("Call it again? Stopped, ")
     expect(question).to_have_count(0)
-    expect(page.locator(".jp-Notebook .jp-InputPrompt").nth(1)).not_to_have_text(
-        "[*]:"
-    )  # what comes before is dropped
+    # What comes before is dropped.
+    expect(page.locator(".jp-Notebook .jp-InputPrompt").nth(1)).not_to_have_text("[*]:")
     assert len(_ordered(notebook)) == 1
 
     panel = notebook.show_panel()

@@ -40,9 +40,8 @@ def test_rows_are_filtered_and_exported_and_a_server_is_added_and_called(
     notebook = lab.open_notebook([SALES, ""], name="steps", viewport=(1400, 900))
     notebook.run_cell(0)
     page = notebook.page
-    page.locator(".jp-Notebook .jp-Cell").nth(1).locator(
-        ".cm-content"
-    ).click()  # there one is after it
+    # There one is after it.
+    page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".cm-content").click()
 
     person = Steps(page)
     _view_sales(person)
@@ -148,9 +147,8 @@ def opened(lab: Lab, setup: str, api: Stub | None = None) -> Notebook:
 
 def test_100_000_rows_are_sorted_filtered_and_exported(lab: Lab, tmp_path: Path) -> None:
     notebook = opened(lab, MANY)
-    notebook.page.locator(".jp-Notebook .jp-Cell").nth(1).locator(
-        ".cm-content"
-    ).click()  # there one is after it
+    # There one is after it.
+    notebook.page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".cm-content").click()
     person = Steps(notebook.page)
     _view_sales(person)
     viewer = notebook.output(1).locator(".otx")

@@ -359,10 +359,8 @@ def test_an_output_in_another_encoding_is_json_all_the_same(project: Path, encod
 def test_an_output_that_takes_no_more_is_said_in_one_line(project: Path) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
         command = [sys.executable, "-m", "onetool_ipy", "tools", "list"]
-        env = {
-            **os.environ,
-            "PYTHONUNBUFFERED": "",
-        }  # what is left in the buffer fails only when it is written
+        # What is left in the buffer fails only when it is written.
+        env = {**os.environ, "PYTHONUNBUFFERED": ""}
         ran = subprocess.run(
             command, env=env, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )

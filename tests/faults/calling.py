@@ -180,9 +180,8 @@ class _Host(Host):
 
 
 def main(folder: Path, count: int) -> dict[str, Any]:
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a shell's background process would ignore it
+    # A shell's background process would ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Slow)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()

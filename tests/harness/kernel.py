@@ -389,9 +389,8 @@ class Kernel:
     def another_client(self) -> BlockingKernelClient:
         """A client of one's own to the same kernel, as a second page has it; stop its channels at
         the end."""
-        client = (
-            BlockingKernelClient()
-        )  # with a session of its own: replies go by the session's name
+        # With a session of its own: replies go by the session's name.
+        client = BlockingKernelClient()
         client.load_connection_info(self._manager.get_connection_info())
         client.start_channels()
         client.wait_for_ready(timeout=START_TIMEOUT_S)

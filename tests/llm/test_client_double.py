@@ -129,9 +129,8 @@ async def test_the_same_holds_for_async_code(
     assert second.text == ANSWER
 
 
-@pytest.mark.parametrize(
-    "provider", ["openai", "gemini", "anthropic"]
-)  # the double has no counts for Ollama
+# The double has no counts for Ollama.
+@pytest.mark.parametrize("provider", ["openai", "gemini", "anthropic"])
 def test_tokens_are_counted(double: ModelDouble, make_client: MakeClient, provider: str) -> None:
     usage = {"prompt_tokens": 11, "completion_tokens": 7}
     double.say(

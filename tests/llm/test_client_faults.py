@@ -380,9 +380,8 @@ def test_a_server_that_hangs_is_given_up_at_the_deadline(
     make_client: MakeClient, streams: bool
 ) -> None:
     with Misbehaving(Answer(b"", stays=True)) as server:
-        while (
-            not server.began.is_set()
-        ):  # on a machine that stands still, the time may end before it is asked
+        # On a machine that stands still, the time may end before it is asked.
+        while not server.began.is_set():
             with pytest.raises(CallTimeout):
                 make_client("openai", server.url).complete(
                     HELLO, on_text=_ignore if streams else None, deadline_s=0.3

@@ -151,9 +151,8 @@ def test_a_server_that_hangs_is_seen(opened: Open) -> None:
 
     assert box.servers.check() == {"srv": "disconnected"}
     assert box.servers.reason("srv") == "It does not answer."
-    assert (
-        box.call("srv.calls").unwrap()["pid"] != pid
-    )  # another one: that it hangs was seen before sending
+    # Another one: that it hangs was seen before sending.
+    assert box.call("srv.calls").unwrap()["pid"] != pid
     assert wait_until_gone({pid}) == {}
 
 

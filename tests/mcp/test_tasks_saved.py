@@ -44,9 +44,8 @@ def leave_task(project: Path, **more: Any) -> str:
         assert until(
             lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"]
         )
-        assert (
-            box.servers.tasks() == []
-        )  # this toolbox waits for it: it is a job, not a task that was left
+        # This toolbox waits for it: it is a job, not a task that was left.
+        assert box.servers.tasks() == []
         box.close()
         assert job.is_over
     with open_toolbox(project) as box:

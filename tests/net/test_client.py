@@ -147,9 +147,8 @@ def test_the_deadline_counts_the_look_up_of_a_name(make_client: MakeClient) -> N
 
     client = make_client(resolve=stuck)
     try:
-        while (
-            not asked.is_set()
-        ):  # on a machine that stands still, its time may end before the look-up begins
+        # On a machine that stands still, its time may end before the look-up begins.
+        while not asked.is_set():
             with pytest.raises(CallTimeout):
                 client.request("GET", "http://slow.test/", rules=replace(HERE, timeout_s=0.3))
     finally:

@@ -205,9 +205,8 @@ def test_unsafe_handle_touches_no_path(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
     )
 
-    assert done.stdout.split() == ["/dev/null"], (
-        done.stderr
-    )  # which the code opened itself, as a control
+    # Which the code opened itself, as a control.
+    assert done.stdout.split() == ["/dev/null"], done.stderr
 
 
 @pytest.mark.slow

@@ -73,9 +73,8 @@ def test_one_huge_line_is_stored_shown_and_searched(tmp_path: Path, size: int) -
         ({"search": "nedle", "fuzzy": True}, 1),
     ]:
         found = run(tmp_path, stored["handle"], **how)
-        is_cut_short = (
-            "fuzzy" in how and found["searched"] == 0
-        )  # more than it can do in its 1.5 s, and it says so
+        # More than it can do in its 1.5 s, and it says so.
+        is_cut_short = "fuzzy" in how and found["searched"] == 0
         assert found["matched"] == matched or is_cut_short, how
         assert max(found["grown"], shown["grown"]) < 32 * MB
 

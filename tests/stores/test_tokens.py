@@ -59,9 +59,8 @@ class Forgetful(Memory):
 @pytest.fixture(autouse=True)
 def _own_keyring() -> Iterator[None]:
     before = keyring.get_keyring()
-    assert isinstance(
-        before, fail.Keyring
-    )  # the surroundings' one, else the classes here would serve other tests
+    # The surroundings' one, else the classes here would serve other tests.
+    assert isinstance(before, fail.Keyring)
     yield
     keyring.set_keyring(before)
 

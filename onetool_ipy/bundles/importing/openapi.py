@@ -1034,9 +1034,8 @@ def text_of(schema: object) -> bytes:
 
     try:
         return orjson.dumps(schema)
-    except (
-        TypeError
-    ):  # a number of more than 64 bits, half a character, more levels than orjson goes
+    except TypeError:
+        # A number of more than 64 bits, half a character, more levels than orjson goes.
         return json.dumps(schema).encode()
 
 

@@ -290,11 +290,8 @@ def _attach(options: Options) -> None:
         )
     with open_leniently(flags.get("--config"), cwd=folder.resolve()) as box:
         paths = box.config.paths
-    from onetool_ipy.faces.mcp.attach import (
-        attach,
-        choose_note,
-        note_of_kernel,
-    )  # it imports the SDK
+    # This imports the SDK of MCP.
+    from onetool_ipy.faces.mcp.attach import attach, choose_note, note_of_kernel
 
     note = choose_note(paths.state, paths.project, flags.get("--port", 0)) or note_of_kernel(
         paths.project

@@ -87,9 +87,8 @@ class Serving:
             ws="none",
         )
         self._server = uvicorn.Server(config)
-        self._background = (
-            Background()
-        )  # a tool that blocks the toolbox's loop must not stop the answers
+        # A tool that blocks the toolbox's loop must not stop the answers.
+        self._background = Background()
         self._running = self._background.submit(lambda: self._server.serve(sockets=[listening]))
         self._undo: list[Callable[[], None]] = []
 
@@ -264,9 +263,8 @@ def serve_stdio(
         say(server.offer("--tool-allow"))
         try:
             with _standard_input() as fd:
-                lines: Any = _lines(
-                    fd
-                )  # the SDK says that it wants a file, and only iterates over it
+                # The SDK says that it wants a file, and only iterates over it.
+                lines: Any = _lines(fd)
                 async with stdio_server(stdin=lines) as (incoming, outgoing):
                     await server.server.run(incoming, outgoing, server.options())
         finally:

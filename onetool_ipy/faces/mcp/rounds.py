@@ -105,9 +105,8 @@ class ServedRequest:
         self._asking: set[asyncio.Task[Any]] = set()
         self._is_cancelled = False
         self._lacking: set[str] = set()
-        self._unsent: deque[Callable[[], Awaitable[None]]] = deque(
-            maxlen=_MAX_UNSENT
-        )  # two threads meet here
+        # Two threads meet here.
+        self._unsent: deque[Callable[[], Awaitable[None]]] = deque(maxlen=_MAX_UNSENT)
         self._sending: asyncio.Task[None] | None = None
 
     async def next_round(

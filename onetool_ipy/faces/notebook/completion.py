@@ -352,9 +352,8 @@ def _files(typed: str) -> list[str]:
     paths = [
         os.path.join(folder, entry.name) + "/" * entry.is_dir() for entry in visible[:_MAX_FILES]
     ]
-    return [
-        path for path in paths if not any(c.isspace() for c in path)
-    ]  # a path with blanks needs quotes
+    # A path with blanks needs quotes.
+    return [path for path in paths if not any(c.isspace() for c in path)]
 
 
 def _parameters(name: str, inside: str, context: CompletionContext) -> Completions | None:

@@ -297,9 +297,8 @@ class LastFailure:
             plain: list[str] = formatter.structured_traceback(type(exc), exc, own, tb_offset=0)
         finally:
             formatter.set_theme_name(theme)
-        if any(
-            printable(line) != line for line in plain
-        ):  # escapes of the tool are not to be told from IPython's
+        # Escapes of the tool are not to be told from IPython's.
+        if any(printable(line) != line for line in plain):
             return [printable(self._mask(line)) for line in plain]
         return [self._mask(line) for line in coloured]
 

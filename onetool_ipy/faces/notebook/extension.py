@@ -243,9 +243,8 @@ class Extension:
             self.shell, open_leniently(), self.magics, self.names, self.panels, run_code
         )
         host.notebook = _notebook(self.shell)
-        current.expect(
-            None
-        )  # not before: a panel may open it while a cell registers a tool, which must wait for it
+        # Not before: a panel may open it while a cell registers a tool, which must wait for it.
+        current.expect(None)
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
             host.progress.before_cell()
         return host
@@ -355,9 +354,8 @@ class Extension:
         self.shell.display_formatter.ipython_display_formatter.for_type_by_name(*_JOB, show)
 
     def _before_cell(self, _info: object) -> None:
-        if (
-            "ot" not in self.shell.user_ns_hidden
-        ):  # `%reset` has emptied it, or the name is the user's
+        # `%reset` has emptied it, or the name is the user's.
+        if "ot" not in self.shell.user_ns_hidden:
             self.names.restore()
         self._is_in_cell = True
         current.enter_cell(
@@ -366,9 +364,8 @@ class Extension:
         if self._host is not None:
             self._host.notebook = _notebook(self.shell)
             self._host.before_cell()
-        elif (
-            _has_project()
-        ):  # it was made since; where it cannot be opened, the first use of it says why
+        elif _has_project():
+            # It was made since; where it cannot be opened, the first use of it says why.
             with suppress(OneToolError):
                 self.host.offer_packs()
 

@@ -168,9 +168,8 @@ class NotebookHost(Host):
                 f"{question.subject} asks a person, and this notebook runs without one."
             )
         here = current.scope()
-        can_type = is_in_cell and (
-            here is None or here.printed is None
-        )  # a job's cell may have ended
+        # A job's cell may have ended.
+        can_type = is_in_cell and (here is None or here.printed is None)
         output, reply = cell_output(self._shell) if is_in_cell else None, None
 
         def show(key: str) -> None:
@@ -198,9 +197,8 @@ class NotebookHost(Host):
 
     def screens(self) -> NotebookScreens:
         if self._screens is None:
-            from onetool_ipy.faces.widgets.widget import (
-                NotebookScreens,
-            )  # late: it loads ipywidgets
+            # Late: it loads ipywidgets.
+            from onetool_ipy.faces.widgets.widget import NotebookScreens
 
             self._screens = NotebookScreens(self.box, self._shell)
             self.box.subscribe(closing=self._screens.close)

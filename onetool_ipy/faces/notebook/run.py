@@ -224,9 +224,8 @@ class LineRunner:
             return run_source(self._shell.transform_cell(code), name, namespace)
         except OneToolError:
             raise
-        except (
-            Exception
-        ) as exc:  # the user's code may raise anything; show the snippet's lines, not ours
+        except Exception as exc:
+            # The user's code may raise anything; show the snippet's lines, not ours.
             self._last.style(exc, since=since)
             raise
 

@@ -428,9 +428,8 @@ class _OpenProject:
                 # The project's programs are started by its kernels, never here.
                 self.box.servers.close()
             elif files.contents != before.contents:
-                with suppress(
-                    InvalidConfig
-                ):  # it keeps the last good configuration, and says so among its problems
+                # It keeps the last good configuration, and says so among its problems.
+                with suppress(InvalidConfig):
                     self.box.reload()
             self._files = files
             self.box.gate.refresh()

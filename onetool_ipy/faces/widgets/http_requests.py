@@ -163,9 +163,8 @@ class HttpToolRequests:
             questions += self._hosts(sent["url"], payload)
             if questions:
                 return {"questions": questions}
-            runner = self._box.bundles.draft(
-                record, bundle=bundle
-            )  # the yes may have changed the rules
+            # The yes may have changed the rules.
+            runner = self._box.bundles.draft(record, bundle=bundle)
             trace = runner.trace(payload.get("args") or {})
         except MissingSecret as exc:
             return _wrong("/http/request/auth", _message(exc))

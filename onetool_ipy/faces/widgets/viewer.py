@@ -469,11 +469,8 @@ def _picture(data: object) -> tuple[str, bytes] | None:
         kind = type_of(bytes(data[:12]))
         return (kind, bytes(data)) if kind in _SHOWN else None
     mime, raw = getattr(data, "mime", None), getattr(data, "data", None)
-    if isinstance(data, dict) and data.keys() == {
-        "mime",
-        "base64",
-        "size",
-    }:  # the body of an HTTP response
+    # The body of an HTTP response.
+    if isinstance(data, dict) and data.keys() == {"mime", "base64", "size"}:
         mime, raw = data["mime"], decoded(data["base64"])
     if isinstance(mime, str) and mime in _SHOWN and isinstance(raw, bytes) and raw:
         return mime, raw

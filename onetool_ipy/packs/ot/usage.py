@@ -247,11 +247,8 @@ class UsageTools:
             raise Returned(
                 f"Error: Cannot write to '{output}': {getattr(exc, 'reason', exc.message)}"
             ) from exc
-        except (
-            OSError,
-            ValueError,
-            RuntimeError,
-        ) as exc:  # such as a NUL, or an unknown user's home
+        except (OSError, ValueError, RuntimeError) as exc:
+            # The path has a NUL, or names the home of an unknown user.
             raise Returned(
                 f"Error: Cannot write to '{output}': it is not a path that can be used"
             ) from exc

@@ -227,9 +227,8 @@ async def test_a_cancelled_call_takes_its_question_back(
         await asyncio.wait_for(asked.wait(), HANG_S)
         call.cancel()
         call.cancel()
-        if (
-            mode == "legacy"
-        ):  # in rounds nothing of the server's is running while the person is asked
+        # In rounds nothing of the server's is running while the person is asked.
+        if mode == "legacy":
             await until(marker.exists)
         assert (
             text_of(await client.call_tool("tools_echo", {"message": "still here"})) == "still here"

@@ -58,9 +58,8 @@ def test_line_is_shown_once_where_ipython_shows_every_line(ready: Kernel) -> Non
     ready.execute("get_ipython().ast_node_interactivity = 'all'")
 
     outcome = ready.execute("%tool nb.say word=a\n%tool nb.say word=b")
-    ready.execute(
-        "get_ipython().ast_node_interactivity = 'last_expr'"
-    )  # other tests use this kernel too
+    # Other tests use this kernel too.
+    ready.execute("get_ipython().ast_node_interactivity = 'last_expr'")
 
     assert outcome.displays == []
     assert outcome.result_text == "said b"

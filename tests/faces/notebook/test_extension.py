@@ -139,9 +139,8 @@ def test_reset_takes_nothing_of_ours(kernel: Kernel) -> None:
     started = kernel.start_execute(
         TOOLS + "\nmine = 5\njob = %tool nb.nap s=3 --bg", allow_stdin=True
     )
-    started.wait_for_output(
-        "begun", even_after_end=True
-    )  # from here on it needs no name of the notebook
+    # From here on it needs no name of the notebook.
+    started.wait_for_output("begun", even_after_end=True)
     started.wait()
     kernel.execute("%reset -f")
 

@@ -171,9 +171,8 @@ def test_a_job_shown_again_is_the_same_display(ready: Kernel) -> None:
 
 def test_the_end_is_told_whatever_it_is(ready: Kernel) -> None:
     failed = begin(ready, "%tool nb.broken --bg")
-    failed.wait_for_output(
-        "ValueError: no ", even_after_end=True
-    )  # "failed" may stand in the job's own name before
+    # "failed" may stand in the job's own name before.
+    failed.wait_for_output("ValueError: no ", even_after_end=True)
     large = begin(ready, "big = %tool nb.large --bg")
     large.wait_for_output("ot.result(handle=", even_after_end=True)
     image = begin(ready, "%tool nb.picture --bg")

@@ -235,9 +235,8 @@ for _ in range(2):
         ready.interrupt()
     outcome = execution.wait()
 
-    said = re.findall(
-        r"begun|swallowed|Interrupt|Abandoned", outcome.stdout
-    )  # a line may be cut before its end
+    # A line may be cut before its end.
+    said = re.findall(r"begun|swallowed|Interrupt|Abandoned", outcome.stdout)
     assert said == ["begun", "swallowed"] * 2
 
 

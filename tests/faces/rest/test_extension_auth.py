@@ -243,9 +243,8 @@ def test_nobody_unknown_gets_in_with_jupyters_default_settings(tmp_path: Path) -
         server.close()
 
     assert statuses == {403}
-    assert (
-        preflight.status_code == 204
-    )  # a browser asks this without signing in, where another origin is allowed
+    # A browser asks this without signing in, where another origin is allowed.
+    assert preflight.status_code == 204
     assert preflight.headers["Access-Control-Allow-Origin"] == "https://lab.example"
 
 

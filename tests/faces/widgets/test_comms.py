@@ -145,9 +145,10 @@ def test_line_answers_in_its_subshell_while_a_cell_runs(kernel: Kernel, line: Li
     line.open_subshell()
     line.look()
     line.ask("report")
+    # A tool that a cell makes is published to the screens.
     kernel.execute(
         "from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    return 2 * n"
-    )  # publishes
+    )
     kernel.execute("import threading; go_on = threading.Event()")
     running = kernel.start_execute("print('began', flush=True)\nwhile not go_on.wait(0.1): pass")
     running.wait_for_output("began")

@@ -65,9 +65,8 @@ def test_saved_notebook_has_at_most_100_kb_for_a_screen(tmp_path: Path) -> None:
     make: Any = nbformat.v4
     notebook = make.new_notebook(cells=[make.new_code_cell(cell) for cell in (SETUP, *SCREENS)])
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    notebook.metadata.pop(
-        "widgets", None
-    )  # The state of widgets is saved only by those who ask for it.
+    # The state of widgets is saved only by those who ask for it.
+    notebook.metadata.pop("widgets", None)
 
     for cell, said in zip(notebook.cells[1:], SCREENS.values(), strict=True):
         alone = make.new_notebook(cells=[cell], metadata=notebook.metadata)

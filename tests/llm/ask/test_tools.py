@@ -349,9 +349,8 @@ def test_an_ask_lists_the_registry_once_and_a_call_is_looked_at_once(box: Toolbo
     """Two requests and one call between them. The registry checks trust, servers and folders at
     each listing."""
     replies = [("tools.echo", {"message": 1}), "ok"]
-    box.ask(
-        "Go", model=ScriptedModel(replies)
-    )  # imports what an ask needs, which is slow while calls are counted
+    # Imports what an ask needs, which is slow while calls are counted.
+    box.ask("Go", model=ScriptedModel(replies))
 
     with CallCounter() as counter:
         answer = box.ask("Go", model=ScriptedModel(replies))
