@@ -138,7 +138,7 @@ class InvalidArgs(CallFailure, code="invalid_args", reason="schema", status=400)
 
 class ExecutionFailed(CallFailure):
     """The tool did not give a result. `exchange` is what an HTTP tool sent and got, masked, for
-    `%tool why`."""
+    `%tool history why`."""
 
     exchange: Any = None
 

@@ -30,6 +30,7 @@ from onetool_ipy.faces.commands.table import (
     command_words,
     continuation,
     find,
+    first_page,
     help_lines,
     shell_lines,
 )
@@ -109,6 +110,8 @@ def read_line(arguments: Sequence[str]) -> _Line:
     leading = read_shell_options(arguments, before, leading=1)
     words, config = leading.words, leading.values.get("--config")
     asks_for_help = bool({"--help", "-h"} & set(leading.values))
+    if words == ["help", "all"]:
+        return _Line(None, leading, text=_overview(is_whole=True))
     if words[:1] == ["help"]:
         words, asks_for_help = words[1:], True
     if "--version" in leading.values or not words:
@@ -194,13 +197,12 @@ def _print_result(box: Toolbox, result: ToolResult, *, is_shown: bool) -> int:
     return _OK
 
 
-def _overview() -> str:
-    commands = to_text(
-        [Rows(help_rows(help_lines("shell")))], shutil.get_terminal_size((_WIDTH, 24)).columns
-    )
+def _overview(*, is_whole: bool = False) -> str:
+    parts = [Rows(help_rows(help_lines("shell")))] if is_whole else first_page("shell")
+    commands = to_text(parts, shutil.get_terminal_size((_WIDTH, 24)).columns)
     return (
         "usage: onetool-ipy [--config FILE] COMMAND ...\n\nOne registry of tools for"
-        f" notebooks.\n\nCommands:\n{commands}\n\nMore about one: onetool-ipy COMMAND --help. The"
+        f" notebooks.\n\n{commands}\n\nMore about one: onetool-ipy COMMAND --help. The"
         " version: --version."
     )
 

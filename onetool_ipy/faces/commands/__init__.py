@@ -31,6 +31,8 @@ Page = pages.PageText
 Place = Literal["everywhere", "notebook", "shell"]
 """Where a command runs: in a notebook as `%tool NAME`, in a shell as `onetool-ipy NAME`, or in
 both."""
+Group = Literal["call", "make", "look back", "trust"]
+"""The groups of the first page of help; all else is behind it."""
 Offer = Literal["tool", "server", "handle", "client", "bundle", "uri", "file"]
 """Names that completion looks up."""
 
@@ -65,7 +67,9 @@ class Command:
     of its words. All behind its first `leading` words is taken as typed. `elsewhere` is said where
     the command does not run. `output` is what the command line prints: text, or JSON with `--json`;
     JSON where no terminal is (`piped`) or always (`json`); words on stderr (`words`); or what the
-    command itself writes (`own`).
+    command itself writes (`own`). `group` is where the first page of help has it; it is not on that
+    page without one. `alias_of` is the line that says the same today: an alias works, and is shown
+    nowhere.
     """
 
     name: str
@@ -82,6 +86,8 @@ class Command:
     elsewhere: str = ""
     output: Literal["text", "piped", "json", "words", "own"] = "text"
     is_lenient: bool = False
+    group: Group | None = None
+    alias_of: str = ""
 
     def runs_in(self, place: Place) -> bool:
         """Whether the command runs in a notebook, or in a shell."""

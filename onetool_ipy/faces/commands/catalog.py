@@ -23,22 +23,28 @@ from onetool_ipy.faces.commands import (
 )
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.packs.ot.catalog import pack_parts, tool_parts
-from onetool_ipy.render.pages import Folded, Heading, Note, Part, Row, Rows, tool_rows
+from onetool_ipy.render.pages import Heading, Note, Part, Row, Rows, tool_rows
 from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
 
 _MOST_LISTED = 1_000
 """Tools that a page lists; a notebook saves them."""
+_BEGIN = (
+    "@tool                    write a function, above it: from onetool_ipy import tool",
+    "%%tool new http my-api   paste a curl command into the cell: it becomes a tool",
+    "%tool server add NAME    add an MCP server: its command line, or its address",
+)
+"""Three ways to begin, where nobody has made a tool yet."""
 _NEXT = (
+    "%tool NAME key=value ...    call it; x = %tool ... keeps the result",
     "%tool list [TEXT]           all tools, or those with TEXT in their name",
     "%tool info NAME             what a tool does and takes",
-    "%tool NAME key=value ...    call it; x = %tool ... keeps the result",
     "%tool browse                the tool browser: search, forms, results",
-    (
-        "@tool                       above a function of yours makes it a tool: from onetool_ipy"
-        " import tool"
-    ),
-    "%tool --help                everything that %tool can do",
+    "%tool --help                what else %tool can do",
+)
+_FIRST_USAGE = (
+    "%tool                       what there is",
+    "%tool NAME key=value ...    call it; x = %tool ... keeps the result",
 )
 USAGE = (
     "%tool                          what there is",
@@ -56,15 +62,17 @@ FLAGS = (
 
 
 class Pages:
-    """Pages about the tools of one toolbox. `help_lines` are those of the commands."""
+    """Pages about the tools of one toolbox. `commands` are those that a person needs first."""
 
-    def __init__(self, box: Toolbox, help_lines: Sequence[str] = ()) -> None:
+    def __init__(self, box: Toolbox, commands: Sequence[Part] = ()) -> None:
         self._box = box
-        self._help = help_lines
+        self._commands = commands
 
     def overview(self) -> Page:
-        """The packs, recommended and one's own first, and what to type next."""
-        packs = self._box.registry.packs()
+        """The packs, recommended and one's own first, and what to type next. `ot` is the toolbox
+        itself, and no pack of tools."""
+        packs = {name: specs for name, specs in self._box.registry.packs().items() if name != "ot"}
+        is_begun = any(spec.origin != "builtin" for specs in packs.values() for spec in specs)
         total = sum(len(specs) for specs in packs.values())
         names = sorted(packs, key=lambda name: min(map(self._box.registry.place_of, packs[name])))
         packs_rows = []
@@ -76,6 +84,10 @@ class Pages:
         parts: list[Part] = [
             Heading(f"{counted(total, 'tool')} in {counted(len(packs), 'pack')}"),
             Rows(tuple(packs_rows)),
+        ]
+        if not is_begun:
+            parts += [Heading("Begin", level=2), Rows(help_rows(_BEGIN))]
+        parts += [
             Heading("Next", level=2),
             Rows(help_rows(_NEXT)),
             Note(printable_line(self._box.config.paths.about)),
@@ -110,8 +122,8 @@ class Pages:
         return page(self._box, [*pack_parts(self._box, name, specs), hint])
 
     def list_page(self, specs: Sequence[ToolSpec]) -> Page:
-        """Tools, recommended and one's own first; those about the toolbox itself are folded, if
-        there are others."""
+        """Tools, recommended and one's own first. The functions of the toolbox itself are no tools
+        of a person, and stand there only where nothing else does."""
         ordered, is_recommended = (
             sorted(specs, key=self._box.registry.place_of),
             self._box.registry.is_recommended,
@@ -123,18 +135,14 @@ class Pages:
             return page(self._box, [tool_rows(ordered[:_MOST_LISTED], is_recommended), more])
         if not others or not about:
             return page(self._box, [tool_rows(ordered, is_recommended)])
-        title = f"ot: {counted(len(about), 'tool')} about the toolbox itself"
-        return page(
-            self._box,
-            [tool_rows(others, is_recommended), Folded(title, (tool_rows(about, is_recommended),))],
-        )
+        hint = Note("The functions of the toolbox itself: %tool ot")
+        return page(self._box, [tool_rows(others, is_recommended), hint])
 
     def usage(self, name: str) -> Page:
         """A tool's page, a pack's, or how to use `%tool`. Starts nothing."""
         if not name:
-            commands = (Heading("Commands", level=2), Rows(help_rows(self._help)))
             return page(
-                self._box, [Heading("%tool"), Rows(help_rows(USAGE)), *commands, Note(FLAGS)]
+                self._box, [Heading("%tool"), Rows(help_rows(_FIRST_USAGE)), *self._commands]
             )
         specs = self._box.registry.known_packs().get(name)
         if specs is not None and self._box.registry.find(name) is None:
@@ -142,6 +150,11 @@ class Pages:
         spec = self._box.registry.require(name)
         (labels,) = all_labels([spec], self._box.config)
         return page(self._box, tool_parts(spec, labels))
+
+    def all_commands(self, lines: Sequence[str]) -> Page:
+        """Every way to write a line, and every command."""
+        commands = (Heading("Commands", level=2), Rows(help_rows(lines)))
+        return page(self._box, [Heading("%tool"), Rows(help_rows(USAGE)), *commands, Note(FLAGS)])
 
     def dry(self, spec: ToolSpec, args: dict[str, Any], *, check: bool = True) -> Page:
         """What a call would send: its arguments, read and checked. Nothing runs. Raises Disabled if
@@ -210,15 +223,22 @@ def health(context: CommandContext, _options: Options) -> DataPage:
 
 
 def stats(context: CommandContext, options: Options) -> Any:
-    """`%tool stats [PERIOD]`."""
+    """`%tool stats [PERIOD]`; with `--view` as a screen."""
+    if "--view" in options.values:
+        return usage(context, options)
+    if "--since" in options.values:
+        raise UsageProblem("%tool stats takes --since with --view alone.")
     period = options.words[0] if options.words else "all"
     filters = {name[2:]: value for name, value in options.values.items()}
     return checked(context.box.ot.stats(period=period, **filters))
 
 
 def results(context: CommandContext, options: Options) -> Any:
-    """`%tool results [TEXT]`."""
-    return checked(context.box.ot.results(pattern=" ".join(options.words)))
+    """`%tool results [HANDLE|TEXT]`."""
+    text = " ".join(options.words)
+    if text and any(row["handle"] == text for row in context.box.results.list()):
+        return view(context, options) if context.shell else context.box.ot.result(handle=text)
+    return checked(context.box.ot.results(pattern=text))
 
 
 def browse(context: CommandContext, options: Options) -> object:
@@ -231,17 +251,17 @@ def browse(context: CommandContext, options: Options) -> object:
 
 
 def view(context: CommandContext, options: Options) -> object:
-    """`%tool view HANDLE`."""
+    """`%tool results HANDLE`."""
     return context.box.ot.view(
         one_word(options, "view", what="handle", hint="See them with: %tool results")
     )
 
 
 def usage(context: CommandContext, options: Options) -> object:
-    """`%tool usage [PERIOD]`."""
+    """`%tool stats [PERIOD] --view`."""
     if len(options.words) > 1:
         raise UsageProblem(
-            "%tool usage takes at most one period.", hint="One of: day, week, month, all."
+            "%tool stats takes at most one period.", hint="One of: day, week, month, all."
         )
     period = options.words[0] if options.words else "week"
     return context.box.ot.usage(

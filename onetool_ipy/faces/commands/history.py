@@ -210,7 +210,7 @@ def _record(line: CallRow | RunRow) -> dict[str, Any]:
 
 
 def why(context: CommandContext, options: Options) -> Page:
-    """`%tool why [--internals]`."""
+    """`%tool history why [--internals]`."""
     lines = story(context.box, context.last.failed, internals="--internals" in options.values)
     answer = context.box.ask.last
     whys = [(call, call.result.meta.get("guard")) for call in (answer.calls if answer else ())]
@@ -252,7 +252,7 @@ def story(
         *(
             []
             if internals or own is None
-            else ["", "With the frames of onetool_ipy: %tool why --internals"]
+            else ["", "With the frames of onetool_ipy: %tool history why --internals"]
         ),
     ]
 

@@ -1,5 +1,5 @@
-"""`lock`, `verify` and `diff`: write down what a project's tools are, and say in words what has
-drifted since."""
+"""`lock` and `lock check`: write down what a project's tools are, and say in words what has drifted
+since."""
 
 from __future__ import annotations
 
@@ -40,9 +40,14 @@ def lock(context: CommandContext, _options: Options) -> DataPage:
     )
 
 
+def check(context: CommandContext, options: Options) -> DataPage:
+    """`lock check [NAME]`."""
+    return diff(context, options) if options.words else verify(context, options)
+
+
 def verify(context: CommandContext, _options: Options) -> DataPage:
-    """`verify`: compare the tools with the lock file. A new tool is said; anything else makes the
-    exit code 1."""
+    """`lock check`: compare the tools with the lock file. A new tool is said; anything else makes
+    the exit code 1."""
     box = context.box
     before = read_lock(_path(box))
     now, silent = _now(box)
@@ -63,7 +68,7 @@ def verify(context: CommandContext, _options: Options) -> DataPage:
 
 
 def diff(context: CommandContext, options: Options) -> DataPage:
-    """`diff NAME`: how one tool differs from what the lock file says of it."""
+    """`lock check NAME`: how one tool differs from what the lock file says of it."""
     box, name = context.box, one_word(options, "diff")
     spec = box.registry.find(name)
     name = name if spec is None else spec.name

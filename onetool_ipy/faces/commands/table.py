@@ -10,8 +10,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import Entry, Index, did_you_mean
@@ -19,6 +20,7 @@ from onetool_ipy.faces.client_files import CLIENTS, FAMILIES
 from onetool_ipy.faces.commands import (
     Command,
     CommandContext,
+    Group,
     Offer,
     Option,
     Page,
@@ -43,17 +45,14 @@ _ALLOW = Option(
     "--tool-allow", "names", "only these: names or pack.*, separated by commas", "CSV", "tool"
 )
 _TOOL = Option("--tool", "text", "only this tool", "NAME", "tool")
-_FILTERS = (
-    Option("--failed", help="only calls that failed"),
-    Option(
-        "--since",
-        "text",
-        "only calls from then on: today, yesterday, 2h, 3d, a date or a time",
-        "WHEN",
-        _SINCE,
-    ),
-    _TOOL,
+_SINCE_OPTION = Option(
+    "--since",
+    "text",
+    "only calls from then on: today, yesterday, 2h, 3d, a date or a time",
+    "WHEN",
+    _SINCE,
 )
+_FILTERS = (Option("--failed", help="only calls that failed"), _SINCE_OPTION, _TOOL)
 _YES = Option("--yes", help="do not ask")
 _SAVE = Option("--save", help="keep it in onetool.yaml")
 _ALLOW_HOST = Option("--allow-host", help="let HTTP tools reach the hosts that are named")
@@ -83,16 +82,16 @@ _NEW_HTTP = tuple(
 TABLE: tuple[Command, ...] = (
     # --- tools
     Command("list", "[TEXT]", "tools, or those with TEXT in their name", catalog.list_tools,
-        takes=("tool",),
+        takes=("tool",), group="call",
         place="notebook", elsewhere="Did you mean 'tools list'?"),
     Command("info", "NAME", "what a tool does and takes (also: %tool NAME?)", catalog.show_tool,
         takes=("tool",),
-        place="notebook", elsewhere="Did you mean 'tools info'?"),
+        group="call", place="notebook", elsewhere="Did you mean 'tools info'?"),
     Command("search", "WORDS", "find tools and commands by words; typos are forgiven",
         # `search` reads this table, so it is looked up when it is called.
-        lambda context, options: search(context, options)),  # noqa: PLW0108
+        lambda context, options: search(context, options), group="call"),  # noqa: PLW0108
     Command("tools", "", "list, look up and call tools", shell.list_tools, is_group=True,
-        place="shell"),
+        group="call", place="shell"),
     Command("tools list", "", "the tools: name, description, input", shell.list_tools,
         options=(_ALLOW,),
         place="shell"),
@@ -107,7 +106,7 @@ TABLE: tuple[Command, ...] = (
         options=(Option("--call", help="also call a tool that may change something, after a yes"),),
         takes=("tool",)),
     Command("browse", "[NAME]", "the tool browser: search, forms, results", catalog.browse,
-        takes=("tool",),
+        takes=("tool",), group="call",
         place="notebook", elsewhere="The tool browser is a screen of a notebook: %tool browse"),
     Command("adopt", "EXPR",
         "make tools of another framework's, of an object, a server or module:name", setup.adopt,
@@ -118,28 +117,39 @@ TABLE: tuple[Command, ...] = (
         "%tool adopt in a notebook, box.adopt(...) in a program"),
     Command("save", "PACK",
         "promote the cell's functions to tools of a pack file (%%tool save PACK)", setup.save_cell,
-        takes_body=True, place="notebook",
+        takes_body=True, group="make", place="notebook",
         elsewhere="Only a notebook has cells to save: %%tool save PACK"),
     # --- calls
     Command("history", "[N] [WORDS]", "the newest calls, or those with WORDS", past.history,
-        options=_FILTERS),
+        options=_FILTERS, group="look back"),
     Command("history rerun", "[N]",
         "call again what stands at N in the list; the last call without N", past.rerun,
         options=_FILTERS, output="json"),
     Command("history diff", "A B", "what changed from the result of call A to that of call B",
         past.diff,
         options=(*_FILTERS, Option("--key", "text", "the column that identifies a row", "COLUMN"))),
+    *(
+        Command(name, "", "the whole story of the last failure", past.why,
+            options=(Option("--internals", help="with the frames of onetool_ipy"),),
+            place="notebook", alias_of=alias_of,
+            elsewhere="Only a notebook remembers its last failure: %tool history why. "
+            "In a shell: onetool-ipy history --failed")
+        for name, alias_of in (("history why", ""), ("why", "history why"))
+    ),
     Command("stats", "[day|week|month|all]", "how the tools are used", catalog.stats,
         options=(_TOOL,
-        Option("--output", "text", "also write an HTML report", "FILE", "file")),
-        takes=(_PERIODS,)),
-    Command("usage", "[day|week|month|all]", "the usage view", catalog.usage, options=_FILTERS[1:],
-        takes=(_PERIODS,),
+        Option("--output", "text", "also write an HTML report", "FILE", "file"),
+        Option("--view", help="as a screen, with plots", place="notebook"),
+        replace(_SINCE_OPTION, help="with --view: only calls from then on", place="notebook")),
+        takes=(_PERIODS,), group="look back"),
+    Command("usage", "[day|week|month|all]", "the usage view", catalog.usage,
+        options=(_SINCE_OPTION, _TOOL), takes=(_PERIODS,), alias_of="stats --view",
         place="notebook",
         elsewhere="The usage view is a screen of a notebook. In a shell: onetool-ipy stats"),
-    Command("results", "[TEXT]", "stored results", catalog.results),
+    Command("results", "[HANDLE|TEXT]", "stored results; with a handle that result",
+        catalog.results, takes=("handle",), group="look back"),
     Command("view", "HANDLE", "page, search and sort a stored result", catalog.view,
-        takes=("handle",),
+        takes=("handle",), alias_of="results HANDLE",
         place="notebook",
         elsewhere="The viewer is a screen of a notebook. "
         "In a shell: onetool-ipy tools invoke ot.result handle=HANDLE"),
@@ -154,10 +164,6 @@ TABLE: tuple[Command, ...] = (
         elsewhere="A replay belongs to a notebook or a script: "
         "%tool replay FILE, or with ot.replay(FILE):"),
     Command("replay off", "", "call the tools again", calls.replay_off, place="notebook"),
-    Command("why", "", "the whole story of the last failure", past.why,
-        options=(Option("--internals", help="with the frames of onetool_ipy"),), place="notebook",
-        elsewhere="Only a notebook remembers its last failure: %tool why. "
-        "In a shell: onetool-ipy history --failed"),
     Command("program", "[@NAME ...]", "run the cell's program over the tools, in a sandbox",
         calls.run_program,
         options=(Option("-o", "variable", "put the answer into a variable", "NAME"),
@@ -179,27 +185,33 @@ TABLE: tuple[Command, ...] = (
         Option("--waiting", help="the programs that wait for a yes"),
         Option("--resume", "text", "go on with one; behind it skip or again, for a write in doubt",
         "ID"),
-        Option("--drop", "text", "forget one", "ID")), place="shell",
+        Option("--drop", "text", "forget one", "ID")), group="call", place="shell",
         elsewhere="Write: %ask PROMPT", output="json"),
     # --- the project
     Command("health", "", "what is wrong now, and what to do", catalog.health, output="piped",
-        is_lenient=True),
+        is_lenient=True, group="trust"),
     Command("reload", "", "read configuration and pack files again", catalog.reload,
         place="notebook",
         elsewhere="Each command of a shell reads the configuration itself. "
         "In a notebook: %tool reload"),
     Command("trust", "", "let this project run and reach what it names", setup.trust,
-        options=(Option("--remove", help="trust it no longer"),), place="notebook"),
+        options=(Option("--remove", help="trust it no longer"),), group="trust",
+        place="notebook"),
     Command("trust list", "", "the projects that you trust", setup.list_trusted, place="notebook"),
     Command("trust", "[PATH]", "show what a project runs and reaches, and allow it after a yes",
         shell.trust,
         options=(_YES, Option("--remove", help="trust it no longer"),
-        Option("--list", help="the projects that you trust")), takes=("file",), place="shell",
-        output="own"),
-    Command("lock", "", "write .onetool/onetool.lock: what every tool is now", lock.lock),
+        Option("--list", help="the projects that you trust")), takes=("file",), group="trust",
+        place="shell", output="own"),
+    Command("lock", "", "write .onetool/onetool.lock: what every tool is now", lock.lock,
+        group="trust"),
+    Command("lock check", "[NAME]",
+        "say what differs from the lock file, of all tools or of one; fails if something drifted",
+        lock.check, takes=("tool",)),
     Command("verify", "", "say what differs from the lock file; fails if something drifted",
-        lock.verify),
-    Command("diff", "NAME", "how one tool differs from the lock file", lock.diff, takes=("tool",)),
+        lock.verify, alias_of="lock check"),
+    Command("diff", "NAME", "how one tool differs from the lock file", lock.diff, takes=("tool",),
+        alias_of="lock check NAME"),
     Command("mock", "FILE", "serve a recording: its tools over MCP, its HTTP requests as REST",
         shell.mock,
         options=(Option("--http",
@@ -226,7 +238,7 @@ TABLE: tuple[Command, ...] = (
     Command("init", "[FOLDER]", "write a commented .onetool/ folder", shell.init,
         options=(Option("--pack", "text",
         "write a pack file with two tools, its test and its settings", "NAME"),),
-        takes=("file",), place="shell", output="words"),
+        takes=("file",), group="make", place="shell", output="words"),
     Command("stubs", "", "write .pyi files for the packs, so that editors complete them",
         shell.write_stubs,
         options=_OUTPUT, place="shell", output="words"),
@@ -240,7 +252,8 @@ TABLE: tuple[Command, ...] = (
         bundles.new_http,
         options=(*_NEW_HTTP, _ALLOW_HOST, _SECRET_HOST,
         Option("--save-secrets", help="keep the secrets of the command in secrets.yaml"),
-        Option("--replace", help="replace the tool of that name")), leading=0, takes_body=True),
+        Option("--replace", help="replace the tool of that name")), leading=0, takes_body=True,
+        group="make"),
     Command("bundle", "", "bundles and their switches", bundles.list_bundles, is_group=True),
     Command("bundle list", "", "bundles and their switches", bundles.list_bundles),
     *(
@@ -283,7 +296,7 @@ TABLE: tuple[Command, ...] = (
         "PATTERN"),
         Option("--read-only", help="only operations that read: GET and HEAD"),
         Option("--dry", help="only list what would be imported"), _ALLOW_HOST, _SECRET_HOST),
-        takes=("file",),
+        takes=("file",), group="make",
         output="json"),
     # --- MCP
     Command("server", "", "the MCP servers and their states", servers.list_servers, is_group=True),
@@ -295,7 +308,8 @@ TABLE: tuple[Command, ...] = (
         Option("--env", "text", "variables: K=V, several separated by commas", "K=V"),
         Option("--header", "text", "headers: K=V, several separated by commas", "K=V"),
         Option("--cwd", "text", "its folder", "FOLDER", "file"), _SAVE,
-        Option("--trusted", help="believe what it says about its tools"), _YES), leading=2),
+        Option("--trusted", help="believe what it says about its tools"), _YES), leading=2,
+        group="make"),
     Command("server import", "CLIENT|FILE", "the servers of another client, or of its file",
         servers.import_servers,
         options=(_SAVE, _YES), takes=(tuple(CLIENTS),)),
@@ -400,9 +414,8 @@ def find(words: Sequence[str], place: Literal["notebook", "shell"]) -> tuple[Com
             raise UsageProblem(
                 f"No command '{first}'. {elsewhere}" if elsewhere.startswith("Did") else elsewhere
             )
-        close = difflib.get_close_matches(
-            first, [name for name in commands if " " not in name], n=1
-        )
+        known = [name for name, row in commands.items() if " " not in name and not row.alias_of]
+        close = difflib.get_close_matches(first, known, n=1)
         meant = close[0] if close else _IN_TOOLS.get(first, "")
         hint = f"Did you mean '{meant}'?" if meant else "See all with: onetool-ipy --help"
         raise UsageProblem(f"No command '{first[:40]}'. {hint}")
@@ -430,7 +443,9 @@ def search(context: CommandContext, options: Options) -> object:
         ("onetool-ipy", rows("shell")) if context.shell is None else ("%tool", rows("notebook"))
     )
     index = Index(
-        Entry(row.name, row.help, value=f"{lead} {row.usage}") for row in commands.values()
+        Entry(row.name, row.help, value=f"{lead} {row.usage}")
+        for row in commands.values()
+        if not row.alias_of
     )
     hits = [hit.item for hit in index.search(query, limit=3) if hit.tier != "fuzzy"]
     listing = Rows(tuple(Row(item.value, item.description, link="line") for item in hits))
@@ -440,7 +455,11 @@ def search(context: CommandContext, options: Options) -> object:
 
 def verbs_of(name: str, place: Literal["notebook", "shell"]) -> list[str]:
     """The second words of a command."""
-    return [row.partition(" ")[2] for row in rows(place) if row.startswith(f"{name} ")]
+    return [
+        row.name.partition(" ")[2]
+        for row in rows(place).values()
+        if row.name.startswith(f"{name} ") and not row.alias_of
+    ]
 
 
 def continuation(
@@ -489,15 +508,33 @@ def shell_lines(text: str) -> str:
 
 def help_lines(place: Literal["notebook", "shell"]) -> list[str]:
     """A line for each command: what to type, and what it does; its verbs stand in the line."""
+    return [
+        _help_line(command, place)
+        for command in rows(place).values()
+        if " " not in command.name and not command.alias_of
+    ]
+
+
+def first_page(place: Literal["notebook", "shell"]) -> list[Part]:
+    """The commands that a person needs first, in four groups; the last one names the others."""
+    parts: list[Part] = []
+    shown: set[str] = set()
+    for group in get_args(Group):
+        commands = [command for command in rows(place).values() if command.group == group]
+        lines = [_help_line(command, place) for command in commands]
+        shown |= {command.name for command in commands}
+        parts += [Heading(group.capitalize(), level=2), Rows(catalog.help_rows(lines))]
+    others = [line.split()[place == "notebook"] for line in help_lines(place)]
+    behind = ", ".join(name for name in others if name not in shown)
+    lead = "%tool help all" if place == "notebook" else "onetool-ipy help all"
+    return [*parts, Heading("More", level=2), Rows((Row(lead, behind, link="line"),))]
+
+
+def _help_line(command: Command, place: Literal["notebook", "shell"]) -> str:
     lead = "%tool " if place == "notebook" else ""
-    lines = []
-    for command in rows(place).values():
-        if " " in command.name:
-            continue
-        verbs = verbs_of(command.name, place)
-        about = f"{command.help}; {', '.join(verbs)}" if verbs else command.help
-        lines.append(f"{f'{lead}{command.usage}':<{_WIDTH - 2}}  {about}")
-    return lines
+    verbs = verbs_of(command.name, place)
+    about = f"{command.help}; {', '.join(verbs)}" if verbs else command.help
+    return f"{f'{lead}{command.usage}':<{_WIDTH - 2}}  {about}"
 
 
 def command_parts(name: str, place: Literal["notebook", "shell"]) -> list[Part]:
@@ -526,7 +563,7 @@ class Commands:
 
     def __init__(self, context: CommandContext) -> None:
         self._context = context
-        self.pages = catalog.Pages(context.box, help_lines("notebook"))
+        self.pages = catalog.Pages(context.box, first_page("notebook"))
 
     def run(self, word: str, rest: str, cell: str | None = None) -> object:
         """Run a command, given by its first word and the text behind it."""
@@ -561,6 +598,8 @@ class Commands:
             )
 
     def _help(self, name: str) -> Page:
+        if name == "all":
+            return self.pages.all_commands(help_lines("notebook"))
         is_command = (
             name in self._context.command_words and self._context.box.registry.find(name) is None
         )

@@ -476,7 +476,7 @@ class AskMagic:
 
     @contextmanager
     def _remembered(self) -> Iterator[None]:
-        """Remember a failure for `%tool why`."""
+        """Remember a failure for `%tool history why`."""
         try:
             yield
         except OneToolError as exc:

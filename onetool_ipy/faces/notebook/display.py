@@ -250,8 +250,8 @@ def _formatted(formatter: Any, data: object) -> Json:
 
 
 class LastFailure:
-    """The last failure in this shell, for `%tool why`. Renders exceptions of tools without our
-    frames."""
+    """The last failure in this shell, for `%tool history why`. Renders exceptions of tools
+    without our frames."""
 
     def __init__(self, shell: Any, mask: Callable[[str], str]) -> None:
         self._shell = shell
@@ -312,7 +312,8 @@ def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
     if own is None or isinstance(own, OneToolError):
         raise ToolCallError(result)
     frames = own_frames(own)
-    lines = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
+    where = f"in tool '{result.error.tool}' (more: %tool history why, %debug)"
+    lines = [*last.render(own, frames), where]
     failure = replace(result.error, message=printable(result.error.message))
     raise ToolCallError(ToolResult(False, result.data, failure, result.meta), lines).with_traceback(
         frames

@@ -262,7 +262,7 @@ class LineRunner:
         )
 
     def _remember(self, exc: BaseException) -> None:
-        """Remember a failure for `%tool why`."""
+        """Remember a failure for `%tool history why`."""
         if isinstance(exc, ToolCallError):
             return  # remembered where it was raised, with the tool's own exception
         if isinstance(exc, OneToolError):

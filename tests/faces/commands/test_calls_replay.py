@@ -94,4 +94,4 @@ def test_a_miss_is_an_error_that_stops_the_cell(shell: Kernel) -> None:
 
 def test_replay_is_completed_and_in_the_help(shell: Kernel) -> None:
     assert "replay" in shell.complete("%tool repl").matches
-    assert "%tool replay FILE" in shell.execute("%tool help").text
+    assert "%tool replay FILE" in shell.execute("%tool help all").text

@@ -20,7 +20,30 @@ def test_overview_names_packs_counts_and_what_to_type_next(loaded: Kernel) -> No
     assert "fs" in text
     assert "%tool info NAME" in text
     assert "%tool list" in text
+    assert "ot " not in text, "the toolbox itself is no pack of tools"
     assert ", this folder alone. There is no .onetool/ here or above" in " ".join(text.split())
+
+
+def test_an_empty_project_shows_three_ways_to_begin(loaded: Kernel) -> None:
+    text = loaded.execute("%tool").result_text
+    assert "5 tools in 4 packs" in text
+    for way in ("from onetool_ipy import tool", "%%tool new http my-api", "%tool server add NAME"):
+        assert way in " ".join(text.split())
+
+
+def test_help_is_one_screen_in_five_groups(loaded: Kernel) -> None:
+    """A word has one name; the old ones work, and are shown nowhere."""
+    text = loaded.execute("%tool --help").result_text
+    titles = [line.rstrip(":") for line in text.splitlines() if line.endswith(":")]
+    assert titles == ["Call", "Make", "Look back", "Trust", "More"]
+    assert len(text.splitlines()) <= 36
+    everything = loaded.execute("%tool help all").result_text
+    assert "%tool replay FILE" in everything
+    assert "--soft" in everything
+    for old in ("usage", "view", "verify", "diff", "why"):
+        assert f"%tool {old}" not in text
+        assert f"%tool {old}" not in everything
+        assert f"%tool {old}" in loaded.execute(f"%tool {old} --help").result_text
 
 
 def test_help_forms_show_the_page_of_a_tool(loaded: Kernel) -> None:
@@ -85,9 +108,10 @@ def test_what_the_project_recommends_comes_first_and_runs_nothing(
 def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
     loaded.execute(BMI)
     overview = loaded.execute("%tool").result_text
+    assert "6 tools in 5 packs" in overview
     assert "%tool browse" in overview
-    assert "@tool" in overview
     assert "%tool --help" in overview
+    assert "Begin" not in overview, "who has a tool has begun"
     importing = loaded.execute("%tool import --help").result_text
     assert "--auth KIND:SECRET" in importing
     assert "%tool import FILE_OR_URL" in importing.splitlines()[0]

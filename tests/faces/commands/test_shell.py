@@ -155,7 +155,8 @@ def test_help_fits_the_terminal(
         (["check", "time.now"], "ok"),
         (["history", "--help"], "--since WHEN"),
         (["help", "server"], "onetool-ipy server add NAME COMMAND"),
-        (["--help"], "completion bash|zsh|fish|powershell"),
+        (["--help"], "help all  check, mock, "),
+        (["help", "all"], "completion bash|zsh|fish|powershell"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

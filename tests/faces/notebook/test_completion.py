@@ -63,7 +63,11 @@ def loaded(kernel: Kernel) -> Kernel:
         ("%tool server te", ["test"], 13),
         ("%tool server test ", ["ghost"], 18),
         ("%tool bundle o", ["on", "off"], 13),
-        ("%tool stats ", ["day", "week", "month", "all", "--tool", "--output"], 12),
+        (
+            "%tool stats ",
+            ["day", "week", "month", "all", "--tool", "--output", "--view", "--since"],
+            12,
+        ),
         ("%tool stats --tool shop.", ["shop.order"], 19),
         ("%tool history --", ["--failed", "--since", "--tool"], 14),
         ("%tool install --", ["--lazy", "--always", "--remove"], 14),
