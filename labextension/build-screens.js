@@ -20,7 +20,7 @@ const [LICENSE] = TEXTS.map(text => text.slice(text.indexOf('Permission is hereb
 const options = {
   mode: 'production',
   context: __dirname,
-  entry: './lib/screens/index.js',
+  entry: './lib/screens/widget.js',
   devtool: false,
   target: ['web', 'es2022'],
   output: { path: PLACE, filename: 'screens.js', library: { type: 'module' }, module: true },

@@ -7,20 +7,6 @@ export { addTabKeys, debounce, fill, h, reconcile, retryButton, selectTab, show 
 export { type Ask, type LatestRequest, type Reply, Requests, type Source } from './requests.js';
 export { type Message, type Payload, Transport } from './transport.js';
 
-export interface IForm {
-  element: HTMLElement;
-  value(): Record<string, unknown>;
-  set(args: Record<string, unknown>): void;
-  showErrors(errors: { pointer: string; message: string }[]): void;
-  focus(): void;
-  focusError(): void;
-}
-
-export function createForm(
-  parameters: Record<string, unknown>,
-  options?: { onChange?: (args: Record<string, unknown>) => void; onSubmit?: () => void }
-): IForm;
-
 export interface IBrowser {
   element: HTMLElement;
   open(name: string, args?: Record<string, unknown> | null, isFocused?: boolean): Promise<void>;
@@ -54,7 +40,7 @@ export interface IHttpPlace {
   version?: string;
 }
 
-export function createHttpEditor(transport: Transport, place: IHttpPlace, options: { onSaved: (name: string) => void; onSwitched: () => void; isTab: boolean }): { element: HTMLElement; focus(): void; close(): void };
+export function createHttpEditor(transport: Transport, place: IHttpPlace, options?: { onSaved: (name: string) => void; onSwitched: () => void; isTab: boolean }): { element: HTMLElement; focus(): void; close(): void };
 
 export interface IServers {
   element: HTMLElement;
@@ -73,7 +59,7 @@ export interface IUsage {
   close(): void;
 }
 
-export function createUsage(transport: Transport): IUsage;
+export function createUsage(transport: Transport, options?: { period?: string; tool?: string; since?: string }): IUsage;
 
 /** A problem; its action does what the hint says. */
 export interface IProblem {

@@ -13,7 +13,7 @@ const { createHealth } = await ui('health');
 const { createServers } = await ui('servers');
 const { createServerPage } = await ui('serverPage');
 const { createHttpEditor } = await ui('httpEditor');
-const { default: entry } = await ui('index');
+const { default: entry } = await ui('widget');
 window.Element.prototype.scrollIntoView ??= () => {};
 document.execCommand ??= () => true;
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ui, until } from './page.mjs';
 
-const { default: widget } = await ui('index');
+const { default: widget } = await ui('widget');
 
 const TRUST = { how: 'no project', isTrusted: false, wouldRun: { parts: [] } };
 const ANSWERS = {
