@@ -20,6 +20,7 @@ from weakref import finalize
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import AtomicFile, Stamp, StoreError, stamp_of
+from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.stores.calls.journal import (
     Contexts,
@@ -76,6 +77,7 @@ VERSION = 1
 IS_A_CALL = f"tool NOT IN {tuple(sorted(NOT_TOOLS))}"
 """What usage adds up: an ask or a program has a row beside those of its calls, and is no call."""
 _NULLED = ("code", "reason", "message", "handle", "parent", "inputs")
+_STOPPED = "Query interrupted"
 _TRIES = 5
 _MEMORY = "512MB"
 
@@ -179,7 +181,10 @@ class CallDatabase:
         with self._lock:
             for _ in range(_TRIES):
                 try:
-                    return question(self._look(connection))
+                    # A Stop between lines that were read and the note of it would read them twice.
+                    with deferred:
+                        calls = self._look(connection)
+                    return question(calls)
                 except FileNotFoundError:
                     continue  # another process closed a journal meanwhile
                 except OSError as exc:
@@ -187,6 +192,12 @@ class CallDatabase:
                 except _duck_errors() as exc:
                     fault = str(exc)
                     self._check_parts(connection)
+                except RuntimeError as exc:
+                    # DuckDB looks for signals itself, and raises this in place of what their
+                    # handler raised.
+                    if str(exc) != _STOPPED:
+                        raise
+                    raise KeyboardInterrupt from None
         raise StoreError(self._folder, fault.splitlines()[0][:200], doing="read")
 
     def connect(self) -> DuckDBPyConnection:

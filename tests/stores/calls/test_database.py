@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import duckdb
 import pytest
 
+from onetool_ipy.faces.notebook.running_cell import Interrupts
+from onetool_ipy.stores.calls import database
 from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
 from tests.stores.calls.aids import Clock, clock, note
@@ -109,3 +115,72 @@ def test_a_log_that_outlives_the_interpreter_leaves_no_warnings(tmp_path: Path) 
         check=False,
     )
     assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+@pytest.fixture
+def cell() -> Iterator[None]:
+    """The handler of Stop that a running cell has."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupts = Interrupts()
+    interrupts.begin(object)
+    yield
+    interrupts.end()
+    signal.signal(signal.SIGINT, before)
+
+
+def is_stopped_at(line: int, work: Callable[[], object]) -> bool:
+    """Do the work with a Stop before its n-th line in the database's file; False if there are
+    fewer lines."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != database.__file__:
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    try:
+        sys.settrace(trace)
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    assert left > 0, "the Stop was heard"
+    return False
+
+
+@pytest.mark.slow
+def test_a_stop_at_any_line_of_a_question_reads_every_call_once(
+    tmp_path: Path, clock: Clock, cell: None
+) -> None:
+    log = CallLog(tmp_path, clock=clock)
+    count = 0
+    while True:
+        count += 1
+        note(log, number=count)
+        if not is_stopped_at(count, lambda: log.history(limit=None)):
+            break
+        ids = [row.call_id for row in log.history(limit=None)]
+        assert sorted(ids) == sorted({f"id{number}" for number in range(1, count + 1)})
+    assert count > 50, count
+
+
+@pytest.mark.slow
+def test_a_stop_while_duckdb_answers_is_a_stop(tmp_path: Path, clock: Clock, cell: None) -> None:
+    log = CallLog(tmp_path, clock=clock)
+    note(log, number=1)
+    stop = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT))
+
+    def question(calls: database.Calls) -> None:
+        stop.start()
+        calls.ask("SELECT sum(range % 7) FROM range(50_000_000)")
+
+    with pytest.raises(KeyboardInterrupt):
+        log._ask(question)
+
+    assert log.usage().total_calls == 1
