@@ -786,7 +786,8 @@ def _frame(name: str, rows: Sequence[RowResult | None], *, expand: bool) -> pd.D
     table: dict[Any, Any] = {label: _frame_column(column) for label, column in cells.items()}
     table["ok"] = [row is not None and row.ok for row in rows]
     table["error"] = pd.array(
-        [None if row is None or row.ok else row.error for row in rows], dtype="str"
+        [None if row is None or row.ok else row.error.removeprefix(_OWN_ERROR) for row in rows],
+        dtype="str",
     )
     table["ms"] = [0.0 if row is None else float(row.ms) for row in rows]
     frame = pd.DataFrame(table)

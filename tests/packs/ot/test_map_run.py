@@ -154,7 +154,7 @@ def test_a_tool_of_a_cell_travels_to_dask(box: Toolbox, client: Any) -> None:
     frame = box.ot.map("nb.times", [1, 2, 3], engine=client)
 
     assert frame["times"].tolist()[:2] == [5, 10]
-    assert frame["error"].tolist()[2] == "execution_error: ValueError: three is refused"
+    assert frame["error"].tolist()[2] == "ValueError: three is refused"
 
 
 @pytest.mark.soak
