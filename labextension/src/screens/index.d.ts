@@ -61,56 +61,6 @@ export interface IUsage {
 
 export function createUsage(transport: Transport, options?: { period?: string; tool?: string; since?: string }): IUsage;
 
-/** A problem; its action does what the hint says. */
-export interface IProblem {
-  where: string;
-  message: string;
-  hint: string;
-  action: { kind: string; label: string } | null;
-}
-
-export interface IHealth {
-  element: HTMLElement;
-  close(): void;
-  draw(report: { tools: number; servers: Record<string, { state: string }>; problems: IProblem[] } | null): void;
-}
-
-/** What the buttons of a problem do. */
-export interface IHealthActions {
-  onTrust: () => void;
-  onServer: (name: string, action: string) => void;
-  onOpen: (path: string, line: number | null) => void;
-}
-
-export function createHealth(options: IHealthActions & { source: Source; onRefresh: () => Promise<void> }): IHealth;
-
-/** A question of the kernel. Its text comes from models and servers. */
-export interface IQuestion {
-  id: string;
-  asker: string;
-}
-
-export interface IAnswer {
-  action: 'accept' | 'decline' | 'cancel';
-  content: Record<string, unknown>;
-}
-
-export function createQuestion(question: IQuestion, answer: (given: IAnswer) => Promise<{ errors: unknown[] }>, requests: Requests): { element: HTMLElement };
-
-export interface IWouldRun {
-  folder: string;
-  packFiles: string[];
-  parts: { key: string; kind: string; name: string; text: string; details: string[]; changes: string[] }[];
-  httpTools: number;
-  hosts: string[];
-  snippets: string[];
-}
-
-export interface ITrust {
-  folder: string;
-  isTrusted: boolean;
-  how: string;
-  wouldRun: IWouldRun;
-}
-
-export function needsTrust(trust: ITrust | null | undefined): boolean;
+export { createHealth, type Health as IHealth, type HealthActions as IHealthActions, type Problem as IProblem } from './health.js';
+export { type Answer as IAnswer, createQuestion, type Question as IQuestion } from './question.js';
+export { type Inventory as IWouldRun, needsTrust, type Trust as ITrust } from './trust.js';

@@ -35,7 +35,7 @@ test('a problem is one line; its details and the lines of its file unfold', asyn
   assert.equal(toggle.textContent, "onetool.yaml:12 Unknown key 'tols'.");
   assert.ok(details.hidden);
   toggle.click();
-  assert.ok(!details.hidden);
+  await until(() => !details.hidden);
   assert.match(details.textContent, /Did you mean tools\?/);
   await until(() => details.querySelector('.otx-line.otx-current')?.textContent === '12tols: []');
   assert.deepEqual(done, [['problemLines', AT_LINE.where]]);

@@ -68,6 +68,22 @@ test('a decision is shown in every drawing of the question', () => {
   assert.deepEqual(sent, [{ action: 'accept', content: { run: [2], always: false } }]);
 });
 
+test('of two drawings of a question one sends its answer; after a refusal either can answer again', async () => {
+  const question = { id: '1', asker: 'The model', text: '', url: '', form: null, trust: null, calls: three, details: [], yes: '', no: 'No' };
+  const sent = [];
+  const answers = [Promise.reject(new Error('The kernel is busy.')), Promise.resolve({ errors: [] })];
+  const [cell, panel] = [0, 1].map(() => createQuestion(question, async answer => (sent.push(answer.action), answers[sent.length - 1])).element);
+  const button = (element, label) => [...element.querySelectorAll('button')].find(each => each.textContent === label);
+  button(cell, 'Run all').click();
+  button(panel, 'Skip all').click();
+  assert.deepEqual(sent, ['accept']);
+  assert.ok(button(panel, 'Skip all').disabled);
+  await until(() => !button(panel, 'Skip all').disabled);
+  assert.match(cell.textContent, /The kernel is busy\./);
+  button(panel, 'Skip all').click();
+  assert.deepEqual(sent, ['accept', 'decline']);
+});
+
 test('the question speaks of calls, says what always covers, and makes no button the main one', () => {
   const { element } = draw({ calls: [call('a.one'), call('a.one'), call('b.two')] });
   assert.match(element.textContent, /The model wants to make 3 calls that may change something/);
@@ -87,7 +103,7 @@ test('an answer is sent once; after a failure one can answer again', async () =>
   assert.match(element.textContent, /This question is over\./);
 });
 
-test('hostile text is text, and every argument is there with its whole value', () => {
+test('hostile text is text, and every argument is there with its whole value', async () => {
   const long = 'x'.repeat(250);
   const { element, press } = draw({ asker: EVIL, text: EVIL, calls: [call(EVIL, [{ name: EVIL, text: EVIL }, { name: 'long', text: long }])] });
   assert.equal(element.querySelectorAll('img').length, 0);
@@ -95,7 +111,7 @@ test('hostile text is text, and every argument is there with its whole value', (
   assert.ok(element.textContent.includes('\\u202e'));
   assert.ok(!element.textContent.includes(long));
   press('50 more characters of long');
-  assert.ok(element.textContent.includes(long));
+  await until(() => element.textContent.includes(long));
 });
 
 test('keys pressed in a question do not reach the notebook', () => {
@@ -170,7 +186,7 @@ test('a required field that is empty says so', async () => {
   assert.match(element.textContent, /This field is required\./);
 });
 
-test('a yes or a no has its own words, and shows what it is about as text', () => {
+test('a yes or a no has its own words, and shows what it is about as text', async () => {
   const long = 'x'.repeat(1300);
   for (const [label, action] of [['Add', 'accept'], ['No', 'decline']]) {
     const { element, sent, press } = draw({ asker: '%tool', text: `Add ${EVIL}?`, details: [EVIL, long], yes: 'Add' });
@@ -179,7 +195,7 @@ test('a yes or a no has its own words, and shows what it is about as text', () =
     assert.equal(element.querySelectorAll('img').length, 0);
     assert.ok(!element.textContent.includes('\u202e') && !element.textContent.includes(long));
     press('300 more characters of line 2');
-    assert.ok(element.textContent.includes(long));
+    await until(() => element.textContent.includes(long));
     assert.deepEqual(sent, []);
     press(label);
     press('Add');
@@ -230,6 +246,14 @@ test('without a chosen write nothing can be run, and one write has a plain butto
   const one = draw(programOf(writes(1)));
   one.press('Run');
   assert.deepEqual(one.sent, [{ action: 'accept', content: { run: [1], always: false } }]);
+});
+
+test('after a refused answer a program without a chosen write can still not be run', async () => {
+  const { element, press, button } = draw(programOf(writes(1)), () => { throw new Error('Not now.'); });
+  tick(element, 'Run 1. a.w1');
+  press('No');
+  await until(() => /Not now\./.test(element.textContent) && !button('No').disabled);
+  assert.equal(button('Run').disabled, true);
 });
 
 test('writes that are not in the table are chosen together', () => {
