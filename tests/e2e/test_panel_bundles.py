@@ -149,11 +149,11 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
     expect(notebook.output(0)).to_contain_text("/second/7")
 
     panel.get_by_role("button", name="Delete the bundle shop").click()
-    panel.get_by_role("button", name="Delete the bundle shop").click()
+    panel.get_by_role("button", name="Delete shop?").click()
     expect(panel.locator(".onetool-Bundles .otx-notice")).to_contain_text("shop")  # it is not empty
     for version in ("2", "1"):
         panel.get_by_role("button", name=f"Delete get-item {version}").click()
-        panel.get_by_role("button", name=f"Delete get-item {version}").click()
+        panel.get_by_role("button", name=f"Delete get-item {version}?").click()
         expect(panel.locator(f".onetool-Tool[data-version='{version}']")).to_have_count(0)
         expect(switch(panel, "Bundle shop")).to_be_focused()
     assert "shop" in error_of(notebook, 0)

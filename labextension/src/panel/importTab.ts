@@ -8,7 +8,8 @@ import { MainAreaWidget } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
 import { toolsIcon } from './panel';
-import { type IFieldError, type IImported, type IImportPreview, type IOperation, type RestClient, RestError } from './restClient';
+import { type IFieldError, type IImported, type IImportPreview, type IOperation, RestError } from './restApi.js';
+import type { RestClient } from './restClient';
 import { fill, h, Requests, show } from '../screens/index.js';
 
 /** The kinds of auth as `%tool import --auth` names them, and what a secret is sent with. */

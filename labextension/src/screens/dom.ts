@@ -106,6 +106,12 @@ export function keepFocus(root: HTMLElement): () => void {
   return () => document.removeEventListener('pointerdown', onPointerDown, true);
 }
 
+/** Give an element the focus, unless the person has gone on to something outside of `root` by now. */
+export function offerFocus(element: HTMLElement | null, root: HTMLElement): void {
+  const { activeElement } = document;
+  if (!activeElement || activeElement === document.body || root.contains(activeElement)) element?.focus();
+}
+
 /**
  * Let Ctrl+S pressed inside `root` save the notebook around it. Our screens keep their keys from the notebook's shortcuts,
  * so the key is pressed again on the element around them.

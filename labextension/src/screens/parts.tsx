@@ -16,12 +16,12 @@ export function drawInto(element: Element, view: () => ComponentChild): () => vo
   });
 }
 
-/** Why a request failed, and a button that sends it again; nothing if it did not. */
-export function Failure({ of: request }: { of: LatestRequest<any, any> }) {
+/** Why a request failed, and a button that sends it again, by `retry` where more belongs to it; nothing if it did not. */
+export function Failure({ of: request, retry = () => request.again() }: { of: LatestRequest<any, any>; retry?: () => unknown }) {
   if (!request.failure.value) return null;
   return (
     <>
-      {request.failure.value} <button class="otx-small" type="button" onClick={() => request.again()}>Try again</button>
+      {request.failure.value} <button class="otx-small" type="button" onClick={() => retry()}>Try again</button>
     </>
   );
 }

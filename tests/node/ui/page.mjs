@@ -12,6 +12,8 @@ for (const name of ['window', 'document', 'Node', 'HTMLElement', 'KeyboardEvent'
 
 const source = new URL('../../../labextension/src/screens/', import.meta.url);
 export const ui = async name => import(new URL(`${name}.js`, source));
+/** A part of the JupyterLab panel that needs nothing of JupyterLab. */
+export const panel = async name => import(new URL(`../panel/${name}.js`, source));
 
 /** A transport that is answered by an object of functions: kind -> reply. */
 export async function transportOf(answers) {
