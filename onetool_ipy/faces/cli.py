@@ -32,6 +32,7 @@ from onetool_ipy.faces.commands.table import (
     find,
     first_page,
     help_lines,
+    require_no_words,
     shell_lines,
 )
 from onetool_ipy.faces.line.grammar import Options, read_shell_options
@@ -130,6 +131,8 @@ def read_line(arguments: Sequence[str]) -> _Line:
     kinds = {name: option.kind for name, option in options_by_name.items()}
     options = read_shell_options(rest, kinds, leading=command.leading)
     text = _help(command) if {"--help", "-h"} & set(options.values) else ""
+    if not text:
+        require_no_words(command, options, "shell")
     config = options.values.pop("--config", config)
     return _Line(command, options, config, bool(options.values.pop("--json", False)), text)
 

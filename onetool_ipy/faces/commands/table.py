@@ -433,6 +433,21 @@ def find(words: Sequence[str], place: Literal["notebook", "shell"]) -> tuple[Com
     return command, 1
 
 
+def require_no_words(
+    command: Command, options: Options, place: Literal["notebook", "shell"]
+) -> None:
+    """Raise UsageProblem if a command that takes no words has some: `lock chek` must not lock."""
+    if command.words or command.takes or command.is_group or not options.words:
+        return
+    lead = "onetool-ipy" if place == "shell" else "%tool"
+    word = options.words[0]
+    near = did_you_mean(word, verbs_of(command.name, place))
+    raise UsageProblem(
+        f"{lead} {command.name} takes no word, and there is '{word[:40]}'. {near}".strip(),
+        hint=f"See: {lead} {command.name} --help",
+    )
+
+
 def search(context: CommandContext, options: Options) -> object:
     """`search WORDS`: tools, packs, snippets and aliases, then the commands that have the words."""
     query = " ".join(options.words)
@@ -586,6 +601,7 @@ class Commands:
             )
         kinds = {name: option.kind for name, option in command.options_in("notebook").items()}
         options = read_options(text, kinds, leading=command.leading)
+        require_no_words(command, options, "notebook")
         return command.run(self._context, Options(options.words, options.values, body))
 
     def require_here(self, word: str) -> None:

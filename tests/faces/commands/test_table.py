@@ -83,6 +83,23 @@ def test_a_command_that_is_not_there_says_what_to_type(words: list[str], message
     assert message in "\n".join(caught.value.lines())
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("lock chek", "takes no word, and there is 'chek'. Did you mean 'check'?"),
+        ("health now", "%tool health takes no word, and there is 'now'."),
+        ("history why not", "takes no word"),
+        ("reload onetool.yaml", "takes no word"),
+    ],
+)
+def test_a_word_too_many_does_nothing(kernel: Kernel, line: str, message: str) -> None:
+    (kernel.cwd / ".onetool").mkdir(exist_ok=True)
+    (kernel.cwd / ".onetool" / "onetool.yaml").write_text("{}\n", encoding="utf-8")
+    kernel.execute("%load_ext onetool_ipy")
+    assert message in kernel.execute(f"%tool {line}", allow_errors=True).text
+    assert not (kernel.cwd / ".onetool" / "onetool.lock").exists()
+
+
 def test_options_are_named_once_and_described() -> None:
     for command in TABLE:
         names = [option.name for option in command.options]
