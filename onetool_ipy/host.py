@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from onetool_ipy.base.errors import Untrusted
     from onetool_ipy.core.jobs import JobListener
     from onetool_ipy.core.question import Question, Reply
+    from onetool_ipy.core.resolve import ResolvedCall
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
 
@@ -76,7 +77,7 @@ class Host:
     notebook = ""
     """The path of the notebook whose cells make the calls, where there is one."""
 
-    listen: Callable[[ToolCall], CallListener | None] | None = None
+    listen: Callable[[ResolvedCall], CallListener | None] | None = None
     """Returns the listener of a call that a person makes, if anybody watches it. None where nobody
     ever does: a call asks no one then."""
 

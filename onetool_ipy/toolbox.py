@@ -300,7 +300,7 @@ class Toolbox:
         listen = self.host.listen
         listener = None
         if listen is not None and current.scope() is None:
-            listener = listen(resolved.call)
+            listener = listen(resolved)
         if listener is None:
             return self.parts.executor.call(resolved)
         resolved.progress = listener.heard
@@ -332,7 +332,7 @@ class Toolbox:
         listen = self.host.listen
         listener = None
         if listen is not None and current.scope() is None:
-            listener = listen(resolved.call)
+            listener = listen(resolved)
         if listener is None:
             return await self.parts.executor.acall(resolved)
         resolved.progress = listener.heard

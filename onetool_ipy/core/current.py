@@ -56,7 +56,8 @@ class CallClient(Protocol):
         """Send a line of the tool's log."""
 
 
-@dataclass(slots=True, eq=False)
+# Without slots the defaults stand on the class, and a call sets few of them.
+@dataclass(eq=False)
 class Scope:
     """Where running code is: its toolbox, its call, how deep it is nested, and the listener for its
     progress. A call is the scope of its own tool (`resolve.ResolvedCall`).
@@ -72,7 +73,7 @@ class Scope:
     and raises NotApproved where data must not leave by it.
     """
 
-    toolbox: Any
+    toolbox: Any = None
     call: ToolCall | None = None
     spec: ToolSpec | None = None
     meta: dict[str, Any] | None = None

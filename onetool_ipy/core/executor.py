@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
@@ -43,7 +44,7 @@ from onetool_ipy.core.lineage import HANDLE_LENGTH
 from onetool_ipy.core.resolve import Record, ResolvedCall, Step
 from onetool_ipy.core.result import CallSite, Failure, ToolResult, failure_of
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.core.tracing import is_traced
+from onetool_ipy.core.tracing import OPENTELEMETRY, is_traced
 
 SPAN_LOGGER = "onetool_ipy.span"
 MAX_DEPTH = 32
@@ -53,6 +54,7 @@ _MAX_VALUE = 200
 _LEAST_WAIT_S = 0.2
 _log = logging.getLogger("onetool_ipy.core")
 _spans = logging.getLogger(SPAN_LOGGER)
+_modules = sys.modules
 
 _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 
@@ -117,16 +119,12 @@ class Executor:
                 result = self._begin(call, entered)
             if result is None:
                 try:
-                    spec, limit_s = call.spec, call.limit_s and call.left_s
-                    assert spec is not None
                     # An async tool runs on its loop, which keeps the limit; a sync one needs a
                     # thread for it.
-                    if limit_s is None or spec.is_async:
-                        value = self._direct(call, spec, limit_s)
+                    if call.limit_s is None or call.require().is_async:
+                        value = self._direct(call)
                     else:
-                        value = self.workers.run(
-                            partial(self._direct, call, spec, limit_s), limit_s
-                        )
+                        value = self.workers.run(partial(self._direct, call), call.left_s)
                     result = ToolResult(True, value, None, {})
                 except BaseException as exc:  # noqa: BLE001 - the one place where a tool's fault becomes data
                     result = self._caught(call, exc)
@@ -240,7 +238,8 @@ class Executor:
         stores its lines."""
         meta = result.meta
         meta["tool"] = call.tool
-        meta["call_id"], _, _, meta["source"] = call.call
+        meta["call_id"] = call.id
+        meta["source"] = call.source
         meta["duration_ms"] = duration_ms
         if call.meta:
             meta.update(call.meta)
@@ -252,7 +251,7 @@ class Executor:
         loop."""
         spec, limit_s = call.require(), call.left_s
         if not spec.is_async:
-            return await self._in_worker(lambda: self._direct(call, spec, limit_s), limit_s)
+            return await self._in_worker(lambda: self._direct(call), limit_s)
         call.toolbox = self._owner
         self._nest(call, spec, current.scope())
         token = current.enter(call)
@@ -302,8 +301,10 @@ class Executor:
             raise exc
         return self._failed(call, CallCancelled("The tool was cancelled."))
 
-    def _direct(self, call: ResolvedCall, spec: ToolSpec, limit_s: float | None) -> Any:
+    def _direct(self, call: ResolvedCall) -> Any:
         """Run the tool in this thread, and wait for it if it is async."""
+        spec = call.spec
+        assert spec is not None
         call.toolbox = self._owner
         if (outer := current.scope()) is not None or call.asked_by in current.OUTSIDE:
             self._nest(call, spec, outer)
@@ -311,11 +312,11 @@ class Executor:
         try:
             args = self._convert(call, spec) if spec.function.converters else call.args
             if spec.is_async:
-                if limit_s is None and spec.http is not None:
+                if call.limit_s is None and spec.http is not None:
                     return spec.http.send(args)
-                return self._await(partial(spec.run, args), self._loop_of(spec), limit_s)
+                return self._await(partial(spec.run, args), self._loop_of(spec), call.left_s)
             value = spec.run(args)
-            return value if type(value) not in LAZY else self._finish(value, limit_s)
+            return value if type(value) not in LAZY else self._finish(value, call.left_s)
         finally:
             current.leave(token)
 
@@ -409,7 +410,7 @@ class Executor:
         call.guard = call.guard or outer.guard
         call.depth = outer.depth + 1
         call.progress, call.left, call.printed = outer.progress, outer.left, outer.printed
-        call.asked_by = outer.asked_by or call.call.source
+        call.asked_by = outer.asked_by or call.source
         call.ask, call.client = outer.ask, outer.client
         call.may_write = self._may_write(call, spec, outer)
 
@@ -423,7 +424,7 @@ class Executor:
             return True
         is_write = self._is_write(spec, call.args)
         if is_outermost:
-            return is_write or call.call.source not in current.OUTSIDE
+            return is_write or call.source not in current.OUTSIDE
         if is_write:
             caller = "A program" if outer.spec is None else f"'{outer.spec.name}'"
             raise NotApproved(
@@ -471,8 +472,10 @@ class CallIds:
 
 def is_watched() -> bool:
     """Whether a call makes a span: a record on the logger of spans, or one of OpenTelemetry."""
-    # The level alone says no for nearly every call, at a tenth of the cost.
-    return (_spans.level <= logging.INFO and _spans.isEnabledFor(logging.INFO)) or is_traced()
+    # The level alone says no for nearly every call, at a tenth of the cost; so does the module.
+    return (_spans.level <= logging.INFO and _spans.isEnabledFor(logging.INFO)) or (
+        OPENTELEMETRY in _modules and is_traced()
+    )
 
 
 def span(mask: Callable[[str], str]) -> Step:
@@ -489,7 +492,7 @@ def span(mask: Callable[[str], str]) -> Step:
 
     def logged(resolved: ResolvedCall) -> Generator[None, ToolResult, ToolResult | None]:
         result = yield
-        call_args: object = resolved.call.args
+        call_args: object = resolved.given
         args = call_args if isinstance(call_args, dict) else {}
         entries = dict(args)
         # Spec 001 wants the defaults that our own tools used in the span, without empty ones.
@@ -514,7 +517,7 @@ def span(mask: Callable[[str], str]) -> Step:
                 "fields": fields,
                 "ok": result.ok,
                 "duration_ms": duration_ms,
-                "call_id": mask(str(resolved.call.id)),
+                "call_id": mask(str(resolved.id)),
             },
         )
         return result

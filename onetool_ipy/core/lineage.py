@@ -90,7 +90,7 @@ class Lineage:
         """
         if resolved.failure is not None:
             return
-        copier, args = resolved.copier, resolved.call.args
+        copier, args = resolved.copier, resolved.given
         # A program has named those of its own calls: it hands on copies, which are not known here.
         inputs = [
             *resolved.inputs,
@@ -111,7 +111,7 @@ class Lineage:
             if is_known:
                 # The tool gets copies. While it runs they have the same origin, for the calls that
                 # it makes with them.
-                resolved.lent = _Held(resolved.call.id, copies=copier.copies)
+                resolved.lent = _Held(resolved.id, copies=copier.copies)
                 with self._lock:
                     self._unread.append(resolved.lent)
         if inputs:
@@ -123,7 +123,7 @@ class Lineage:
             with self._lock:
                 self._forget(resolved.lent)
         if type(result.data) not in _NUMBERS and result.error is None:
-            self.remember(resolved.call.id, result.data, size, holder=result)
+            self.remember(resolved.id, result.data, size, holder=result)
 
     def remember(self, call_id: str, data: object, size: int, *, holder: object = None) -> None:
         """Remember a value that a call gave. A large list is known for as long as its `holder`
@@ -131,7 +131,8 @@ class Lineage:
         kind = type(data)
         if kind is str and size <= _MAX_SIZE:
             # Text has no origin, but two texts can be compared.
-            self._hold(_Held(call_id, data, size))
+            with self._lock:
+                self._hold(_Held(call_id, data, size))
         elif kind in _PLAIN:
             return
         elif kind not in _CONTAINERS:
@@ -222,17 +223,17 @@ class Lineage:
                     waiting.extend(_inside(part))
 
     def _hold(self, held: _Held) -> None:
-        """Hold a result, and let go of the oldest ones where there are too many."""
-        with self._lock:
-            self._held.append(held)
-            self._total += held.size
-            while len(self._held) > _MAX_HELD or self._total > _MAX_TOTAL:
-                oldest = self._held.popleft()
-                self._total -= oldest.size
-                self._forget(oldest)
-            # What is gone need not wait for a reader: results that nobody hands on would pile up.
-            while self._unread and self._unread[0].is_gone:
-                self._unread.popleft()
+        """Hold a result, and let go of the oldest ones where there are too many. The caller has
+        the lock."""
+        self._held.append(held)
+        self._total += held.size
+        while len(self._held) > _MAX_HELD or self._total > _MAX_TOTAL:
+            oldest = self._held.popleft()
+            self._total -= oldest.size
+            self._forget(oldest)
+        # What is gone need not wait for a reader: results that nobody hands on would pile up.
+        while self._unread and self._unread[0].is_gone:
+            self._unread.popleft()
 
     def _forget(self, held: _Held) -> None:
         held.is_gone = True

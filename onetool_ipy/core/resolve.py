@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from onetool_ipy.base import values
@@ -55,27 +54,30 @@ Require = Callable[[ToolSpec], None]
 """Called with a tool that declares `deps`; raises Unavailable where one is missing."""
 
 
-@dataclass(slots=True, eq=False)
 class ResolvedCall(Scope):
     """A call with its tool, ready to run; or with the `failure` that is its result. While the tool
     runs it is the scope of its code.
 
     `tool` is the canonical name, or what stands for a name that no tool has. `args` are the checked
-    arguments, which the tool may change; `call.args` stay as they came. `args_size` and `copier`
-    are what `values.plain_copy` says of them. `inputs` are the arguments that came from results of
-    other calls, each with the id of the call; `lent` is what `core.lineage` knows of the copies.
-    `limit_s` is the limit of the call, of which the import of a pack file has taken `load_s`. Steps
-    and sources write into `meta` what the result's `meta` shall show. `has_yes` says that a person
-    approved this tool, or that an allow-list of our MCP server names it: then it may change
-    something through other tools.
+    arguments, which the tool may change; `given` are those that came, and stay as they are.
+    `args_size` and `copier` are what `values.plain_copy` says of them. `inputs` are the arguments
+    that came from results of other calls, each with the id of the call; `lent` is what
+    `core.lineage` knows of the copies. `limit_s` is the limit of the call, of which the import of a
+    pack file has taken `load_s`. Steps and sources write into `meta` what the result's `meta` shall
+    show. `has_yes` says that a person approved this tool, or that an allow-list of our MCP server
+    names it: then it may change something through other tools.
     """
 
-    call: ToolCall
     spec: ToolSpec | None
     meta: dict[str, Any]
-    tool: str = ""
+    id: str
+    name: str
+    given: dict[str, Any]
+    source: CallSource
+    tool: str
+    args: dict[str, Any]
+    depth: int = 1
     is_checked: bool = True
-    args: dict[str, Any] = field(default_factory=dict)
     limit_s: float | None = None
     load_s: float = 0.0
     failure: BaseException | None = None
@@ -84,6 +86,30 @@ class ResolvedCall(Scope):
     inputs: tuple[tuple[str, str], ...] = ()
     lent: object = None
     has_yes: bool = False
+
+    # What most calls leave as it is stands on the class: `__init__` of a dataclass sets each field.
+    def __init__(
+        self,
+        call_id: str,
+        name: str,
+        given: dict[str, Any],
+        source: CallSource,
+        spec: ToolSpec | None,
+        tool: str,
+    ) -> None:
+        self.id = call_id
+        self.name = name
+        self.given = given
+        self.source = self.asked_by = source
+        self.spec = spec
+        self.tool = tool
+        self.meta = {}
+        self.args = {}
+
+    @property
+    def call(self) -> ToolCall:  # type: ignore[override]  # few ask for it
+        """What was asked for."""
+        return ToolCall(self.id, self.name, self.given, self.source)
 
     @property
     def left_s(self) -> float | None:
@@ -173,14 +199,12 @@ class Resolver:
         that is none."""
         if timeout_s is not None:
             timeout_s = seconds(timeout_s)
-        resolver, failure, load_s = self, None, 0.0
+        resolver, failure = self, None
         spec: ToolSpec | None
         generation, permits = self._permits
-        permit = (
-            permits.get((name, source))
-            if generation == self.registry.generation and type(name) is str
-            else None
-        )
+        permit = None
+        if generation == self.registry.generation and type(name) is str:
+            permit = permits.get((name, source))
         if permit is not None:
             spec, limit_s, is_guarded = permit
             tool = spec.name
@@ -188,22 +212,26 @@ class Resolver:
                 permit = None
         if permit is None:
             resolver, tool, spec, limit_s, failure = self._decide(name, source, allow)
-        if failure is None and spec is not None:
-            if timeout_s is not None:
-                limit_s = timeout_s
-            if spec.load is not None:
-                spec, load_s, failure = resolver._load(spec, tool, limit_s)
-        mapping = args if type(args) is dict else _read(args, spec)
-        resolved = ResolvedCall(None, ToolCall(call_id, name, mapping, source), spec, {}, source, 1)
-        resolved.tool, resolved.is_checked = tool, check
-        resolved.limit_s, resolved.load_s, resolved.failure = limit_s, load_s, failure
-        if failure is None and spec is not None:
-            try:
-                resolver._check(resolved, spec, mapping)
-            except OneToolError as exc:
-                # Its traceback holds this frame, and so the call itself: only the collector could
-                # free them.
-                resolved.failure = exc.with_traceback(None)
+        if timeout_s is not None:
+            limit_s = timeout_s
+        load_s = 0.0
+        if failure is None and spec is not None and spec.load is not None:
+            spec, load_s, failure = resolver._load(spec, tool, limit_s)
+        given = args if type(args) is dict else _read(args, spec)
+        resolved = ResolvedCall(call_id, name, given, source, spec, tool)
+        if limit_s is not None:
+            resolved.limit_s, resolved.load_s = limit_s, load_s
+        if not check:
+            resolved.is_checked = False
+        if failure is not None or spec is None:
+            resolved.failure = failure
+            return resolved
+        try:
+            resolver._check(resolved, spec)
+        except OneToolError as exc:
+            # Its traceback holds this frame, and so the call itself: only the collector could
+            # free them.
+            resolved.failure = exc.with_traceback(None)
         return resolved
 
     def is_quick(self, name: str, source: CallSource) -> bool:
@@ -302,18 +330,20 @@ class Resolver:
             return spec, load_s, exc
         return spec, load_s, Disabled.of(spec.name, spec.disabled) if spec.disabled else None
 
-    def _check(self, resolved: ResolvedCall, spec: ToolSpec, args: Any) -> None:
-        if type(args) is not dict and not isinstance(args, dict):
+    def _check(self, resolved: ResolvedCall, spec: ToolSpec) -> None:
+        given: object = resolved.given
+        if not isinstance(given, dict):
             raise InvalidArgs(
-                f"'{spec.name}': the arguments must be an object, not {type(args).__name__}.",
+                f"'{spec.name}': the arguments must be an object, not {type(given).__name__}.",
                 hint=f"Usage: {spec.signature}",
                 details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
             )
-        resolved.args, is_plain, resolved.args_size, resolved.copier = values.plain_copy(args)
+        args, is_plain, resolved.args_size, copier = values.plain_copy(given)
+        resolved.args, resolved.copier = args, copier
         if resolved.is_checked:
-            if resolved.copier is not None and resolved.copier.is_too_deep:
+            if copier is not None and copier.is_too_deep:
                 raise spec.checker.too_deep(spec.name)
-            spec.checker.fit(resolved.args, is_plain, spec.name, self._mask)
+            spec.checker.fit(args, is_plain, spec.name, self._mask)
 
 
 def _read(args: Any, spec: ToolSpec | None) -> Any:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable that lets arguments and results into spans: `true`, SPAN_ONLY or SPAN_AND_EVENT."""
 
+OPENTELEMETRY = "opentelemetry.trace"
+"""The module without which nobody traces."""
+
 _MAX_CONTENT = 20_000
 
 Attributes = dict[str, str | int | tuple[str, ...]]
@@ -46,22 +49,22 @@ def is_traced() -> bool:
     """Whether the process has a tracer provider."""
     # The library's public `get_tracer_provider` sets a proxy where there is none, and its tracers
     # make no-op spans.
-    trace = sys.modules.get("opentelemetry.trace")
+    trace = sys.modules.get(OPENTELEMETRY)
     return trace is not None and getattr(trace, "_TRACER_PROVIDER", None) is not None
 
 
 def _call_span(
     resolved: ResolvedCall, mask: Callable[[str], str]
 ) -> Generator[None, ToolResult, ToolResult | None]:
-    spec, call, name = resolved.spec, resolved.call, mask(resolved.tool)
+    spec, name = resolved.spec, mask(resolved.tool)
     is_remote = spec is not None and (spec.http is not None or bool(spec.server))
     attributes: Attributes = {
         "gen_ai.tool.name": name,
-        "gen_ai.tool.call.id": mask(str(call.id)),
+        "gen_ai.tool.call.id": mask(str(resolved.id)),
         "gen_ai.tool.type": "extension" if is_remote else "function",
     }
     if _captures_content():
-        attributes["gen_ai.tool.call.arguments"] = _content(call.args, mask)
+        attributes["gen_ai.tool.call.arguments"] = _content(resolved.given, mask)
     with traced_work("execute_tool", name, attributes) as ended:
         result = yield
         if result.error is not None:
@@ -166,5 +169,5 @@ def _content(value: object, mask: Callable[[str], str]) -> str:
 def _tracer() -> Tracer | None:
     if not is_traced():
         return None
-    tracer: Tracer = sys.modules["opentelemetry.trace"].get_tracer("onetool_ipy", __version__)
+    tracer: Tracer = sys.modules[OPENTELEMETRY].get_tracer("onetool_ipy", __version__)
     return tracer

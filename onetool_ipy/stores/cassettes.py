@@ -257,7 +257,7 @@ class Cassette:
         return f"<Replay '{self.path}' ({self.mode}): {counts}>"
 
     def _replay_or_record(self, resolved: ResolvedCall) -> Step:
-        spec, args = resolved.spec, resolved.call.args
+        spec, args = resolved.spec, resolved.given
         try:
             call = RecordedCall(tool=resolved.tool, **_identify(resolved.tool, args, self._mask))
         except NotEncodable as exc:

@@ -236,7 +236,7 @@ def test_a_value_that_holds_itself_has_an_origin(box: Toolbox) -> None:
     lineage = Lineage(lambda _handle: "")
     result = ToolResult(True, {"ring": ring}, None, {"call_id": "c1"})
     resolved = box.resolve("nb.rows")
-    resolved.call = resolved.call._replace(id="c1")
+    resolved.id = "c1"
     lineage.end(resolved, result, 10)
     assert lineage.call_of(ring) == "c1"
 

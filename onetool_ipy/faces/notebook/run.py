@@ -306,8 +306,8 @@ class LineRunner:
             self._require_tool(request)
             # Without a tool the words cannot be read as arguments. The call log keeps them as they
             # were typed.
-            args: Any = request.rest.strip() or {}
-            resolved.call = resolved.call._replace(args=args)
+            words: Any = request.rest.strip() or {}
+            resolved.given = words
         elif (
             flags.timeout is None
             and resolved.spec.timeout_s is None

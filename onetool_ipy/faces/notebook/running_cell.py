@@ -38,12 +38,13 @@ from onetool_ipy.base.exits import before_exit
 from onetool_ipy.base.interrupts import Abandoned, deferred
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.current import TYPED
-from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.render.html import AS_TEXT, EDGE, escape
 from onetool_ipy.render.views import counted
 
 if TYPE_CHECKING:
     import asyncio
+
+    from onetool_ipy.core.resolve import ResolvedCall
 
 PATIENCE_S = 0.5
 """How long a call may take before its cell shows it."""
@@ -316,7 +317,7 @@ class CellProgress:
             self._area.leave_to_parent()
         self._area, self._thread = None, 0
 
-    def __call__(self, call: ToolCall) -> CallProgress | None:
+    def __call__(self, call: ResolvedCall) -> CallProgress | None:
         """The progress of a call, if a person made it in the running cell."""
         if self._thread != get_ident() or call.source not in TYPED:
             return None

@@ -214,7 +214,7 @@ class CallRunner:
             if plan.resolved is None or plan.resolved.failure is not None:
                 continue
             flow = self._guarded(plan.resolved)
-            spec, args = plan.resolved.require(), plan.resolved.call.args
+            spec, args = plan.resolved.require(), plan.resolved.given
             state = self._approvals.state(spec, plan.fingerprint)
             # A tool that only reads needs no yes. With one it may write through other tools.
             plan.resolved.has_yes = state == "allowed"
@@ -258,7 +258,7 @@ class CallRunner:
         if not place:
             return None
         count = self._tool_counts()[place] if guard.foreign(place) else 1
-        call = Outgoing(spec, resolved.call.args, place, count)
+        call = Outgoing(spec, resolved.given, place, count)
         if self._approvals.names(spec):
             guard.sent(call)
             resolved.meta["guard"] = "free: this ask names the tool"
@@ -271,7 +271,7 @@ class CallRunner:
     def _let_out(self, resolved: ResolvedCall, place: str) -> None:
         """Remember a call that the person said yes to."""
         resolved.meta["guard"] = f"asked: you let it go to {place}"
-        self._session.guard.sent(Outgoing(resolved.require(), resolved.call.args, place))
+        self._session.guard.sent(Outgoing(resolved.require(), resolved.given, place))
 
     def _check_nested(self, outer: ResolvedCall, inner: ToolSpec) -> None:
         """Let a tool call another one that sends elsewhere only if what the model gave it is

@@ -626,7 +626,7 @@ class ProgramRun:
         """Run a call like any other, under the id of the program, and return what the program gets
         of it."""
         self._require_room()
-        args = resolved.call.args
+        args = resolved.given
         if resolved.failure is None and not self._is_write(resolved.require(), args):
             self._require_reach(resolved.require(), args)
         self._call_count += 1
@@ -648,7 +648,7 @@ class ProgramRun:
             current.leave(token)
         if not self._is_begun:
             self._reads[resolved.tool] += 1
-        self._calls.append(AnswerCall(resolved.call.id, resolved.tool, args, result, None))
+        self._calls.append(AnswerCall(resolved.id, resolved.tool, args, result, None))
         return self._answer_of(result)
 
     def _answer_of(self, result: ToolResult) -> object:

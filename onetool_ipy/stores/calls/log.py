@@ -156,50 +156,10 @@ class CallLog:
             extra: dict[str, object] = {} if ok else {"ok": False}
             extra |= more
             fingerprint, size = str(extra.pop("fingerprint", "")), extra.pop("size", 0)
-            self.write((tool, source, fingerprint), call_id, args, args_size, ms, size, extra)
-
-    def write(
-        self,
-        about: tuple[str, str, str],
-        call_id: str,
-        args: object,
-        args_size: int,
-        ms: float,
-        size: object,
-        extra: dict[str, object] | None = None,
-    ) -> None:
-        """Record a call that ended now. It is on disk when this returns; never raises for a disk.
-
-        `about` is tool, caller and fingerprint. `extra` is what is not the same for every good
-        call: ok, code, reason, message, handle, parent, inputs; all of it is masked already.
-        """
-        dumps = self._dumps or self._load()
-        ts = time_ns() // 1000 if self._clock is None else self._now_us()
-        if len(call_id) > _MAX_NAME or not call_id.isascii():
-            call_id = _fit(call_id)
-        row = (ts, call_id, args, ms, size, extra) if extra else (ts, call_id, args, ms, size)
-        line = None
-        if 0 <= args_size <= MAX_ARGS_BYTES and type(args) is dict:
-            # What is plain, short and without secrets is encoded once, in one piece. Whatever else
-            # it is, or if the mask breaks, comes to light again below.
-            try:
-                encoded = dumps(row)
-                text = encoded.decode()
-                # NaN is null in JSON, so arguments with a null are looked at more closely.
-                has_nan = "null" in text and not values.is_json(args)
-                if len(encoded) <= MAX_ARGS_BYTES and not has_nan and self.mask(text) == text:
-                    line = encoded
-            except Exception:  # noqa: BLE001 - see above
-                pass
-        if line is None:
-            line = self._encode_odd(ts, call_id, args, args_size, ms, size, extra)
-        try:
-            notebook = self._find_notebook()
-        except Exception as exc:  # noqa: BLE001 - whoever knows the notebook may break; the row is written
-            self._note_fault(call_id, exc)
-            notebook = ""
-        if self._journal.add((*about, current.cell(), notebook), line):
-            self._close_later()
+            line = self._encode(self._now_us(), call_id, args, args_size, ms, size, extra)
+            key = (tool, source, fingerprint, current.cell(), self._notebook(call_id))
+            if self._journal.add(key, line):
+                self._close_later()
 
     def attach(self, call_id: str, handle: str) -> None:
         """Record that the result of a recorded call was stored after all."""
@@ -213,32 +173,47 @@ class CallLog:
 
         `lineage` is told what each call gave.
         """
-        write, describe, scope = self.write, self._describe, current.scope
+        scope, cell, add = current.scope, current.cell, self._journal.add
 
         def record_call(resolved: ResolvedCall, result: ToolResult) -> None:
-            call_id, _, args, source = resolved.call
-            error, meta, spec, data = result.error, result.meta, resolved.spec, result.data
-            tool, extra, size = resolved.tool, None, 0
+            call_id, args, spec = resolved.id, resolved.given, resolved.spec
+            error, meta, data = result.error, result.meta, result.data
+            tool, extra, line, size = resolved.tool, None, None, 0
             # This call's own scope was left, so the scope is that of the call around it.
             outer = scope()
             is_odd = error is not None or spec is None or outer is not None
             if is_odd or resolved.inputs or "handle" in meta or "guard" in meta:
-                tool, extra = describe(resolved, result, outer)
-            fingerprint = "" if spec is None else spec.first_fingerprint
+                tool, extra = self._describe(resolved, result, outer)
             try:
                 size = measure(data) if error is None else len(error.message)
             except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
                 self._note_fault(call_id, exc)
-            try:
-                # A number that a call gave is nobody's: two are the same object by chance.
-                if lineage is not None and (
-                    is_odd or type(data) not in NUMBERS or resolved.lent is not None
-                ):
+            # A number that a call gave is nobody's: two are the same object by chance.
+            is_remembered = type(data) not in NUMBERS or is_odd or resolved.lent is not None
+            if is_remembered and lineage is not None:
+                try:
                     lineage.end(resolved, result, size)
-            except Exception as exc:  # noqa: BLE001 - the same
-                self._note_fault(call_id, exc)
-            about, ms = (tool, source, fingerprint), meta["duration_ms"]
-            write(about, call_id, args, resolved.args_size, ms, size, extra)
+                except Exception as exc:  # noqa: BLE001 - the same
+                    self._note_fault(call_id, exc)
+            ts, ms, args_size = self._now_us(), meta["duration_ms"], resolved.args_size
+            if 0 <= args_size <= MAX_ARGS_BYTES and _is_fit(call_id):
+                # What is plain, short and without secrets is encoded once, in one piece. Whatever
+                # else it is, or if the mask breaks, comes to light again below.
+                try:
+                    row = (ts, call_id, args, ms, size)
+                    text = (self._dumps or self._load())((*row, extra) if extra else row).decode()
+                    # NaN is null in JSON, so arguments with a null are looked at more closely.
+                    has_nan = "null" in text and not values.is_json(args)
+                    if self.mask(text) == text and not has_nan and len(text) <= MAX_ARGS_BYTES:
+                        line = text.encode()
+                except Exception:  # noqa: BLE001 - see above
+                    pass
+            if line is None:
+                line = self._encode(ts, call_id, args, args_size, ms, size, extra)
+            fingerprint = "" if spec is None else spec.first_fingerprint
+            key = (tool, resolved.source, fingerprint, cell(), self._notebook(call_id))
+            if add(key, line):
+                self._close_later()
 
         return record_call if self.enabled else None
 
@@ -264,8 +239,16 @@ class CallLog:
             if resolved.inputs:
                 extra["inputs"] = encode_inputs(resolved.inputs)
         except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
-            self._note_fault(resolved.call.id, exc)
+            self._note_fault(resolved.id, exc)
         return tool, extra
+
+    def _notebook(self, call_id: str) -> str:
+        """Return the notebook that a call is made in."""
+        try:
+            return self._find_notebook()
+        except Exception as exc:  # noqa: BLE001 - whoever knows the notebook may break; the row is written
+            self._note_fault(call_id, exc)
+            return ""
 
     def usage(
         self,
@@ -470,7 +453,7 @@ class CallLog:
         except OneToolError:  # no worker is free: the next full journal asks again
             self._is_closing = False
 
-    def _encode_odd(
+    def _encode(
         self,
         ts: int,
         call_id: str,
@@ -480,10 +463,14 @@ class CallLog:
         size: object,
         extra: Mapping[str, object] | None,
     ) -> bytes:
-        """Encode a call of which something is long, secret, or not plain JSON."""
+        """Encode a call of which something may be long, secret, or not plain JSON.
+
+        `extra` is what is not the same for every good call: ok, code, reason, message, handle,
+        parent, inputs; all of it is masked already.
+        """
         from orjson import Fragment
 
-        dumps = self._dumps or self._load()
+        dumps, call_id = self._dumps or self._load(), _fit(call_id)
         shown_args: object = _NO_ARGS
         try:
             text, is_whole = excerpt(args, self.mask, dumps, args_size)
@@ -491,7 +478,8 @@ class CallLog:
         except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
             self._note_fault(call_id, exc)
         try:
-            line = dumps((ts, call_id, shown_args, ms, size, extra or {}))
+            row = (ts, call_id, shown_args, ms, size)
+            line = dumps((*row, extra) if extra else row)
             if len(line) <= _MAX_LINE_BYTES:
                 return line
         except TypeError:  # a lone surrogate in a name
@@ -557,9 +545,11 @@ class CallLog:
 
 def _fit(call_id: str) -> str:
     """Return a call's id as the log has it: a foreign one may be long, or not be text for UTF-8."""
-    if call_id.isascii() and len(call_id) <= _MAX_NAME:
-        return call_id
-    return short_text(call_id, str, _MAX_NAME)
+    return call_id if _is_fit(call_id) else short_text(call_id, str, _MAX_NAME)
+
+
+def _is_fit(call_id: str) -> bool:
+    return call_id.isascii() and len(call_id) <= _MAX_NAME
 
 
 def _session() -> dict[str, str]:

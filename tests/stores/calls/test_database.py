@@ -104,7 +104,7 @@ def test_a_log_that_outlives_the_interpreter_leaves_no_warnings(tmp_path: Path) 
         import ctypes, pathlib
         from onetool_ipy.stores.calls.log import CallLog
         log = CallLog(pathlib.Path({str(tmp_path)!r}))
-        log.write(("nb.add", "python", ""), "id", {{}}, 2, 1.0, 2, None)
+        log.record("id", "nb.add", "python", {{}}, True, 1.0, args_size=2, size=2)
         print(log.counts()["nb.add"][0])
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(log))
         """

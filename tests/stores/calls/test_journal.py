@@ -60,7 +60,7 @@ def test_what_calls_share_is_written_once_and_each_call_is_a_short_array(tmp_pat
             *(0, "c2", {"q": "x"}, 1.5, 0),
             {"ok": False, "code": "invalid_args", "message": "no", "parent": "c0"},
         ),
-        (0, "c3", '{"q":"<1 bytes>"}', 1.5, 0, {}),
+        (0, "c3", '{"q":"<1 bytes>"}', 1.5, 0),
     ]
 
 
