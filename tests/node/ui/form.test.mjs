@@ -248,3 +248,33 @@ test('a field without a text input accepts a variable too, and suggests names', 
   await until(() => form.element.querySelector('datalist option')?.value === '=df');
   assert.equal(asked, 1);
 });
+
+test('a row that is removed leaves the others, and what is typed there, in the page', () => {
+  const form = formOf({ tags: { type: 'array', items: { type: 'string' } }, headers: { type: 'object', additionalProperties: { type: 'string' } } });
+  form.set({ tags: ['a', 'b', 'c'], headers: { x: '1', y: '2' } });
+  const [, second, third] = field(form, 'tags').querySelectorAll('input');
+  const [, , key, value] = field(form, 'headers').querySelectorAll('.otx-rows input');
+  field(form, 'tags').querySelector('[aria-label="Remove item 1 of tags"]').click();
+  field(form, 'headers').querySelector('[aria-label="Remove from headers"]').click();
+  assert.deepEqual([...field(form, 'tags').querySelectorAll('input')], [second, third]);
+  assert.equal(second.getAttribute('aria-label'), 'tags, item 1');
+  assert.deepEqual([...field(form, 'headers').querySelectorAll('.otx-rows input')], [key, value]);
+  assert.deepEqual(form.value(), { tags: ['b', 'c'], headers: { y: '2' } });
+  assert.equal(document.activeElement.textContent, '+ Add to headers', 'the focus stays in the form');
+});
+
+test('names are asked for when a text begins to be one, and again where there was no answer', async () => {
+  const answers = [null, [{ name: 'df', kind: 'DataFrame' }]];
+  let asked = 0;
+  const form = createForm({ type: 'object', properties: { a: { type: 'string' } } }, { variables: async () => answers[(asked += 1) - 1] });
+  document.body.replaceChildren(form.element);
+  for (const text of ['x', '=', '=d']) {
+    type(input(form, 'a'), text);
+    await new Promise(resolve => setTimeout(resolve));
+  }
+  assert.equal(asked, 2);
+  type(input(form, 'a'), '=df');
+  assert.equal(asked, 2);
+  assert.equal(form.element.querySelector('datalist option').value, '=df');
+  assert.equal(input(form, 'a').getAttribute('list'), form.element.querySelector('datalist').id);
+});

@@ -4,19 +4,46 @@
 const MAX_DEPTH = 6;
 const TYPES = ['string', 'number', 'integer', 'boolean', 'array', 'object', 'null'];
 
-/** The node of a schema: `{kind, schema, ...}`. A schema that the form cannot show has the kind `any`: a JSON field. */
-export function nodeOf(schema, root, depth = 0) {
+export type Schema = Record<string, any>;
+
+interface Described {
+  schema: Schema;
+  /** `X or null` has the node of X. */
+  isNullable?: boolean;
+}
+
+export type PlainNode = Described & { kind: 'any' | 'string' | 'number' | 'integer' };
+export type EnumNode = Described & { kind: 'enum'; choices: unknown[] };
+export type ListNode = Described & { kind: 'list'; items: SchemaNode };
+export type ObjectNode = Described & { kind: 'object'; fields: FieldNode[] };
+export type MapNode = Described & { kind: 'map'; values: SchemaNode };
+export type UnionNode = Described & { kind: 'union'; branches: Branch[] };
+
+/** What the form draws. A schema that it cannot show has the kind `any`: a JSON field. */
+export type SchemaNode = PlainNode | EnumNode | ListNode | ObjectNode | MapNode | UnionNode | (Described & { kind: 'boolean' | 'null' });
+
+export interface FieldNode {
+  name: string;
+  isRequired: boolean;
+  node: SchemaNode;
+}
+
+interface Branch {
+  node: SchemaNode;
+  label: string;
+}
+
+function nodeOf(schema: unknown, root: Schema, depth: number): SchemaNode {
   const found = resolve(schema, root);
   if (found === null || depth > MAX_DEPTH) return { kind: 'any', schema: isObject(schema) ? schema : {} };
   if ('const' in found) return { kind: 'enum', schema: found, choices: [found.const] };
   if (Array.isArray(found.enum)) return { kind: 'enum', schema: found, choices: found.enum };
   const branches = branchesOf(found);
-  if (branches) return union(found, branches, root, depth);
-  return plain(found, found.type ?? guessType(found), root, depth);
+  return branches ? union(found, branches, root, depth) : plain(found, root, depth);
 }
 
-/** The arguments of a tool as `{name, isRequired, node}`, required ones first. An argument with a default is optional. */
-export function fieldsOf(schema, root, depth = 0) {
+/** The arguments of a tool, required ones first. An argument with a default is optional. */
+export function fieldsOf(schema: Schema, root: Schema, depth = 0): FieldNode[] {
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const fields = Object.entries(properties).map(([name, part]) => ({
@@ -28,11 +55,11 @@ export function fieldsOf(schema, root, depth = 0) {
 }
 
 /** A short label for the expected type: `integer, 1 to 10`. */
-export function typeLabel(node) {
+export function typeLabel(node: SchemaNode): string {
   const { schema } = node;
   if (node.kind === 'enum') return node.choices.length === 1 ? 'fixed' : `one of ${node.choices.length}`;
   if (node.kind === 'union') return node.branches.map(branch => branch.label).join(' or ');
-  const name = { any: 'JSON', map: 'names and values' }[node.kind] ?? node.kind;
+  const name = node.kind === 'any' ? 'JSON' : node.kind === 'map' ? 'names and values' : node.kind;
   const [low, high] = [schema.minimum ?? schema.exclusiveMinimum, schema.maximum ?? schema.exclusiveMaximum];
   const bounds = low !== undefined && high !== undefined ? `, ${low} to ${high}` : low !== undefined ? `, from ${low}` : high !== undefined ? `, up to ${high}` : '';
   const format = typeof schema.format === 'string' ? `, ${schema.format}` : '';
@@ -40,17 +67,17 @@ export function typeLabel(node) {
 }
 
 /** Whether a text argument gets a box instead of a line. */
-export function isMultiline(name, schema) {
+export function isMultiline(name: string, schema: Schema): boolean {
   if (typeof schema.maxLength === 'number' && schema.maxLength <= 200) return false;
   return schema.contentMediaType !== undefined || /^(body|code|content|html|markdown|message|prompt|sql|text|thought)$/i.test(name);
 }
 
-export function isObject(value) {
+export function isObject(value: unknown): value is Schema {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** A schema with its local `$ref` followed and simple `allOf` merged; null if that is not possible. */
-function resolve(schema, root, seen = new Set()) {
+function resolve(schema: unknown, root: Schema, seen = new Set<string>()): Schema | null {
   if (schema === true || schema === undefined) return {};
   if (!isObject(schema)) return null;
   if (typeof schema.$ref === 'string') {
@@ -64,15 +91,15 @@ function resolve(schema, root, seen = new Set()) {
   if (Array.isArray(schema.allOf)) {
     const { allOf, ...rest } = schema;
     const parts = allOf.map(part => resolve(part, root, new Set(seen)));
-    return parts.includes(null) ? null : parts.reduce(merge, rest);
+    return parts.reduce<Schema | null>((merged, part) => (merged && part ? merge(merged, part) : null), rest);
   }
   return schema;
 }
 
-function lookup(root, ref) {
+function lookup(root: Schema, ref: string): unknown {
   if (ref === '#') return root;
   if (!ref.startsWith('#/')) return undefined;
-  let at = root;
+  let at: any = root;
   for (const part of ref.slice(2).split('/')) {
     const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~');
     if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined;
@@ -81,25 +108,22 @@ function lookup(root, ref) {
   return at;
 }
 
-function merge(a, b) {
+function merge(a: Schema, b: Schema): Schema {
   const properties = a.properties || b.properties ? { properties: { ...a.properties, ...b.properties } } : {};
   const required = a.required || b.required ? { required: [...(a.required ?? []), ...(b.required ?? [])] } : {};
   return { ...a, ...b, ...properties, ...required };
 }
 
-function branchesOf(schema) {
+function branchesOf(schema: Schema): unknown[] | null {
   const given = schema.anyOf ?? schema.oneOf;
   if (Array.isArray(given) && given.length) {
     const { anyOf: _, oneOf: __, description, title, default: ___, ...shared } = schema;
     return given.map(part => (isObject(part) && Object.keys(shared).length && !part.$ref ? merge(shared, part) : part));
   }
-  if (Array.isArray(schema.type) && schema.type.length > 1) {
-    return schema.type.map(type => ({ ...schema, type }));
-  }
-  return null;
+  return Array.isArray(schema.type) && schema.type.length > 1 ? schema.type.map(type => ({ ...schema, type })) : null;
 }
 
-function union(schema, parts, root, depth) {
+function union(schema: Schema, parts: unknown[], root: Schema, depth: number): SchemaNode {
   const branches = parts.map(part => {
     const node = nodeOf(part, root, depth + 1);
     return { node, label: labelOf(part, node, root) };
@@ -107,11 +131,10 @@ function union(schema, parts, root, depth) {
   const real = branches.filter(branch => branch.node.kind !== 'null');
   // `X or null` gets the editor of X, which also accepts null.
   if (real.length === 1 && branches.length === 2) {
-    const { description, default: preset } = schema;
-    const annotations = { ...(description === undefined ? {} : { description }), ...(preset === undefined ? {} : { default: preset }) };
+    const annotations = Object.fromEntries(['description', 'default'].filter(key => schema[key] !== undefined).map(key => [key, schema[key]]));
     return { ...real[0].node, schema: { ...real[0].node.schema, ...annotations }, isNullable: true };
   }
-  const labels = new Map();
+  const labels = new Map<string, number>();
   for (const branch of branches) {
     const n = (labels.get(branch.label) ?? 0) + 1;
     labels.set(branch.label, n);
@@ -120,25 +143,21 @@ function union(schema, parts, root, depth) {
   return { kind: 'union', schema, branches };
 }
 
-function labelOf(part, node, root) {
+function labelOf(part: unknown, node: SchemaNode, root: Schema): string {
   const found = resolve(part, root) ?? {};
   if (typeof found.title === 'string' && found.title) return found.title;
-  const named = Object.entries(isObject(found.properties) ? found.properties : {}).find(
+  const named = Object.entries<any>(isObject(found.properties) ? found.properties : {}).find(
     ([, each]) => isObject(each) && ('const' in each || (Array.isArray(each.enum) && each.enum.length === 1))
   );
   if (named) return `${named[0]}: ${named[1].const ?? named[1].enum[0]}`;
   if (node.kind === 'enum') return node.choices.map(choice => JSON.stringify(choice)).join(', ').slice(0, 40);
-  if (node.kind === 'list') return `list of ${node.items?.kind ?? 'anything'}`;
+  if (node.kind === 'list') return `list of ${node.items.kind}`;
   return node.kind === 'any' ? 'JSON' : node.kind;
 }
 
-function guessType(schema) {
-  if (isObject(schema.properties)) return 'object';
-  if (schema.items !== undefined || schema.prefixItems !== undefined) return 'array';
-  return undefined;
-}
-
-function plain(schema, type, root, depth) {
+function plain(schema: Schema, root: Schema, depth: number): SchemaNode {
+  const guess = isObject(schema.properties) ? 'object' : schema.items !== undefined || schema.prefixItems !== undefined ? 'array' : undefined;
+  const type = schema.type ?? guess;
   const only = Array.isArray(type) ? type[0] : type;
   if (!TYPES.includes(only)) return { kind: 'any', schema };
   if (only === 'array') return list(schema, root, depth);
@@ -146,16 +165,15 @@ function plain(schema, type, root, depth) {
   return { kind: only, schema };
 }
 
-function list(schema, root, depth) {
+function list(schema: Schema, root: Schema, depth: number): SchemaNode {
   if (Array.isArray(schema.prefixItems) || Array.isArray(schema.items)) return { kind: 'any', schema };
   if (schema.items === undefined || schema.items === true) return { kind: 'list', schema, items: { kind: 'any', schema: {} } };
   return { kind: 'list', schema, items: nodeOf(schema.items, root, depth + 1) };
 }
 
-function object(schema, root, depth) {
+function object(schema: Schema, root: Schema, depth: number): SchemaNode {
   const fields = fieldsOf(schema, root, depth);
   const more = schema.additionalProperties;
   if (fields.length) return { kind: 'object', schema, fields };
-  if (isObject(more)) return { kind: 'map', schema, values: nodeOf(more, root, depth + 1) };
-  return { kind: 'any', schema };
+  return isObject(more) ? { kind: 'map', schema, values: nodeOf(more, root, depth + 1) } : { kind: 'any', schema };
 }
