@@ -98,14 +98,14 @@ def ask_in_terminal(question: Question) -> Reply:
     return Reply("accept") if question.form is None else _fill_in(question.form)
 
 
-def approval_text(calls: Sequence[ProposedCall]) -> str:
+def approval_text(calls: Sequence[ProposedCall], asker: str = "the model") -> str:
     """Write the one question of a turn: every call with every argument by name."""
     is_sending = all(one.sends for one in calls)
     noun = "a call" if len(calls) == 1 else f"{len(calls)} calls"
     what = "send your data elsewhere" if is_sending else "change something"
     if not is_sending and any(one.sends for one in calls):
         what += ", or send your data elsewhere"
-    lines = [f"The model wants to make {noun} that may {what}:"]
+    lines = [f"{asker[:1].upper()}{asker[1:]} wants to make {noun} that may {what}:"]
     for number, one in enumerate(calls, start=1):
         lines += call_lines(f"  {number}. ", one)
         lines += [f"     ({', '.join(one.badges)})"] if one.badges else []
@@ -114,7 +114,7 @@ def approval_text(calls: Sequence[ProposedCall]) -> str:
         places = " and ".join(dict.fromkeys(visible(one.sends, _MAX_NAME) for one in calls))
         lines.append(
             f"{_answers(len(calls)).replace('Run?', 'Send?')}, or always (all, and whatever goes to"
-            f" {places} for the rest of this ask): "
+            f" {places} for the rest of this {'program' if asker == 'the program' else 'ask'}): "
         )
         return "\n".join(lines)
     if any(one.sends for one in calls):
@@ -137,7 +137,9 @@ def _approval(question: Question) -> Reply:
     """Put a question about calls. A reply that is not understood is asked about once more."""
     count = len(question.calls)
     typed = _read_line(
-        program_text(question) if question.program else approval_text(question.calls)
+        program_text(question)
+        if question.program
+        else approval_text(question.calls, question.asker)
     )
     if typed is None:
         raise NobodyToAsk("Nobody could be asked.")

@@ -206,6 +206,18 @@ def pytest_terminal_summary(
         for name, value in getattr(report, "user_properties", ()):
             if name == "guard" and report.when == "call":
                 terminalreporter.write_line(f"Guard: {value}")
+    programs: dict[str, list[float]] = {"questions": [], "bits": []}
+    for report in terminalreporter.getreports("passed"):
+        for name, value in getattr(report, "user_properties", ()):
+            if name == "guard of programs" and report.when == "call":
+                programs[value[0]].append(value[1])
+    if asked := programs["questions"]:
+        attacks = programs["bits"]
+        terminalreporter.write_line(
+            f"Guard of programs: {len(attacks)} attacks stopped, of which {attacks.count(0)} carried"
+            f" nothing and the others at most {max(attacks, default=0):.1f} bits,"
+            f" {sum(asked) / len(asked):.2f} questions per benign program ({len(asked)} programs)"
+        )
     is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if not is_whole or MARKED not in config.stash:
         return

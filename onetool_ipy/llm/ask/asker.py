@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -123,6 +124,7 @@ class Asker:
             options = self._program_options(
                 approve, plan=plan, source="model", allow=selection.allow, ask=put
             )
+            options = replace(options, told=conversation.guard)
             selection, programs = self._with_programs(
                 prompt, conversation, attach, options, answer_type
             )

@@ -39,7 +39,16 @@ from onetool_ipy.llm.ask import approval
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall
 from onetool_ipy.llm.ask.context import AskParts, OverLimit, Repeated
-from onetool_ipy.llm.ask.guard import Flow, Outgoing, allow_line, source_of
+from onetool_ipy.llm.ask.guard import (
+    ASKED,
+    NAMED,
+    Flow,
+    Outgoing,
+    labels_after,
+    not_nested,
+    not_sent,
+    source_of,
+)
 from onetool_ipy.llm.ask.session import cache_key, json_text, size
 from onetool_ipy.llm.ask.tools import PAGER
 from onetool_ipy.llm.description import without_pictures
@@ -261,7 +270,7 @@ class CallRunner:
         call = Outgoing(spec, resolved.given, place, count)
         if self._approvals.names(spec):
             guard.sent(call)
-            resolved.meta["guard"] = "free: this ask names the tool"
+            resolved.meta |= {"guard": NAMED} if guard.foreign(place) else {}
             return None
         verdict = guard.check(call, self._today, self._own.guard.allow)
         if verdict.why:
@@ -270,7 +279,7 @@ class CallRunner:
 
     def _let_out(self, resolved: ResolvedCall, place: str) -> None:
         """Remember a call that the person said yes to."""
-        resolved.meta["guard"] = f"asked: you let it go to {place}"
+        resolved.meta["guard"] = f"{ASKED} to {place}"
         self._session.guard.sent(Outgoing(resolved.require(), resolved.given, place))
 
     def _check_nested(self, outer: ResolvedCall, inner: ToolSpec) -> None:
@@ -279,16 +288,10 @@ class CallRunner:
         place, spec = self._labels(inner).sends, outer.require()
         if not place or place == self._labels(spec).sends or self._approvals.names(spec):
             return
-        call = Outgoing(spec, outer.call.args, place)
-        if (
-            flow := self._session.guard.check(call, self._today, self._own.guard.allow).flow
-        ) is None:
-            return
-        raise NotApproved(
-            f"'{inner.name}' was not run: '{spec.name}' called it, and {flow.text}.",
-            hint=f"If it may go there: @tool(sends={place!r}) on '{spec.name}', and it is asked.",
-            details={"reason": "guard", "place": place},
-        )
+        call = Outgoing(spec, outer.given, place)
+        flow = self._session.guard.check(call, self._today, self._own.guard.allow).flow
+        if flow is not None:
+            raise not_nested(spec, inner, flow)
 
     def _labels(self, spec: ToolSpec) -> Labels:
         cached = self._known_labels.get(spec.name)
@@ -389,34 +392,36 @@ class CallRunner:
     def _see(self, name: str, args: object, result: ToolResult, sent: object) -> None:
         """Remember what the model was shown: whose data it is, and whose handle."""
         guard, error = self._session.guard, result.error
-        if error is not None and error.code != ExecutionFailed.code:
-            return
-        output = sent if error is None else error.message
-        spec = self._box.registry.get(name)
         if name == names.PROGRAM and self._programs is not None:
-            self._see_program(output)
+            self._see_program(sent if error is None else error.to_dict())
             return
-        if spec is None:
+        spec = self._box.registry.get(name)
+        # The words of a refusal are the model's own, and no tool gave them.
+        is_refusal = error is not None and (
+            error.code != ExecutionFailed.code or error.reason == NotApproved.reason
+        )
+        if spec is None or is_refusal:
             return
-        labels, source = self._labels(spec), source_of(spec, args, self._labels(spec))
+        labels = labels_after(self._labels(spec), result.meta.get("guard"))
+        source = source_of(spec, args, labels)
         if (
             isinstance(args, dict)
             and name == PAGER
             and (own := guard.handles.get(str(args.get("handle"))))
         ):
             labels, source = own
-        guard.see(source, labels, output)
+        guard.see(source, labels, sent if error is None else error.message)
         if result.handle is not None:
             guard.handles[result.handle] = labels, source
 
     def _see_program(self, shown: object) -> None:
-        """Remember what a program gave, if it read anything that is private."""
+        """Remember what a program gave the model: it may hold what the program read, and no place
+        gave it."""
         for call in self._programs.calls if self._programs is not None else ():
             spec = self._box.registry.get(call.name)
-            if spec is None or not call.ok:
-                continue
-            labels = self._labels(spec)
-            self._session.guard.see(source_of(spec, call.args, labels), labels, shown)
+            if spec is not None and self._labels(spec).reads == "private":
+                source = source_of(spec, call.args, self._labels(spec))
+                self._session.guard.show(source, shown)
 
     def _cancel(self, calls: Sequence[Call]) -> None:
         """After Stop: give the running call and those behind it an outcome, as cancelled."""
@@ -451,7 +456,7 @@ def _not_approved(
 ) -> NotApproved:
     name = call.spec.name
     if call.flow is not None and not call.is_write:
-        return _not_sent(name, call.flow, reply)
+        return not_sent(name, call.flow, reply)
     if reply is not None:
         return NotApproved(f"'{name}' was not run: {reply.note or 'the person did not allow it'}.")
     tools_named = list(dict.fromkeys(each.spec.name for each in pending))
@@ -459,16 +464,4 @@ def _not_approved(
     return NotApproved(
         f"'{name}' {reason}, and nobody could be asked. It was not run. Allow it with"
         f" approve={tools_named!r}"
-    )
-
-
-def _not_sent(name: str, flow: Flow, reply: Reply | None) -> NotApproved:
-    details = {"reason": "guard", "place": flow.place}
-    if reply is not None:
-        why = reply.note or f"the person did not let it go to {flow.place}"
-        return NotApproved(f"'{name}' was not run: {why}.", details=details)
-    return NotApproved(
-        f"'{name}' {flow.text}. Nobody could be asked, so it was not run. Allow it with"
-        f" approve=[{name!r}], or for good with {allow_line(flow)}",
-        details=details,
     )

@@ -21,13 +21,18 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
+from onetool_ipy.base.errors import NotApproved
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import names
 from onetool_ipy.core.labels import UNKNOWN, Labels
+from onetool_ipy.core.question import Reply
 from onetool_ipy.core.tool import ToolSpec
 
 BITS = 64.0
 """What the choices of one ask may carry out without a question."""
+
+ASKED, ALLOWED, NAMED = "asked: you let it go", "free: you allowed", "free: you named the tool"
+"""How the words begin that say why a call went out by a yes, and not since it was explained."""
 
 _PUBLIC = "public"
 _TYPED, _OFFERED = "typed by you", "offered by its schema"
@@ -201,9 +206,10 @@ class _Given:
 
 
 class Guard:
-    """What one conversation has seen, and what may leave it."""
+    """What one conversation has seen, and what may leave it. `author` says who made its text."""
 
-    def __init__(self) -> None:
+    def __init__(self, author: str = "the model wrote") -> None:
+        self._author = author
         self.sources: dict[PrivateSource, None] = {}
         self.handles: dict[str, tuple[Labels, PrivateSource]] = {}
         self.allowed: set[str] = set()
@@ -226,15 +232,21 @@ class Guard:
         self.spent = 0.0
 
     def see(self, source: PrivateSource, labels: Labels, data: object) -> None:
-        """Remember what the model was shown."""
-        if labels.reads == "nothing":
-            return
-        place = _PUBLIC if labels.reads == "public" else source.place
-        if place:
-            self._given.setdefault(place, _Given()).add(data)
+        """Remember what a tool gave and the model was shown."""
+        self.give(labels, data)
         if labels.reads == "private":
-            self.sources[source] = None
-            self._private.setdefault(source, _Given()).add(data)
+            self.show(source, data)
+
+    def show(self, source: PrivateSource, data: object) -> None:
+        """Remember private data that the model was shown."""
+        self.sources[source] = None
+        self._private.setdefault(source, _Given()).add(data)
+
+    def give(self, labels: Labels, data: object) -> None:
+        """Remember what a place, or a source of public data, gave: it explains later arguments."""
+        place = _PUBLIC if labels.reads == "public" else labels.of
+        if place and labels.reads != "nothing":
+            self._given.setdefault(place, _Given()).add(data)
 
     def foreign(
         self, place: str, allow: Iterable[tuple[str, str]] = ()
@@ -259,9 +271,9 @@ class Guard:
             self._note(call)
             return Verdict("")
         if place in self.allowed:
-            return Verdict(f"free: you allowed {place} for this ask")
+            return Verdict(f"{ALLOWED} {place} for this ask")
         if place == UNKNOWN:
-            return Verdict("", self._flow(call, foreign, [*call.args], is_spent=False))
+            return Verdict("", self.flow(call, foreign, [*call.args]))
         bits = self._shape_bits(call)
         reasons: dict[str, None] = {}
         for name, value in call.args.items():
@@ -269,13 +281,13 @@ class Guard:
                 price = self._price(name, leaf, node, call, today)
                 if price is None:
                     unexplained = self._unexplained(call, today)
-                    return Verdict("", self._flow(call, foreign, unexplained, is_spent=False))
+                    return Verdict("", self.flow(call, foreign, unexplained))
                 bits += max(price[0], _EXPECTED)
                 reasons[price[1]] = None
                 if self.spent + bits > BITS:
-                    return Verdict("", self._flow(call, foreign, [name], is_spent=True))
+                    return Verdict("", self.flow(call, foreign, [name], is_spent=True))
         if self.spent + bits > BITS:
-            return Verdict("", self._flow(call, foreign, [*call.args], is_spent=True))
+            return Verdict("", self.flow(call, foreign, [*call.args], is_spent=True))
         self.spent += bits
         self._note(call)
         return Verdict(f"explained: {', '.join(reasons) or 'it has no arguments'}")
@@ -402,13 +414,13 @@ class Guard:
             )
         ]
 
-    def _flow(
+    def flow(
         self,
         call: Outgoing,
         foreign: tuple[PrivateSource, ...],
-        arguments: list[str],
+        arguments: Sequence[str],
         *,
-        is_spent: bool,
+        is_spent: bool = False,
     ) -> Flow:
         """Say what would go where, in which arguments, out of which call."""
         quoted_args = {name: call.args[name] for name in arguments[:2]}
@@ -448,7 +460,7 @@ class Guard:
         listed = ", ".join(read[:_MAX_SOURCES])
         listed += f" and {len(read) - _MAX_SOURCES} more" if len(read) > _MAX_SOURCES else ""
         kind = "unreadable text (encoded?)" if _CODED.search(text) else "text"
-        return f"{kind} that the model wrote after it read {listed}"
+        return f"{kind} that {self._author} after it read {listed}"
 
     # --- on disk ----------------------------------------------------------------------------------
 
@@ -490,11 +502,40 @@ def source_of(spec: ToolSpec, args: object, labels: Labels) -> PrivateSource:
     return PrivateSource(words, spec.name, labels.of)
 
 
+def labels_after(labels: Labels, why: object) -> Labels:
+    """Return the labels of what a call gave. One that went out by a yes may give back the private
+    data that it was given, so that counts as private data of its place, also of a public tool."""
+    is_by_yes = str(why or "").startswith((ASKED, ALLOWED, NAMED))
+    return Labels("private", labels.sends, labels.sends) if is_by_yes else labels
+
+
 def allow_line(flow: Flow) -> str:
     """Return the settings of the user's own file that would have allowed a flow."""
     pairs = dict.fromkeys(source.tool or "attached" for source in flow.sources)
     entries = ", ".join(f'{{from: "{pair}", to: "{flow.place}"}}' for pair in pairs)
     return f"guard: {{allow: [{entries}]}} in ~/.onetool/onetool.yaml"
+
+
+def not_sent(tool: str, flow: Flow, reply: Reply | None) -> NotApproved:
+    """Return the refusal of a call that the person did not let out, or could not be asked about."""
+    details = {"reason": "guard", "place": flow.place}
+    if reply is not None:
+        why = reply.note or f"the person did not let it go to {flow.place}"
+        return NotApproved(f"'{tool}' was not run: {why}.", details=details)
+    return NotApproved(
+        f"'{tool}' {flow.text}. Nobody could be asked, so it was not run. Allow it with"
+        f" approve=[{tool!r}], or for good with {allow_line(flow)}",
+        details=details,
+    )
+
+
+def not_nested(outer: ToolSpec, inner: ToolSpec, flow: Flow) -> NotApproved:
+    """Return the refusal of a call inside a tool that would carry data to a place of its own."""
+    return NotApproved(
+        f"'{inner.name}' was not run: '{outer.name}' called it, and {flow.text}.",
+        hint=f"If it may go there: @tool(sends={flow.place!r}) on '{outer.name}', and it is asked.",
+        details={"reason": "guard", "place": flow.place},
+    )
 
 
 def _is_open(source: PrivateSource, patterns: Sequence[str]) -> bool:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from onetool_ipy.base import files
+from onetool_ipy.base import files, values
 from onetool_ipy.base.errors import ProgramBusy, ProgramChanged, ProgramLimit, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
@@ -50,7 +50,7 @@ Mask = Callable[[str], str]
 
 class ProgramRecord(BaseModel):
     """What is fixed about a kept program. `is_masked` says that its text or a variable held a
-    secret."""
+    secret. `told` is what the guard of its conversation remembers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -61,6 +61,7 @@ class ProgramRecord(BaseModel):
     seed: int
     source: CallSource
     allow: list[str] | None
+    told: dict[str, Any] | None = None
     project: str = ""
     created: AwareDatetime = datetime(2000, 1, 1, tzinfo=UTC)
     expires: AwareDatetime = datetime(2000, 1, 1, tzinfo=UTC)
@@ -172,6 +173,7 @@ class ProgramStore:
         created = self._now().astimezone(UTC)
         expires = datetime.fromtimestamp(created.timestamp() + min(self._ttl_s, 1e9), UTC)
         facts: Json = {"project": self._project, "created": created, "expires": expires}
+        facts["told"] = values.map_text(record.told, self._mask)
         variables = json.dumps(record.variables)
         masked_code, masked_variables = self._mask(record.code), self._mask(variables)
         if (masked_code, masked_variables) != (record.code, variables):

@@ -50,13 +50,15 @@ class WriteKey(NamedTuple):
 class PlannedWrite:
     """One write, and what became of it. `text` has its arguments as JSON, as they are shown.
 
-    `is_chosen` says that a person allowed it, or that this very call names its tool.
+    `is_chosen` says that a person allowed it, or that this very call names its tool. `note` says
+    what private data it would carry elsewhere.
     """
 
     key: WriteKey
     text: str
     is_chosen: bool = False
     state: WriteState = "not reached"
+    note: str = ""
 
     @property
     def args(self) -> Json:
@@ -95,7 +97,7 @@ class Plan:
             "the program",
             f"The program wants to make {noun}.",
             calls=tuple(
-                ProposedCall.of(self.tools[write.key.call.tool], write.args)
+                ProposedCall.of(self.tools[write.key.call.tool], write.args, write.note)
                 for write in self.writes
             ),
             details=tuple(lines),
@@ -104,12 +106,13 @@ class Plan:
 
 
 class SourceMap:
-    """Where in a program the result of a call is thrown away, and whether exceptions are caught
-    anywhere."""
+    """Where in a program the result of a call is thrown away, whether exceptions are caught
+    anywhere, and the texts that stand in it."""
 
     def __init__(self, code: str) -> None:
         self._statements: set[tuple[int, int]] = set()
         self.catches = True
+        self.texts: frozenset[str] = frozenset()
         if len(code) > MAX_CODE:
             return
         try:
@@ -118,7 +121,10 @@ class SourceMap:
             return
         starts = [0, *accumulate(len(line) for line in code.encode().splitlines(keepends=True))]
         self.catches = False
-        for node in ast.walk(tree):
+        nodes = [*ast.walk(tree)]
+        constants = (node.value for node in nodes if isinstance(node, ast.Constant))
+        self.texts = frozenset(each for each in constants if isinstance(each, str))
+        for node in nodes:
             self.catches = self.catches or isinstance(node, (ast.Try, ast.TryStar))
             if isinstance(node, ast.Expr) and isinstance(call := node.value, ast.Call):
                 end_line = call.end_lineno or call.lineno

@@ -21,6 +21,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 from onetool_ipy.base import values
@@ -46,6 +47,8 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 from onetool_ipy.llm.ask.answer import UNMADE, Answer, AnswerCall, AnswerCalls, PlannedCalls
 from onetool_ipy.llm.ask.context import AskToolbox
+from onetool_ipy.llm.ask.guard import ASKED, Guard
+from onetool_ipy.llm.programs.guard import ProgramGuard
 from onetool_ipy.llm.programs.journal import KeptProgram, ProgramRecord, ProgramStore, new_id
 from onetool_ipy.llm.programs.plan import (
     MAX_WRITES,
@@ -119,13 +122,14 @@ class _Round:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOptions:
     """How a program is run. `approve` are the tools that this very call names; `is_plan` makes no
-    write now."""
+    write now. `told` is the guard of the conversation in which a model wrote it."""
 
     source: CallSource = "magic"
     allow: Sequence[str] | None = None
     approve: Sequence[str] = ()
     is_plan: bool = False
     ask: Ask | None = None
+    told: Guard | None = None
 
 
 class _Waiting(Exception):
@@ -157,7 +161,11 @@ class Programs:
                     " not resumed."
                 )
             world = World(variables=record.variables, clock=record.clock, seed=record.seed)
-            options = replace(options, source=record.source, allow=record.allow)
+            told: Guard | None = None
+            if record.source == "model":
+                told = Guard()
+                told.merge(record.told, has_messages=True)
+            options = replace(options, source=record.source, allow=record.allow, told=told)
             run = ProgramRun(self._box, program_id, record.code, world, options, self._store())
             run.continue_from(kept, decision)
             return run.run()
@@ -215,6 +223,8 @@ class ProgramRun:
         self._kept: KeptProgram | None = None
         self._map = SourceMap(code)
         self._tools: ToolModules | None = None
+        self._guard = ProgramGuard(box, options.told, self._put, self._is_named)
+        self._results: Mapping[str, ToolResult] = {}
         self._entries: list[_Entry] = []
         self._pool: dict[CallKey, list[object]] = {}
         self._writes = ProgramWrites()
@@ -278,6 +288,11 @@ class ProgramRun:
         ]
         for value, (_, call_id) in zip((variables or {}).values(), sources, strict=True):
             self._know(value.data if isinstance(value, ToolResult) else value, call_id)
+        self._results = {
+            name: value
+            for name, value in (variables or {}).items()
+            if isinstance(value, ToolResult)
+        }
         began = time.monotonic()
         answer = Answer(prompt="", program=self._code, stop_reason="error")
         with self._stack:
@@ -338,13 +353,18 @@ class ProgramRun:
 
     def _rounds(self) -> Any:
         self._tools = modules_for(self._box, self._options.allow, self._code)
-        with Sandbox(self._code, self._tools.modules, self._world) as sandbox:
+        guard = self._guard
+        guard.watch(self._code, self._tools, self._world, self._results, self._map.texts)
+        with guard, Sandbox(self._code, self._tools.modules, self._world) as sandbox:
             while True:
                 this = _Round()
+                guard.begin()
                 try:
                     event = sandbox.start()
                     while isinstance(event, HostCall):
-                        event = sandbox.resume(self._answer(event, this, sandbox))
+                        answer = self._answer(event, this, sandbox)
+                        guard.follow(event, answer)
+                        event = sandbox.resume(answer)
                 except ProgramError as exc:
                     # A failure behind a write whose result nobody looks at is a failure of the
                     # program itself: no write is asked for. Otherwise the stand-in may be its
@@ -391,10 +411,13 @@ class ProgramRun:
             return answer
         resolved = self._resolve(spec.name, args)
         # A call that may not run changes nothing, whatever its tool is.
-        if resolved.failure is not None or not self._is_write(resolved.require(), args):
+        if resolved.failure is not None:
+            return self._read(key, resolved, this)
+        if not self._is_write(resolved.require(), args):
+            self._guard.require(call, resolved)
             return self._read(key, resolved, this)
         write = PlannedWrite(key=WriteKey(key, resolved.require().fingerprint), text=text)
-        return self._write(call, write, resolved.require(), this, sandbox)
+        return self._write(call, write, resolved, this, sandbox)
 
     def _leave_out(
         self, spec: ToolSpec, call: HostCall, unknown: Sequence[StandIn], this: _Round
@@ -460,9 +483,15 @@ class ProgramRun:
         this.position += 1
 
     def _write(
-        self, call: HostCall, write: PlannedWrite, spec: ToolSpec, this: _Round, sandbox: Sandbox
+        self,
+        call: HostCall,
+        write: PlannedWrite,
+        resolved: ResolvedCall,
+        this: _Round,
+        sandbox: Sandbox,
     ) -> object:
         """Make a write that has a yes, skip one that was not chosen, and collect every other."""
+        spec = resolved.require()
         if not this.is_fork:
             decided = self._writes.take(write.key.call)
             if decided is not None and decided.is_chosen and decided.key != write.key:
@@ -471,7 +500,7 @@ class ProgramRun:
                 write.is_chosen = True
                 decided = self._writes.add(write)
             if decided is not None:
-                answer = self._make(decided) if decided.is_chosen else self._skip(decided)
+                answer = self._make(decided, call) if decided.is_chosen else self._skip(decided)
                 self._enter(write.key.call, answer, this)
                 return answer
             this.is_fork, this.printed = True, sandbox.printed
@@ -479,6 +508,8 @@ class ProgramRun:
             raise ProgramLimit(
                 f"The program wants to make more than {MAX_WRITES} writes. None of them was made."
             )
+        if (flow := self._guard.flow(call, resolved)) is not None:
+            write.note = flow.text
         this.plan.writes.append(write)
         this.plan.tools[spec.name] = spec
         this.plan.may_be_more = (
@@ -486,7 +517,7 @@ class ProgramRun:
         )
         return StandIn()
 
-    def _make(self, write: PlannedWrite) -> object:
+    def _make(self, write: PlannedWrite, call: HostCall) -> object:
         """Make a write. It is noted before and after, so that it is never made twice, whatever ends
         this process.
 
@@ -498,6 +529,8 @@ class ProgramRun:
         resolved = self._resolve(key.tool, write.args)
         if resolved.failure is None and resolved.require().fingerprint != write.key.fingerprint:
             raise _changed_tool(key.tool)
+        resolved.guard = partial(self._guard.require_nested, resolved, call)
+        resolved.meta |= {"guard": ASKED} if write.note else {}
         self._note("begun", key, fingerprint=write.key.fingerprint)
         self._is_begun = True
         write.state = "in doubt"
@@ -552,10 +585,12 @@ class ProgramRun:
             )
         self._writes.decide(numbers)
 
-    def _require_reach(self, spec: ToolSpec, args: Json) -> None:
-        """Count a read that can carry data out, and ask the person before there are too many.
-        Raises ProgramLimit."""
-        if not args or not _is_open_world(spec, self._box.config) or self._is_named(spec):
+    def _require_reach(self, resolved: ResolvedCall, args: Json) -> None:
+        """Count a read that can carry data out, and ask the person before there are too many. One
+        that the guard has judged is not counted. Raises ProgramLimit."""
+        spec = resolved.require()
+        is_judged = "guard" in resolved.meta or self._is_named(spec)
+        if not args or is_judged or not _is_open_world(spec, self._box.config):
             return
         self._open_count += 1
         if self._open_count <= MAX_OPEN_WORLD or self._may_reach_out:
@@ -628,7 +663,7 @@ class ProgramRun:
         self._require_room()
         args = resolved.given
         if resolved.failure is None and not self._is_write(resolved.require(), args):
-            self._require_reach(resolved.require(), args)
+            self._require_reach(resolved, args)
         self._call_count += 1
         call = ToolCall(self.id, names.PROGRAM, {}, self._options.source)
         spec = resolved.spec
@@ -649,7 +684,9 @@ class ProgramRun:
         if not self._is_begun:
             self._reads[resolved.tool] += 1
         self._calls.append(AnswerCall(resolved.id, resolved.tool, args, result, None))
-        return self._answer_of(result)
+        answer = self._answer_of(result)
+        self._guard.gave(resolved, answer)
+        return answer
 
     def _answer_of(self, result: ToolResult) -> object:
         """Return a result as plain data for the program, or its failure as an exception."""
@@ -711,6 +748,7 @@ class ProgramRun:
             seed=self._world.seed,
             source=self._options.source,
             allow=None if self._options.allow is None else list(self._options.allow),
+            told=None if (told := self._options.told) is None else told.to_json(),
         )
         self._kept = self._stack.enter_context(self._store.keep(record))
         for entry in self._entries:

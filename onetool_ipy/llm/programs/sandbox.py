@@ -41,7 +41,7 @@ _MAX_MEMORY = 256 * 1024 * 1024
 _MAX_DEPTH = 200
 # The library cannot switch this limit off. `run` counts the calls, over all rounds.
 _MAX_SUSPENSIONS = 1_000_000
-_STEP_S = 30.0
+STEP_S = 30.0
 _MAX_WORDS = 500
 _MAX_ERRORS = 10
 _CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -155,10 +155,19 @@ class Sandbox:
     which ends the process.
 
     The types of a program are checked before its first run: the check takes longer than most
-    programs.
+    programs. `is_checked` says that another sandbox did that. A step of it has `step_s`.
     """
 
-    def __init__(self, code: str, modules: Mapping[str, HostModule], world: World) -> None:
+    def __init__(
+        self,
+        code: str,
+        modules: Mapping[str, HostModule],
+        world: World,
+        *,
+        is_checked: bool = False,
+        step_s: float = STEP_S,
+    ) -> None:
+        self._step_s = step_s
         self._code = code
         self._modules = modules
         self._functions = {
@@ -169,7 +178,7 @@ class Sandbox:
         self._run = ExitStack()
         self._thread: StepThread | None = None
         self._pool: Any = None
-        self._is_checked = False
+        self._is_checked = is_checked
         self._session: Any = None
         self._snapshot: Any = None
         self._prints: list[str] = []
@@ -211,7 +220,7 @@ class Sandbox:
         self._thread = self._thread or self._stack.enter_context(StepThread())
         try:
             self._pool = self._pool or self._stack.enter_context(
-                monty.Monty(min_processes=1, max_processes=1, request_timeout=_STEP_S)
+                monty.Monty(min_processes=1, max_processes=1, request_timeout=self._step_s)
             )
         except FileNotFoundError as exc:
             raise Unavailable(MISSING) from exc

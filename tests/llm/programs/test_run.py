@@ -866,6 +866,11 @@ def test_rule_10_stop_during_a_write_leaves_it_in_doubt(shop: Shop) -> None:
         shop.resume(shop.waiting, "all")
 
 
+def _hooks(send: Callable[[dict[str, Any]], Any]) -> HttpHooks:
+    origins = ("https://web.example.com",)
+    return HttpHooks(send=send, preview=lambda _args: [], origins=origins, has_credentials=False)
+
+
 def _add_http(shop: Shop, **facts: Any) -> list[Any]:
     sent: list[Any] = []
 
@@ -887,9 +892,7 @@ _REACH_OUT = "import web\nfor i in range(30):\n    web.get(q=i)\n'done'"
 def test_rule_11_reads_that_reach_out_are_limited(shop: Shop) -> None:
     """A loop can carry data out: the 21st call needs a yes, and without a person the program
     ends."""
-    sent = _add_http(
-        shop, http=HttpHooks(send=lambda args: sent.append(args), preview=lambda _args: [])
-    )
+    sent = _add_http(shop, http=_hooks(lambda args: sent.append(args)))
     answer = shop.run(_REACH_OUT)
     assert isinstance(answer.error, ProgramLimit)
     assert len(sent) == 20
@@ -906,9 +909,7 @@ def test_rule_11_reads_that_reach_out_are_limited(shop: Shop) -> None:
 
 
 def test_rule_11_calls_without_arguments_and_local_tools_are_not_counted(shop: Shop) -> None:
-    sent = _add_http(
-        shop, http=HttpHooks(send=lambda args: sent.append(args), preview=lambda _args: [])
-    )
+    sent = _add_http(shop, http=_hooks(lambda args: sent.append(args)))
     assert shop.run("import web\nfor i in range(30):\n    web.get()\n'done'").value == "done"
     assert (
         shop.run("import crm\nfor i in range(30):\n    crm.customers(region=str(i))\n'done'").value

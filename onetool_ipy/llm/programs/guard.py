@@ -1,0 +1,196 @@
+"""The guard of one program: whether a call of it may go out, and the question where it may not.
+
+What a program reads itself is judged by its shadows. A program that a model wrote after it saw
+private data has that data in its constants: then each argument must be explained, too, as in a
+call of the model (`told` is the guard of the conversation). A no, and nobody there to ask, ends the
+program, so that no exception tells it what was judged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from onetool_ipy.config.load import labels_of, own_settings
+from onetool_ipy.core.labels import Labels
+from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, Reply
+from onetool_ipy.core.resolve import ResolvedCall
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.llm.ask.context import AskToolbox
+from onetool_ipy.llm.ask.guard import (
+    ALLOWED,
+    ASKED,
+    NAMED,
+    Flow,
+    Guard,
+    Outgoing,
+    PrivateSource,
+    Verdict,
+    labels_after,
+    not_nested,
+    not_sent,
+    source_of,
+)
+from onetool_ipy.llm.ask.tools import PAGER
+from onetool_ipy.llm.programs.sandbox import HostCall, Raised, Sandbox, World
+from onetool_ipy.llm.programs.shadows import ProgramVariable, Shadows, ShadowStep
+from onetool_ipy.llm.programs.stubs import ToolModules
+
+Put = Callable[[Question], Reply]
+
+
+class ProgramGuard:
+    """What a program may send elsewhere. Use it as a context manager, which ends its shadows."""
+
+    def __init__(
+        self, box: AskToolbox, told: Guard | None, put: Put, is_named: Callable[[ToolSpec], bool]
+    ) -> None:
+        self._box = box
+        self._told = told
+        self._put = put
+        self._is_named = is_named
+        self._own = own_settings(box.config.home).guard
+        self._labels: dict[str, tuple[ToolSpec, Labels]] = {}
+        self._allowed: set[str] = set()
+        self._tools: Mapping[str, ToolSpec] = {}
+        self._counts: Counter[str] | None = None
+        self._shadows: Shadows | None = None
+
+    def __enter__(self) -> ProgramGuard:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._shadows is not None:
+            self._shadows.__exit__(*exc)
+
+    def watch(
+        self,
+        code: str,
+        tools: ToolModules,
+        world: World,
+        sources: Mapping[str, ToolResult],
+        names: frozenset[str],
+    ) -> None:
+        """Take the program that is about to run. `sources` are those of its variables that are
+        results of tools."""
+
+        def sandbox(of: World, step_s: float) -> Sandbox:
+            return Sandbox(code, tools.modules, of, is_checked=True, step_s=step_s)
+
+        self._tools = tools.tools
+        variables = {
+            name: self._variable(name, value, sources.get(name))
+            for name, value in world.variables.items()
+        }
+        self._shadows = Shadows(sandbox, world, variables, names, self._own.allow)
+
+    def begin(self) -> None:
+        """The program starts from its beginning."""
+        self._running.begin()
+
+    def follow(self, call: HostCall, answer: object) -> None:
+        """Take a call of the program with its answer."""
+        labels, source = self._origin(self._tools[call.function], call)
+        self._running.follow(ShadowStep(call, answer, labels, source))
+
+    def gave(self, resolved: ResolvedCall, answer: object) -> None:
+        """Remember what a tool gave a program of the model: it explains later arguments."""
+        spec = resolved.spec
+        if self._told is not None and spec is not None and not isinstance(answer, Raised):
+            labels = labels_after(self._labels_of(spec), resolved.meta.get("guard"))
+            self._told.give(labels, answer)
+
+    def require(self, call: HostCall, resolved: ResolvedCall) -> None:
+        """Let a call go out if it is free, or if the person says so. Raises NotApproved."""
+        spec = resolved.require()
+        resolved.guard = partial(self.require_nested, resolved, call)
+        if (flow := self.flow(call, resolved)) is None:
+            return
+        proposed = ProposedCall.of(spec, resolved.given, flow.text, flow.place)
+        reply: Reply | None
+        try:
+            reply = self._put(Question("the program", "", calls=(proposed,)).masked(self._box.mask))
+        except NobodyToAsk:
+            reply = None
+        if reply is None or 1 not in reply.content.get("run", ()):
+            raise not_sent(spec.name, flow, reply)
+        if reply.content.get("always"):
+            self._allowed.add(flow.place)
+        if self._told is not None:
+            self._told.sent(Outgoing(spec, resolved.given, flow.place))
+        resolved.meta["guard"] = f"{ASKED} to {flow.place}"
+
+    def flow(self, call: HostCall, resolved: ResolvedCall) -> Flow | None:
+        """Return what a call would carry elsewhere, if the person must be asked about it. One that
+        is free says why in its `meta`."""
+        spec, args = resolved.require(), resolved.given
+        place = self._labels_of(spec).sends
+        if not place:
+            return None
+        if place in self._allowed:
+            resolved.meta["guard"] = f"{ALLOWED} {place} for this program"
+            return None
+        verdict = self._judge(call, Outgoing(spec, args, place))
+        if verdict.flow is None or self._is_named(spec):
+            why = verdict.why if verdict.flow is None else NAMED
+            resolved.meta |= {"guard": why} if why else {}
+            return None
+        return verdict.flow
+
+    def require_nested(self, outer: ResolvedCall, call: HostCall | None, inner: ToolSpec) -> None:
+        """Let a tool call another one that sends elsewhere only if the program's own call is free
+        for that place. Raises NotApproved."""
+        place, spec = self._labels_of(inner).sends, outer.require()
+        is_allowed = place in self._allowed or self._is_named(spec)
+        if not place or is_allowed or place == self._labels_of(spec).sends:
+            return
+        verdict = self._judge(call, Outgoing(spec, outer.given, place))
+        if verdict.flow is not None:
+            raise not_nested(spec, inner, verdict.flow)
+
+    def _judge(self, call: HostCall | None, out: Outgoing) -> Verdict:
+        verdict = self._running.judge(call, out)
+        if verdict.flow is not None or self._told is None or not self._told.foreign(out.place):
+            return verdict
+        out = out._replace(tool_count=max(self._tool_counts()[out.place], 1))
+        return self._told.check(out, lambda: self._box.now().date(), self._own.allow)
+
+    @property
+    def _running(self) -> Shadows:
+        assert self._shadows is not None
+        return self._shadows
+
+    def _origin(self, spec: ToolSpec, call: HostCall) -> tuple[Labels, PrivateSource]:
+        """Return the labels of a call, and the source that it is. A page of a result is of the tool
+        that gave it, where that is known."""
+        args = [*call.args, *call.kwargs.values()]
+        if spec.name == PAGER and self._told is not None and args:
+            handle = str(call.kwargs.get("handle", args[0]))
+            if (own := self._told.handles.get(handle)) is not None:
+                return own
+        labels = self._labels_of(spec)
+        return labels, source_of(spec, args, labels)
+
+    def _variable(self, name: str, value: Any, result: ToolResult | None) -> ProgramVariable:
+        tool = None if result is None else result.meta.get("tool")
+        spec = self._box.registry.get(tool) if isinstance(tool, str) else None
+        labels = Labels() if spec is None else self._labels_of(spec)
+        source = PrivateSource(f"@{name}", "" if spec is None else spec.name, labels.of)
+        return ProgramVariable(value, labels, source)
+
+    def _labels_of(self, spec: ToolSpec) -> Labels:
+        cached = self._labels.get(spec.name)
+        if cached is None or cached[0] is not spec:
+            labels = labels_of(spec, self._box.config, self._own)
+            cached = self._labels[spec.name] = spec, labels
+        return cached[1]
+
+    def _tool_counts(self) -> Counter[str]:
+        """Return how many tools that a program may call send to each place."""
+        if self._counts is None:
+            offered = [spec for spec in self._box.registry.known() if spec.is_offered]
+            self._counts = Counter(self._labels_of(spec).sends for spec in offered)
+        return self._counts
