@@ -32,6 +32,9 @@ MAX_OFFERED = 128
 """The most tools of a later request, with what was found meanwhile."""
 
 PAGER = "ot.result"
+_READERS = (PAGER, "ot.results")
+"""The functions of the toolbox itself that a model needs; the others are offered where they are
+named."""
 _MAX_HITS = 12
 _MAX_LATER_MATCHES = 16
 _MAX_WORDS = 24
@@ -225,7 +228,11 @@ class ToolSelection:
 
     def _visible(self, listing: Sequence[ToolSpec]) -> list[ToolSpec]:
         return [
-            spec for spec in listing if spec.is_offered and names.allowed(spec.name, self.allow)
+            spec
+            for spec in listing
+            if spec.is_offered
+            and names.allowed(spec.name, self.allow)
+            and (self.allow is not None or spec.pack != "ot" or spec.name in _READERS)
         ]
 
     def _best(self, specs: Sequence[ToolSpec]) -> set[str]:

@@ -36,7 +36,12 @@ def test_every_visible_tool_is_offered_without_being_asked_for(box: Toolbox) -> 
     answer = box.ask("Hi", model=model)
 
     (request,) = model.requests
-    assert request.offered == [spec.name for spec in box.registry.list() if spec.is_offered]
+    visible = [spec for spec in box.registry.list() if spec.is_offered]
+    of_toolbox = {spec.name for spec in visible if spec.pack == "ot"}
+    assert request.offered == [
+        spec.name for spec in visible if spec.name not in of_toolbox - {"ot.result", "ot.results"}
+    ]
+    assert {"ot.result", "ot.results"} < of_toolbox, "the toolbox itself is no pack of tools"
     assert "time.now" in request.offered
     assert {tool.tool: tool.parameters for tool in request.tools}["fs.read_file"]["required"] == [
         "path"
