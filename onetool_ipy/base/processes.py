@@ -91,7 +91,7 @@ class ProcessJob:
     """The creation flags of a process for `hold`: it must not run before it is in the job."""
 
     def __init__(self) -> None:
-        import win32job  # of pywin32, which the SDK of MCP brings on Windows
+        import win32job
 
         self._library: Any = win32job
         self._handle: Any = win32job.CreateJobObject(None, "")

@@ -36,9 +36,11 @@ _LOCALS: dict[str, Any] = {
     "ASSIGNED": ASSIGNED,
     "bundle_id": "id",
     "magic": "tool",
+    "magics": ("tool", "pack"),
     "name": "tool",
     "names": "tool|ask",
     "pack": "pack",
+    "prompts": ("ask",),
     "self": SimpleNamespace(_head="\ue000", pattern=next(forms_of('a"\\b/c d')).pattern),
     "word": "word",
 }

@@ -148,22 +148,18 @@ def look_once(
 
     IPython asks each transformer again and again until none has anything to do.
     """
-    words = "|".join(
-        [
-            r"\$",
-            *(rf"%{name}\b" for name in prompts),
-            *(rf"%{name}\b[\s\S]*[?;]" for name in magics),
-        ]
-    )
     # More than the transformers take, and never less.
-    is_concerned = re.compile(words).search
+    has_prompt = re.compile("|".join([r"\$", *(rf"%{name}\b" for name in prompts)])).search
+    has_magic = re.compile("|".join(rf"%{name}\b" for name in magics)).search
 
     class Lines(TokenTransformBase):
         @classmethod
         def find(cls, tokens_by_line: list[list[TokenInfo]]) -> TokenTransformBase | None:
             # The token of an end of a block may have no line.
             lines = (tokens[0].line + tokens[-1].line for tokens in tokens_by_line if tokens)
-            if not is_concerned("".join(lines)):
+            text = "".join(lines)
+            has_end = "?" in text or ";" in text
+            if not has_prompt(text) and not (has_end and has_magic(text)):
                 return None
             candidates = (each.find(tokens_by_line) for each in transformers)  # type: ignore[no-untyped-call]  # IPython has no types here
             return min(
