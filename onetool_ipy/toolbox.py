@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -650,15 +651,16 @@ class Toolbox:
         here, safe = current.scope(), checked(question.masked(self.mask))
         if here is not None and here.meta is not None:
             count_question(here.meta)
-        if here is not None and here.ask is not None:
-            reply = here.ask(safe)
-        elif here is not None and here.asked_by in REMOTE:
-            raise NobodyToAsk(
-                f"{safe.subject} asks a person, and the client of this call cannot ask anybody."
-            )
-        else:
-            with clock_stopped():
-                reply = self.host.ask(safe)
+        with nullcontext() if here is None else here.waiting():
+            if here is not None and here.ask is not None:
+                reply = here.ask(safe)
+            elif here is not None and here.asked_by in REMOTE:
+                raise NobodyToAsk(
+                    f"{safe.subject} asks a person, and the client of this call cannot ask anybody."
+                )
+            else:
+                with clock_stopped():
+                    reply = self.host.ask(safe)
         if (
             reply.action == "accept"
             and safe.form is not None

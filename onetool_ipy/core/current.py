@@ -12,9 +12,11 @@ both through `copy_context`. Nothing else in the house keeps state at module lev
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
@@ -70,7 +72,8 @@ class Scope:
     where that is not the person at the host: an MCP client that can ask its own user. `client` is
     that client. `may_write` is False below a tool that only reads, where a model, a program or a
     client called it without a yes. `guard` is told of each tool that is called inside,
-    and raises NotApproved where data must not leave by it.
+    and raises NotApproved where data must not leave by it. `outer` is the scope around this one.
+    `waited_s` is how long a person thought about questions of this call and of those inside.
     """
 
     toolbox: Any = None
@@ -87,6 +90,8 @@ class Scope:
     client: CallClient | None = None
     may_write: bool = True
     guard: Callable[[ToolSpec], None] | None = None
+    outer: Scope | None = None
+    waited_s: float = 0.0
 
     def while_importing(self) -> Scope:
         """Return the same scope, marked as importing a pack file; without client and `meta`."""
@@ -103,11 +108,26 @@ class Scope:
             ask=self.ask,
             may_write=self.may_write,
             guard=self.guard,
+            outer=self,
         )
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Note the time of this block as the person's, here and in every scope around."""
+        began = monotonic()
+        try:
+            yield
+        finally:
+            here, waited_s = self, monotonic() - began
+            here.waited_s += waited_s
+            while here.outer is not None:
+                here = here.outer
+                here.waited_s += waited_s
 
 
 _scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)
 _cell: ContextVar[str] = ContextVar("onetool_ipy.cell", default="")
+_cell_id: ContextVar[str] = ContextVar("onetool_ipy.cell_id", default="")
 _opened: list[ref[Any]] = []
 _default: list[Any] = []
 _expected: list[Callable[[], Any]] = []
@@ -125,13 +145,17 @@ leave: Callable[[Token[Scope | None]], None] = _scope.reset
 """Go back to the scope before `enter`."""
 
 cell: Callable[[], str] = _cell.get
-"""The id of the notebook cell that runs this code, or its execution count; "" outside of
+"""The number of the notebook cell that runs this code, as the person sees it; "" outside of
 notebooks."""
 
+cell_id: Callable[[], str] = _cell_id.get
+"""What stays the same when that cell runs again: its id, where the page gives one."""
 
-def enter_cell(name: str) -> None:
+
+def enter_cell(number: str, cell_id: str = "") -> None:
     """Remember the cell that runs from now on, for this context and the threads that it starts."""
-    _cell.set(name)
+    _cell.set(number)
+    _cell_id.set(cell_id or number)
 
 
 def is_from_outside() -> bool:

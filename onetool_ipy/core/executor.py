@@ -190,8 +190,9 @@ class Executor:
     ) -> ToolResult:
         """Stamp the result, pass it through the steps, and record the call."""
         try:
-            # `round(..., 3)` takes three times as long.
-            duration_ms = round((perf_counter() - began) * 1e6) / 1000
+            # What a person took to answer is not the tool's time. `round(..., 3)` takes three times
+            # as long.
+            duration_ms = round((perf_counter() - began - call.waited_s) * 1e6) / 1000
             self._stamp(call, result, duration_ms)
             try:
                 if entered:
@@ -399,6 +400,7 @@ class Executor:
             if call.asked_by in current.OUTSIDE:
                 call.may_write = call.has_yes or self._is_write(spec, call.args)
             return
+        call.outer = outer
         require_wanted()
         if outer.depth >= MAX_DEPTH:
             raise TooDeep(

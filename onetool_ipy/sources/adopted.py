@@ -123,7 +123,9 @@ class Adoptions:
         if not tools:
             raise InvalidTool(f"There are no tools in {values.safe_repr(thing, 80)}.")
         specs = _marked([spec for spec, _ in tools], read_only)
-        owners = {spec.name: (owner, current.cell()) for spec, owner in tools if owner is not None}
+        owners = {
+            spec.name: (owner, current.cell_id()) for spec, owner in tools if owner is not None
+        }
         with self._adopting:
             # A function of a cell may replace another one, as with `@tool`.
             for name, (owner, _) in owners.items():
@@ -143,7 +145,7 @@ class Adoptions:
         """Raise DuplicateTool unless the name is free, or of the same object, or of this cell,
         which runs again."""
         other, (before, cell) = registry.get(name), self._by_name.get(name, (None, ""))
-        is_same = before is owner or bool(cell and cell == current.cell())
+        is_same = before is owner or bool(cell and cell == current.cell_id())
         if other is not None and not (other.origin == "cell" and is_same):
             place = f" ({other.where})" if other.where else ""
             raise DuplicateTool(

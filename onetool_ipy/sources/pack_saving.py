@@ -25,8 +25,8 @@ from onetool_ipy.base.files import StoreError, Unreadable, read, write_whole
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _LINE_END = rb"\r\n|\r|\n"
 # What may stand between two statements: blanks, line ends, comments.
-_BETWEEN = rb"(?:[ \t\f\r\n\\;]|#[^\r\n]*)*"
-_REST_OF_LINE = rb"[ \t\f]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)"
+_BETWEEN = rb"(?:[ \t\f\r\n\\;]|#[^\r\n]*+)*+"
+_REST_OF_LINE = rb"[ \t\f]*+(?:#[^\r\n]*+)?(?=[\r\n]|\Z)"
 
 
 def save_functions(file: Path, text: str, *, pack: str, cells: Iterable[str] = ()) -> list[str]:

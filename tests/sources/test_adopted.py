@@ -314,9 +314,10 @@ def test_the_same_thing_again_replaces_its_tools(box: Toolbox) -> None:
         del Shop.offer  # type: ignore[attr-defined]
     assert box.adopt(shop) == ["shop.price"]
     assert box.registry.get("shop.offer") is None
-    current.enter_cell("cell-1")
     try:
+        current.enter_cell("1", "cell-1")
         box.adopt(Shop("first"), pack="mine")
+        current.enter_cell("2", "cell-1")
         box.adopt(Shop("again"), pack="mine")
     finally:
         current.enter_cell("")

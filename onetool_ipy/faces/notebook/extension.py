@@ -267,9 +267,8 @@ class Extension:
         self.shell.events.register("pre_run_cell", self._before_cell)
         self.shell.events.register("post_run_cell", self._after_cell)
         self._is_in_cell = True  # the cell that loads us
-        current.enter_cell(
-            _running_cell(self.shell, len(self.shell.history_manager.input_hist_parsed) - 1)
-        )
+        count = len(self.shell.history_manager.input_hist_parsed)
+        current.enter_cell(str(count - 1), _cell_id(self.shell))
         self.names.offer([("ot", LazyObject(lambda: self.box.ot))])
         if _has_project():
             self.host.offer_packs()
@@ -358,9 +357,8 @@ class Extension:
         if "ot" not in self.shell.user_ns_hidden:
             self.names.restore()
         self._is_in_cell = True
-        current.enter_cell(
-            _running_cell(self.shell, len(self.shell.history_manager.input_hist_parsed))
-        )
+        count = len(self.shell.history_manager.input_hist_parsed)
+        current.enter_cell(str(count), _cell_id(self.shell))
         if self._host is not None:
             self._host.notebook = _notebook(self.shell)
             self._host.before_cell()
@@ -427,11 +425,10 @@ class InputHooks:
         self._ours.clear()
 
 
-def _running_cell(shell: Any, number: int) -> str:
-    """Return the id of the cell that runs now; its number in the history where the page gives
-    none."""
+def _cell_id(shell: Any) -> str:
+    """Return the id of the cell that runs now; "" where the page gives none."""
     request = shell.get_parent() if hasattr(shell, "get_parent") else {}
-    return str(request.get("metadata", {}).get("cellId") or number)
+    return str(request.get("metadata", {}).get("cellId") or "")
 
 
 def _notebook(shell: Any) -> str:

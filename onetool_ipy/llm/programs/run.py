@@ -217,7 +217,8 @@ class ProgramRun:
         self._code = code
         self._world = world
         self._options = options
-        self._put = options.ask or box.put_question
+        self._ask = options.ask or box.put_question
+        self._waited_s = 0.0
         self._store = store
         self._stack = ExitStack()
         self._kept: KeptProgram | None = None
@@ -325,7 +326,7 @@ class ProgramRun:
             AnswerCalls(self._calls),
             self._question,
         )
-        answer.seconds = time.monotonic() - began
+        answer.seconds = time.monotonic() - began - self._waited_s
         self._tell_writes(answer)
         if isinstance(answer.error, ProgramError):
             answer.error.answer = answer
@@ -578,12 +579,25 @@ class ProgramRun:
         except NobodyToAsk:
             raise _Waiting(f"The program has {count} to make, and nobody could be asked.") from None
         numbers = {number for number in reply.content.get("run", ()) if type(number) is int}
+        if strange := numbers.difference(range(1, len(rows) + 1)):
+            raise NotApproved(
+                f"The writes of the program were not made: the answer named write {min(strange)},"
+                f" and there {'is 1' if len(rows) == 1 else f'are {len(rows)}'}."
+            )
         if reply.action != "accept" or not numbers:
             raise NotApproved(
                 "The writes of the program were not made:"
                 f" {reply.note or 'you did not allow them'}."
             )
         self._writes.decide(numbers)
+
+    def _put(self, question: Question) -> Reply:
+        """Put a question to the person. The time until the answer is not the program's."""
+        began = time.monotonic()
+        try:
+            return self._ask(question)
+        finally:
+            self._waited_s += time.monotonic() - began
 
     def _require_reach(self, resolved: ResolvedCall, args: Json) -> None:
         """Count a read that can carry data out, and ask the person before there are too many. One

@@ -441,25 +441,25 @@ ORIGINS = "[(row.cell, row.notebook) for row in box.log.history()][::-1]"
 
 @pytest.mark.slow
 def test_a_call_is_recorded_with_its_notebook_and_cell(fresh_kernel: FreshKernel) -> None:
-    """By the id that JupyterLab gives the cell, else by its execution count; a job keeps the cell
-    that started it."""
+    """By the number that the person sees beside it, also where JupyterLab gives it an id; a job
+    keeps the cell that started it."""
     kernel = fresh_kernel(env={"JPY_SESSION_NAME": "/home/eve/plan.ipynb"})
-    kernel.execute("%load_ext onetool_ipy\n%tool time.now", cell_id="c1")
+    first = kernel.execute("%load_ext onetool_ipy\n%tool time.now", cell_id="c1").execution_count
     kernel.execute("from onetool_ipy.core import current; box = current.toolbox()")
     kernel.execute(
         "from onetool_ipy import tool\n@tool('nb.wait')\ndef wait():\n  input_ready.wait(60)"
     )
-    kernel.execute(
+    job = kernel.execute(
         "import threading; input_ready = threading.Event()\njob = box.start('nb.wait')",
         cell_id="c2",
-    )
+    ).execution_count
     count = kernel.execute("%tool time.now").execution_count
     kernel.execute("input_ready.set(); _ = job.result()", cell_id="c3")
 
     rows = ast.literal_eval(kernel.evaluate(ORIGINS))
 
     notebook = "/home/eve/plan.ipynb"
-    assert rows == [("c1", notebook), (str(count), notebook), ("c2", notebook)]
+    assert rows == [(str(cell), notebook) for cell in (first, count, job)]
 
 
 def test_vs_code_tells_the_notebook_by_a_variable(kernel: Kernel) -> None:

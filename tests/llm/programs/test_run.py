@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -540,6 +541,31 @@ def test_rule_5_a_no_ends_the_program(shop: Shop) -> None:
     assert isinstance(answer.error, NotApproved)
     assert not shop.writes
     assert not shop.box.ask.waiting()
+
+
+@pytest.mark.parametrize("numbers", [[5], [1, 5], [0, 1], [-1]])
+def test_a_number_outside_of_the_plan_is_no_answer(shop: Shop, numbers: list[int]) -> None:
+    answer = shop.run(REMIND, numbers)
+
+    assert not answer.ok
+    assert f"named write {min(set(numbers) - {1})}, and there are 4" in str(answer.error)
+    assert not shop.writes
+    assert [row["state"] for row in answer.plan] == ["not reached"] * 4
+
+
+def test_the_time_of_an_answer_is_not_that_of_the_program(shop: Shop) -> None:
+    def think(question: Question) -> list[int]:
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            pass
+        return [1, 2, 3, 4]
+
+    answer = shop.run(REMIND, think)
+
+    assert answer.ok
+    assert answer.seconds < 0.9
+    (program,) = shop.box.log.history(tool="program")
+    assert program.ms < 900
 
 
 @pytest.mark.parametrize(
