@@ -42,17 +42,6 @@ export interface IHttpPlace {
 
 export function createHttpEditor(transport: Transport, place: IHttpPlace, options?: { onSaved: (name: string) => void; onSwitched: () => void; isTab: boolean }): { element: HTMLElement; focus(): void; close(): void };
 
-export interface IServers {
-  element: HTMLElement;
-  load(): Promise<void>;
-  act(name: string, action: string): Promise<void>;
-  close(): void;
-}
-
-export function createServers(transport: Transport, options: { onOpen: (name: string) => void }): IServers;
-
-export function createServerPage(transport: Transport, name: string, options: { onTrust: () => void; onCall: (tool: string) => void }): { element: HTMLElement; close(): void };
-
 export interface IUsage {
   element: HTMLElement;
   load(): Promise<void>;
@@ -64,3 +53,5 @@ export function createUsage(transport: Transport, options?: { period?: string; t
 export { createHealth, type Health as IHealth, type HealthActions as IHealthActions, type Problem as IProblem } from './health.js';
 export { type Answer as IAnswer, createQuestion, type Question as IQuestion } from './question.js';
 export { type Inventory as IWouldRun, needsTrust, type Trust as ITrust } from './trust.js';
+export { createServerPage } from './serverPage.js';
+export { createServers, type Servers as IServers } from './servers.js';

@@ -35,6 +35,13 @@ export function Drawing({ path }: { path: string }) {
   );
 }
 
+const ICON = /^data:image\/(png|jpeg|webp|svg\+xml)[;,]/;
+
+/** The icon of a server or tool, if it has one. It comes as data, so nothing is fetched; in an image nothing of it runs. */
+export function Icon({ src }: { src: string | null | undefined }) {
+  return ICON.test(src ?? '') ? <img key={src} class="otx-icon" src={src!} alt="" onError={event => (event.currentTarget.hidden = true)} /> : null;
+}
+
 /** Whether a call went well, as a mark with a name. */
 export function Outcome({ isOk }: { isOk: boolean }) {
   const outcome = isOk ? 'ok' : 'failed';

@@ -61,6 +61,49 @@ test('a server is removed at the second click', async () => {
   screen.close();
 });
 
+test('a list that is loaded between the two clicks leaves the removal asked for, and the same button', async () => {
+  const items = [SERVER];
+  const { screen, button, asked } = await open({ servers: () => ({ items }), server: () => ({ said: 'time is removed.' }) });
+  button('Remove').focus();
+  button('Remove').click();
+  const sure = button('Really remove?');
+  items[0] = { ...SERVER, state: 'disconnected', reason: 'It ended.' };
+  await screen.load();
+  assert.match(screen.element.textContent, /It ended\./);
+  assert.equal(button('Really remove?'), sure);
+  assert.equal(document.activeElement, sure);
+  sure.blur();
+  assert.equal(button('Really remove?'), undefined);
+  assert.equal(asked.some(message => message.kind === 'server'), false);
+  screen.close();
+});
+
+test('what is typed while a server is added is the next one', async () => {
+  const addServer = held();
+  const { screen, text } = await open({ servers: () => ({ items: [] }), addServer });
+  const area = screen.element.querySelector('textarea');
+  type(area, 'uvx one');
+  screen.element.querySelector('form').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
+  await until(() => addServer.replies.length === 1);
+  type(area, 'uvx two');
+  addServer.replies[0]({ said: 'one: added.' });
+  await until(() => /one: added\./.test(text()));
+  assert.equal(area.value, 'uvx two');
+  screen.close();
+});
+
+test('a list that cannot be loaded says so beside what came of the action', async () => {
+  let fails = false;
+  const { screen, text, button } = await open({ servers: () => { if (fails) throw new Error('The kernel is busy.'); return { items: [SERVER] }; }, server: () => ((fails = true), { said: 'time is stopped.' }) });
+  button('Stop').click();
+  await until(() => /time is stopped\.\nThe kernel is busy\./.test(text()));
+  fails = false;
+  await screen.load();
+  assert.match(text(), /time is stopped\./);
+  assert.doesNotMatch(text(), /busy/);
+  screen.close();
+});
+
 test('what was said stays when the last server is gone and the list is loaded again', async () => {
   const items = [SERVER];
   const { screen, button, text } = await open({ servers: () => ({ items }), server: () => (items.pop(), { said: 'time is removed.' }) });
