@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -192,7 +193,7 @@ def fits_schema(role: str, data: Json) -> bool:
     schema = settings_schema()
     ref = {"main": "#", "prompts": _PROMPTS, "snippets": _snippets_ref(data)}[role]
     coerced = _in_types(data, ref, schema)
-    if _errors(coerced, ref, schema):
+    if _errors(coerced, ref):
         return False
     if role != "main":
         return True
@@ -365,7 +366,7 @@ class _Reader:
         if self.file.fits and data == self.file.data:
             return coerced
         placed = []
-        for error in _errors(coerced, ref, self.schema):
+        for error in _errors(coerced, ref):
             places = list(_places(coerced, list(error.instance_path)))
             path = next((path for path, value in places if value == error.instance), places[0][0])
             placed.append((self.file.line(path), path, error))
@@ -434,12 +435,9 @@ def _in_types(data: Json, ref: str, schema: Node) -> Json:
     return coerced if tools is None else {**coerced, "tools": tools}
 
 
-def _errors(coerced: Json, ref: str, schema: Json) -> list[Any]:
+def _errors(coerced: Json, ref: str) -> list[Any]:
     """Return what does not fit a part of the schema, as jsonschema-rs says it."""
-    import jsonschema_rs
-
-    root = {"$ref": ref, "$defs": schema["$defs"]} if ref != "#" else schema
-    validator = jsonschema_rs.validator_for(root, offline=True)
+    validator = _validator(ref)
     plain = coerced
     if ref == "#" and isinstance(coerced.get("tools"), list):
         # `sources.declared` checks what is in a tool: here it need only be an object.
@@ -451,6 +449,16 @@ def _errors(coerced: Json, ref: str, schema: Json) -> list[Any]:
         return list(validator.iter_errors(plain))
     except UnicodeEncodeError:  # half a character can come from the environment
         return list(validator.iter_errors(values.map_text(plain, values.encodable)))
+
+
+@cache
+def _validator(ref: str) -> Any:
+    """Compile a part of the schema. The file is a part of the package, so it never changes."""
+    import jsonschema_rs
+
+    schema = settings_schema()
+    root = {"$ref": ref, "$defs": schema["$defs"]} if ref != "#" else schema
+    return jsonschema_rs.validator_for(root, offline=True)
 
 
 def _places(data: Any, steps: list[str | int]) -> Iterator[tuple[Path, object]]:

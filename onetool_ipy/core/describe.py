@@ -383,6 +383,10 @@ def written_type(hint: Any, name: str, defs: Json) -> tuple[Json, None]:
 def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:
     """The JSON Schema of a type by pydantic, and its converter; definitions it needs are added to
     `defs`."""
+    # These need no pydantic, and most arguments are of them.
+    for plain, word in _PLAIN_TYPES.items():
+        if hint is plain:
+            return {"type": word}, None
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
     try:
