@@ -15,10 +15,10 @@ import pytest
 
 from onetool_ipy.core.tracing import CAPTURE, traced
 from tests.core.support import MakeBench
-from tests.core.tracing_worker import SECRET
 from tests.harness.surroundings import ROOT
 
 Report = Callable[[str], dict[str, Any]]
+SECRET = "hunter-22-hunter"
 
 # The first test with a report waits for the worker, which imports all of a framework.
 pytestmark = pytest.mark.timeout(300)
@@ -34,7 +34,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         if capture not in reports:
             worker = Path(__file__).with_name("tracing_worker.py")
             env = {**os.environ, "PYTHONPATH": str(ROOT), CAPTURE: capture}
-            command = [sys.executable, str(worker), str(tmp_path_factory.mktemp("traced"))]
+            command = [sys.executable, str(worker), str(tmp_path_factory.mktemp("traced")), SECRET]
             ended = subprocess.run(
                 command, capture_output=True, text=True, env=env, timeout=280, check=False
             )

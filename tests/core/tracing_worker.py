@@ -1,6 +1,6 @@
 """Every kind of call in a process that has a tracer provider, which can be set only once.
 
-    python tracing_worker.py FOLDER
+    python tracing_worker.py FOLDER SECRET
 
 prints one JSON object: the spans of the in-memory exporter, and those that a real OTLP receiver on
 this machine got.
@@ -27,7 +27,7 @@ from onetool_ipy.sdk import batch_execute
 from onetool_ipy.toolbox import Toolbox
 from tests.harness.stub import Asked, Stub
 
-SECRET = "hunter-22-hunter"
+SECRET = sys.argv[2]
 ANSWERS = [
     {
         "tool_calls": [

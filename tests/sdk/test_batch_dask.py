@@ -8,34 +8,22 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import distributed
 import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute
+from tests.harness.cluster import cluster
 from tests.harness.project import Project
 from tests.sdk import remote_functions
 
 
-@contextmanager
-def _cluster() -> Iterator[Any]:
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as opened,
-    ):
-        yield opened
-
-
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    with _cluster() as opened:
+    with cluster() as opened:
         yield opened
 
 
@@ -139,9 +127,9 @@ def test_a_scheduler_named_in_the_environment_is_used(
 
 @pytest.mark.slow
 async def test_an_asynchronous_client_is_refused(box: Toolbox, client: Any) -> None:
-    async with distributed.Client(
-        client.scheduler.address, asynchronous=True, set_as_default=False
-    ) as odd:
+    from distributed import Client
+
+    async with Client(client.scheduler.address, asynchronous=True, set_as_default=False) as odd:
         with pytest.raises(UsageProblem, match="asynchronous"):
             batch_execute([1], str, engine=odd)
 
@@ -170,11 +158,12 @@ def _slow_square(value: int) -> int:
 def test_what_was_done_stays_done_when_its_worker_dies_before_it_is_asked_for(box: Toolbox) -> None:
     """All results are here when the workers are killed; from then on the cluster counts their items
     as lost."""
+    from distributed import Future
 
     def kill(done: int, _total: int, _label: str) -> None:
         if done > 1:
             return
-        futures = [distributed.Future(key, own) for key in own.futures]
+        futures = [Future(key, own) for key in own.futures]
         own.gather(futures)
         before = own.run(os.getpid)
         for pid in before.values():
@@ -186,7 +175,7 @@ def test_what_was_done_stays_done_when_its_worker_dies_before_it_is_asked_for(bo
             assert time.monotonic() < until
             time.sleep(0.01)  # the client is told by the scheduler
 
-    with _cluster() as own:
+    with cluster() as own:
         text = batch_execute(
             range(6), remote_functions.square, engine=own, max_workers=6, progress=kill
         )

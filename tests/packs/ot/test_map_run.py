@@ -17,12 +17,12 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import distributed
 import pandas as pd
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.core.result import ToolCallError
+from tests.harness.cluster import cluster
 from tests.harness.kernel import Kernel
 from tests.harness.patience import until
 from tests.packs.ot import map_actor
@@ -103,12 +103,7 @@ def test_failed_rows_are_tried_again_and_only_they(box: Toolbox, root: Path) -> 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as opened,
-    ):
+    with cluster() as opened:
         yield opened
 
 
