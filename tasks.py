@@ -487,25 +487,41 @@ def _need_node() -> None:
 
 def test(words: list[str]) -> int:
     """Run the tests that a person runs: all rooms, all scenarios, every screen once."""
-    install(list(QUICK))
     if words:
+        install(list(QUICK))
         return _pytest(words)
-    need(["browser", "strace"])
+    _prepare(list(QUICK))
     os.environ.setdefault("ONETOOL_TEST_EXAMPLES", "25")
     return _run_parts("make test", "not browser and not slow", "screen", [])
 
 
 def test_all(words: list[str]) -> int:
     """Run every test, and judge which ones are slow."""
-    install(list(EVERYTHING))
     if words:
+        install(list(EVERYTHING))
         return _pytest(words)
-    need(["browser", "strace"])
+    _prepare(list(EVERYTHING))
     with tempfile.TemporaryDirectory() as folder:
         costs = Path(folder) / "costs"
         options = ["-p", "tests.harness.cost", f"--costs={costs}"]
         failed = _run_parts("make test-all", "not browser", "browser", options)
         return _run([_python(MAIN), "-m", "tests.harness.cost", costs]) or failed
+
+
+def _prepare(names: list[str]) -> None:
+    """Install what all tests need, the programs of the system beside the environments."""
+    with ThreadPoolExecutor(1) as beside:
+        programs = beside.submit(need, ["browser", "strace"])
+        install(names)
+        programs.result()
+
+
+def _compile_tests() -> None:
+    """Collect the tests once: it writes their bytecode, and that of the packages that they import.
+    Each worker would else compile all of it for itself."""
+    with _step("the tests", "Compile"), tempfile.TemporaryDirectory() as cache:
+        words = [_python(MAIN), "-m", "pytest", "--collect-only", "-qq", "-o", f"cache_dir={cache}"]
+        _quiet(words)
 
 
 def _pytest(words: list[str]) -> int:
@@ -521,11 +537,6 @@ def _run_parts(title: str, others: str, browser: str, options: list[str]) -> int
         work = Path(folder)
         env = {**_clean(), "ONETOOL_TEST_STACKS": str(work / "stacks"), "PYTHONHASHSEED": "0"}
         pytest = [_python(MAIN), "-m", "pytest"]
-        # The first collection writes the bytecode of the tests, which each worker would else make
-        # for itself.
-        if not (ROOT / "tests" / "__pycache__").exists():
-            with _step("the tests", "Compile"):
-                _quiet([*pytest, "--collect-only", "-qq", "-o", f"cache_dir={work / 'cache'}"], env)
 
         def part(name: str, which: str, *more: str) -> list[str | Path]:
             files = [f"--junitxml={work / name}.xml", "-o", f"cache_dir={work / name}.cache"]
@@ -537,10 +548,14 @@ def _run_parts(title: str, others: str, browser: str, options: list[str]) -> int
         workers = min(os.cpu_count() or 1, 6) + 1
         beside = ["--numprocesses", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
         beside += ["--max-worker-restart=2", *options]
+        # The browser's tests begin while the others are compiled: they import few files.
+        is_compiled = (ROOT / "tests" / "__pycache__").exists()
         with (
             (work / "browser").open("wb") as words,
             running(part("browser", browser), env, words) as second,
         ):
+            if not is_compiled:
+                _compile_tests()
             with running(part("others", others, *beside), env) as first:
                 codes = {"others": first.wait()}
             codes["browser"] = second.wait()
