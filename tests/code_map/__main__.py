@@ -25,10 +25,10 @@ def main() -> None:
     _show("modules", len(modules))
     lines = sum(module.lines for module in modules)
     _show("lines", lines)
-    _show("lines of code proper", sum(module.code_lines for module in modules))
+    _show("lines of code proper", sum(map(source.code_lines, modules)))
     _show(
         "own-line comments per 1,000 lines",
-        round(1000 * sum(module.comments for module in modules) / lines),
+        round(1000 * sum(map(source.comments, modules)) / lines),
     )
     signatures = sum(module.signatures for module in modules)
     with_any = sum(len(module.signatures_with_any) for module in modules)

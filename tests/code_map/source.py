@@ -56,8 +56,6 @@ class Module:
     name: str
     path: Path
     lines: int
-    code_lines: int
-    comments: int
     classes: tuple[tuple[str, int], ...]
     functions: tuple[tuple[str, int, int], ...]
     imports: tuple[Import, ...]
@@ -202,16 +200,10 @@ def _read(folder: Path, path: Path, known: set[str]) -> Module:
     ]
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     uses = Counter(node.id for node in names)
-    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     return Module(
         name=name,
         path=path,
         lines=len(text.splitlines()),
-        code_lines=_code_lines(tokens, tree),
-        comments=sum(
-            token.type == tokenize.COMMENT and token.line.strip().startswith("#")
-            for token in tokens
-        ),
         classes=tuple(
             (node.name, node.lineno)
             for node in tree.body
@@ -249,15 +241,23 @@ def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (function.end_lineno or 0) - body[0].lineno + 1
 
 
-def _code_lines(tokens: list[tokenize.TokenInfo], tree: ast.Module) -> int:
-    """Lines that hold code proper: no blank line, docstring, comment, import or `__all__`."""
+def comments(module: Module) -> int:
+    """Count the comments that have a line of their own."""
+    return sum(
+        token.type == tokenize.COMMENT and token.line.strip().startswith("#")
+        for token in _tokens(module)
+    )
+
+
+def code_lines(module: Module) -> int:
+    """Count the lines of code proper: no blank line, docstring, comment, import or `__all__`."""
     lines = {
         line
-        for token in tokens
+        for token in _tokens(module)
         if token.type not in _NO_CODE
         for line in range(token.start[0], token.end[0] + 1)
     }
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(module.path.read_text(encoding="utf-8"))):
         is_import = isinstance(node, ast.Import | ast.ImportFrom)
         is_docstring = (
             isinstance(node, ast.Expr)
@@ -268,6 +268,11 @@ def _code_lines(tokens: list[tokenize.TokenInfo], tree: ast.Module) -> int:
         if (is_import or is_docstring or is_all) and isinstance(node, ast.stmt):
             lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(lines)
+
+
+def _tokens(module: Module) -> Iterator[tokenize.TokenInfo]:
+    text = module.path.read_text(encoding="utf-8")
+    return tokenize.generate_tokens(io.StringIO(text).readline)
 
 
 def _has_any(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

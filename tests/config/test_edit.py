@@ -239,6 +239,7 @@ LINES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(
     lines=st.lists(LINES, unique=True), names=st.lists(NAMES, unique=True, min_size=1, max_size=4)
 )

@@ -456,6 +456,7 @@ ROWS = st.lists(PIECES, max_size=6).map("".join) | st.builds(
 )
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=500, deadline=None)
 @hypothesis.given(st.lists(ROWS, max_size=4).map("\n".join), st.sampled_from(["", "\n"]))
 def test_lines_of_texts_are_what_the_parser_makes_of_them(text: str, end: str) -> None:

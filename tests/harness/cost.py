@@ -41,6 +41,10 @@ _HEAVY = (
     "pyarrow",
     "pydantic_monty",
     "distributed",
+    "openai.types.chat",
+    "anthropic.types",
+    "google.genai.types",
+    "duckdb",
 )
 _TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -69,6 +69,7 @@ def test_form_of_a_server_reaches_the_person(shop: Toolbox) -> None:
     assert question.form["required"] == ["count"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_no_is_told_to_the_server(shop: Toolbox, action: Any) -> None:
     shop.host = Person(Reply(action))
@@ -166,6 +167,7 @@ def test_model_is_lent_to_a_server_after_a_yes(poet: tuple[Toolbox, ModelDouble]
     assert len(double.journal()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("word", "end"), [("length", "maxTokens"), ("content_filter", "refusal")])
 def test_server_is_told_that_the_lent_models_reply_was_cut_or_refused(
     poet: tuple[Toolbox, ModelDouble], word: str, end: str

@@ -274,6 +274,7 @@ def test_arguments_of_prompts_are_checked(box: Toolbox) -> None:
         assert said in error.message
 
 
+@pytest.mark.slow
 def test_prompts_are_listed_where_snippets_are(box: Toolbox) -> None:
     assert box.ot.snippets(pattern="srv.greet", info="list") == ["srv.greet"]
     assert box.ot.snippets(pattern="srv.greet") == ["srv.greet: Greet\\x1b[31m"]

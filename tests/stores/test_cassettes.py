@@ -110,6 +110,7 @@ def test_values_come_back_as_they_were(bench: Open, value: Any) -> None:
     assert back.equals(value) if isinstance(value, pd.DataFrame) else back == value
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
     st.recursive(

@@ -93,6 +93,7 @@ def test_a_cell_is_stopped_and_the_address_given_by_hand(
     )
 
 
+@pytest.mark.slow
 def test_the_answer_is_asked_for_where_nothing_listens(kernel: Kernel, server: OAuthServer) -> None:
     """A client that was registered for an address elsewhere."""
     kernel.execute("%load_ext onetool_ipy")

@@ -141,6 +141,7 @@ def test_cut_shows_no_part_of_a_secret(box: Toolbox, at: int) -> None:
         assert "s3cr" not in picture.html + picture.text
 
 
+@pytest.mark.slow
 def test_one_call_is_one_call(box: Toolbox) -> None:
     """U45."""
     box.call("tools.echo", {"message": "x"})

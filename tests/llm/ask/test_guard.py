@@ -351,6 +351,7 @@ def _flow(guard: Guard, value: Any, spec: ToolSpec = _SPEC, place: str = PLACE) 
 _HIDDEN = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(_HIDDEN, st.text(max_size=30), st.text(max_size=30))
 def test_a_private_value_that_nobody_typed_is_never_explained(
     secret: str, before: str, after: str

@@ -65,6 +65,7 @@ def _expected(steps: Steps, skip: frozenset[int]) -> list[tuple[int, Any]]:
     return made
 
 
+@pytest.mark.slow
 @settings(
     max_examples=300 if os.environ.get("ONETOOL_SOAK") else 20,
     deadline=None,
