@@ -178,13 +178,13 @@ def find_config(
 
 
 def _searched(start: Path, home: Path) -> ConfigLocation:
-    """Search from the start upwards, in no folder above the home directory; then in the home
-    directory itself."""
+    """Search from the start upwards, but in no other folder above the home directory; then in the
+    home directory itself."""
     problems: list[Problem] = []
     bare: Path | None = None
     own = Path(true_path(home))
     first = Path(true_path(start))
-    folders = [folder for folder in (first, *first.parents) if folder not in own.parents]
+    folders = [first, *(folder for folder in first.parents if folder not in own.parents)]
     if own in folders:
         folders = folders[: folders.index(own)]
     for folder in (*folders, own):

@@ -67,6 +67,18 @@ def test_folders_above_the_home_directory_are_not_searched(tmp_path: Path) -> No
     assert hosts(load(tmp_path / "homes" / "other" / "deep", home)) == ("beside",)
 
 
+def test_the_working_folder_counts_also_above_the_home_directory(tmp_path: Path) -> None:
+    """A container may have its home inside the project; `onetool-ipy init` wrote a project there
+    that was never found."""
+    write(tmp_path, "above")
+    home = tmp_path / "home"
+    (home / "work").mkdir(parents=True)
+
+    assert hosts(load(tmp_path, home)) == ("above",)
+    assert load(home / "work", home).paths.config_file is None
+    assert load(home, home).paths.config_file is None
+
+
 def test_home_reached_through_a_link_still_ends_the_search(tmp_path: Path) -> None:
     """The home directory is compared by its real path."""
     write(tmp_path, "above")
