@@ -6,7 +6,7 @@
     an int of more than 4,000 digits        its hexadecimal text
     text with lone surrogates               the same text with \\udXXX written out
     list, tuple, set, frozenset, deque      list (sets sorted by their repr)
-    dict and other mappings                 object; keys as text, of equal ones the last
+    dict and other mappings                 object; keys as text, 1 beside "1" as "1 (int)"
     bytes, bytearray, memoryview            {"base64": ..., "size": n}
     datetime, date, time                    ISO 8601 text; NaT: null
     timedelta                               seconds
@@ -354,7 +354,11 @@ class _Writer:
         if tables.is_foreign(value) and (table := tables.tabular(value)) is not value:
             return self.write(table, depth)
         if isinstance(value, Mapping):
-            return {_key(k): self.write(v, depth) for k, v in value.items()}
+            plain = {_key(k): self.write(v, depth) for k, v in value.items()}
+            if len(plain) == len(value):
+                return plain
+            names = zip(key_names(value), value.values(), strict=True)
+            return {name: self.write(v, depth) for name, v in names}
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return {str(k): self.write(v, depth) for k, v in zip(value._fields, value, strict=True)}
         if isinstance(value, (list, tuple, deque)):
@@ -431,6 +435,21 @@ def _inner(value: Any) -> tuple[Any] | None:
     if pydantic is not None and isinstance(value, pydantic.BaseModel):
         return (value.model_dump(),)
     return None
+
+
+def key_names(keys: Iterable[object]) -> list[str]:
+    """Return the keys of a mapping as text, each once: `1` beside `"1"` is `1 (int)`."""
+    keys = list(keys)
+    names = [_key(key) for key in keys]
+    if len(set(names)) == len(names):
+        return names
+    taken = {name for key, name in zip(keys, names, strict=True) if isinstance(key, str)}
+    for place, key in enumerate(keys):
+        if not isinstance(key, str):
+            while names[place] in taken:
+                names[place] += f" ({type(key).__name__})"
+            taken.add(names[place])
+    return names
 
 
 def _key(key: object) -> str:

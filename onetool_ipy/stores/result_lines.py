@@ -34,7 +34,7 @@ import orjson
 
 from onetool_ipy.base import tables
 from onetool_ipy.base.tables import is_dataframe
-from onetool_ipy.base.values import Json, safe_repr, to_json
+from onetool_ipy.base.values import Json, key_names, safe_repr, to_json
 
 Piece = str | bytes
 
@@ -215,7 +215,7 @@ def _opened(value: Mapping[Any, Any], indent: str, above: set[int]) -> Iterator[
     inner = indent + "  "
     above.add(id(value))
     opening = "{\n"
-    for name, item in zip(_names(value), value.values(), strict=True):
+    for name, item in zip(key_names(value), value.values(), strict=True):
         yield f"{opening}{inner}".encode() + _json(name) + b": "
         opening = ",\n"
         if isinstance(item, Mapping) and item and len(above) < _MAX_DEPTH and id(item) not in above:
@@ -230,12 +230,6 @@ def _opened(value: Mapping[Any, Any], indent: str, above: set[int]) -> Iterator[
             yield _json("<cycle>" if id(item) in above else item)
     above.discard(id(value))
     yield f"\n{indent}}}".encode() if opening != "{\n" else b"{}"
-
-
-def _names(value: Iterable[object]) -> Iterator[str]:
-    """Yield keys as text, as `base.values` converts them."""
-    for key in value:
-        yield key if type(key) is str else next(iter(to_json({key: None})))
 
 
 def _json(value: object) -> bytes:
@@ -266,7 +260,8 @@ def _convert(value: object) -> object:
 def _frame_rows(frame: Any) -> Iterator[Json]:
     """Yield the rows by column name. Cells are converted column by column, 5,000 at a time."""
     names: list[str] = []
-    for name in _names(frame.columns):
+    for key in frame.columns:
+        (name,) = key_names((key,))
         number, unique = 0, name
         while unique in names:
             number += 1

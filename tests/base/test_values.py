@@ -409,6 +409,24 @@ def test_any_value_becomes_strict_json_that_any_reader_takes(value: Any) -> None
     values.to_text(value).encode("utf-8", "surrogatepass")
 
 
+_KEY = st.one_of(
+    st.integers(-1, 2), st.booleans(), st.none(), st.sampled_from(["1", "1 (int)", "true", "null"])
+)
+
+
+@given(st.dictionaries(_KEY, st.integers(), max_size=6))
+def test_no_value_is_lost_where_keys_are_one_text(value: dict[Any, int]) -> None:
+    """A key that is text keeps its name."""
+    written = values.to_json(value)
+
+    assert [*written.values()] == [*value.values()]
+    assert {k: v for k, v in value.items() if isinstance(k, str)}.items() <= written.items()
+
+
+def test_keys_of_one_text_say_their_type() -> None:
+    assert values.to_json({1: "a", "1": "b"}) == {"1 (int)": "a", "1": "b"}
+
+
 @pytest.mark.slow
 @given(_ANYTHING, st.dictionaries(st.text(max_size=5), _ANYTHING, max_size=3))
 def test_a_result_always_gives_four_keys_of_json(data: Any, meta: dict[str, Any]) -> None:

@@ -116,6 +116,18 @@ def test_mapping_is_one_json_text_with_a_record_per_line() -> None:
     assert json.loads("\n".join(stored(value))) == to_json(value)
 
 
+def test_mapping_with_keys_of_one_text_loses_no_value() -> None:
+    assert stored({1: "a", "1": {True: 2, "true": 3}}) == [
+        "{",
+        '  "1 (int)": "a",',
+        '  "1": {',
+        '    "true (bool)": 2,',
+        '    "true": 3',
+        "  }",
+        "}",
+    ]
+
+
 def test_mapping_that_holds_itself_ends() -> None:
     value: dict[str, Any] = {"a": 1}
     value["self"] = value
