@@ -97,8 +97,8 @@ function summary(result) {
 
 function errorBox(error) {
   if (error.reason === 'cancelled') return h('p.otx-muted', null, error.message);
-  const reason = error.reason ? ` (${error.reason})` : '';
-  return h('div.otx-failure', { role: 'alert' }, h('strong', null, `${error.code}${reason}`), h('pre', null, error.message));
+  const lines = [error.message, error.hint].filter(Boolean);
+  return h('div.otx-failure', { role: 'alert' }, h('strong', null, error.title ?? 'The call failed'), h('pre', null, lines.join('\n')));
 }
 
 /** Saves the result, or the rows that a table shows, as a variable of the notebook. */

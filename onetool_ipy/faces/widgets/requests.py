@@ -229,7 +229,7 @@ class ScreenRequests:
             "trust": self._box.gate.state(),
             "tools": len(specs),
             "packs": [{"name": name, "count": len(tools)} for name, tools in packs],
-            "sources": sorted({spec.source for spec in specs}),
+            "sources": sorted(set(map(_made_of, specs))),
             "tags": [
                 *recommended,
                 *sorted({tag for spec in specs for tag in spec.tags} - {*recommended}),
@@ -290,7 +290,7 @@ class ScreenRequests:
         return {
             "name": spec.name,
             "pack": spec.pack,
-            "source": spec.source,
+            "source": _made_of(spec),
             "tags": list(spec.tags),
             "badges": self._badges(spec),
             "summary": mask(values.cut(spec.summary, 200)),
@@ -319,7 +319,7 @@ class ScreenRequests:
             spec
             for spec in specs
             if (not filters.get("pack") or spec.pack == filters["pack"])
-            and (not filters.get("source") or spec.source == filters["source"])
+            and (not filters.get("source") or _made_of(spec) == filters["source"])
             and (not filters.get("tag") or filters["tag"] in (*spec.tags, *self._badges(spec)))
             and (not filters.get("isFavourite") or spec.name in favourites)
         ]
@@ -347,7 +347,7 @@ class ScreenRequests:
             "parameters": values.to_json(spec.parameters),
             "returns": spec.returns,
             "example": spec.example,
-            "source": spec.source,
+            "source": _made_of(spec),
             "tags": list(spec.tags),
             "title": spec.server_facts.title,
             "icon": spec.server_facts.icon,
@@ -531,6 +531,11 @@ class Favourites:
 def _favourites_in(content: Mapping[str, Any]) -> list[str]:
     tools = content.get("tools") if content.get("format") == _FAVOURITES_FORMAT else None
     return [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
+
+
+def _made_of(spec: ToolSpec) -> str:
+    """Say what a tool is, as a badge and a filter have it: `proxy:<server>`, `HTTP` or `Python`."""
+    return spec.source if spec.server else "Python" if spec.http is None else "HTTP"
 
 
 def _unknown(kind: str, _payload: Json) -> Json:

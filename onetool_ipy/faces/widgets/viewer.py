@@ -27,7 +27,7 @@ from onetool_ipy.base.tables import (
     tabular,
 )
 from onetool_ipy.base.values import Json
-from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.faces.notebook.display import decoded, store_result
 from onetool_ipy.faces.widgets import text_in
 from onetool_ipy.faces.widgets.table import (
@@ -98,8 +98,9 @@ class ResultViewer:
             "ms": meta.get("duration_ms", 0.0),
         }
         if result.error is not None:
-            failure = values.map_text(values.to_json(result.to_dict()["error"]), self._box.mask)
-            return {**about, "error": failure}
+            failure = {**result.error.to_dict(), "title": _title(result.error)}
+            failure["hint"] = result.error.hint
+            return {**about, "error": values.map_text(failure, self._box.mask)}
         data = result.portable
         item = _Item(lambda: data, tool=tool, handle=result.handle, own=result.data)
         self._remember(call, item)
@@ -410,6 +411,15 @@ def result_id(payload: Json) -> tuple[str | None, str | None]:
     """The handle and the call by which a payload names a result."""
     handle, call = payload.get("handle"), payload.get("call")
     return handle if isinstance(handle, str) else None, call if isinstance(call, str) else None
+
+
+def _title(failure: Failure) -> str:
+    """Say in a few words what went wrong, for the head of a failure."""
+    if failure.code == "invalid_args":
+        return "The arguments do not fit"
+    if failure.reason is not None:
+        return failure.reason.replace("_", " ").capitalize()
+    return "No such tool" if failure.code == "tool_not_found" else "The call failed"
 
 
 def _columns(payload: Json) -> list[int]:

@@ -16,8 +16,10 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import Json
 from onetool_ipy.faces.environments import Environment, save_environment
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
+from onetool_ipy.faces.widgets.requests import ScreenRequests
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.toolbox import Toolbox
+from tests.harness.patience import until
 from tests.harness.stub import Asked, Stub
 
 TOKEN = "tok-1a2b3c4d5e"
@@ -260,3 +262,45 @@ def test_a_bundle_switches_to_an_environment_and_asks_for_what_is_new(
         == {}
     )
     assert editor.environments({})["shop"]["active"] == "far"
+
+
+def test_the_panel_says_of_a_failure_what_the_cell_says(
+    box: Toolbox, editor: HttpToolRequests, api: Stub
+) -> None:
+    record = draft(api.url("/items"))
+    editor.send({"tool": record, "agreed": [f"host:127.0.0.1:{api.port}"]})
+    editor.save({"bundle": "shop", "slug": "items", "version": "", "tool": record})
+
+    result = box.call("shop.items", {})
+    shown = ResultViewer(box).show(result)["error"]
+
+    assert shown["message"] == result.error.message
+    assert shown["hint"].splitlines() == [
+        f"It sent GET {api.url('/items')}",
+        "This tool sends no auth.",
+    ]
+    assert "_" not in shown["title"]
+
+
+def test_a_badge_and_a_filter_say_what_a_tool_is(
+    box: Toolbox, editor: HttpToolRequests, api: Stub
+) -> None:
+    record = draft(api.url("/items"))
+    editor.send({"tool": record, "agreed": [f"host:127.0.0.1:{api.port}"]})
+    editor.save({"bundle": "shop", "slug": "items", "version": "", "tool": record})
+    replies: list[Json] = []
+    desk = ScreenRequests(box, send=replies.append, namespace=dict)
+    for kind, payload in (
+        ("overview", {}),
+        ("tool", {"name": "shop.items"}),
+        ("tool", {"name": "time.now"}),
+        ("search", {"query": "", "filters": {"source": "HTTP"}, "limit": 9}),
+    ):
+        desk.receive({"id": 1, "kind": kind, "payload": payload})
+    assert until(lambda: sum("id" in reply for reply in replies) == 4)
+    desk.close()
+
+    overview, http, python, filtered = (reply["value"] for reply in replies if "id" in reply)
+    assert overview["sources"] == ["HTTP", "Python"]
+    assert (http["source"], python["source"]) == ("HTTP", "Python")
+    assert [item["name"] for item in filtered["items"]] == ["shop.items"]

@@ -122,6 +122,14 @@ test('a failed result shows its error; hostile text stays text', async () => {
   viewer.close();
 });
 
+test('a failure has its title and its hint, as the cell shows them', async () => {
+  const hint = 'It sent GET https://api.example.com/items\nThis tool sends no auth.';
+  const { $, viewer } = await open({ ok: false, error: { code: 'execution_error', title: 'The call failed', message: '401 Unauthorized', hint } }, {});
+  assert.equal($('.otx-failure strong').textContent, 'The call failed');
+  assert.equal($('.otx-failure pre').textContent, `401 Unauthorized\n${hint}`);
+  viewer.close();
+});
+
 async function openTable(answers = {}) {
   const rows = [[1, '10', 'x'], [2, '20', 'y'], [3, '30', 'z']];
   const opened = await open({ handle: 'h', lines: 3, rows: 3, kinds: ['table', 'text'], formats: ['csv', 'parquet'] }, { table: () => ({ columns: COLUMNS, rows, total: 3 }), ...answers });
