@@ -44,7 +44,6 @@ from onetool_ipy.llm.ask.guard import (
     NAMED,
     Flow,
     Outgoing,
-    labels_after,
     not_nested,
     not_sent,
     source_of,
@@ -269,8 +268,9 @@ class CallRunner:
         count = self._tool_counts()[place] if guard.foreign(place) else 1
         call = Outgoing(spec, resolved.given, place, count)
         if self._approvals.names(spec):
-            guard.sent(call)
-            resolved.meta |= {"guard": NAMED} if guard.foreign(place) else {}
+            if guard.foreign(place):
+                guard.sent(call)
+                resolved.meta["guard"] = NAMED
             return None
         verdict = guard.check(call, self._today, self._own.guard.allow)
         if verdict.why:
@@ -402,7 +402,7 @@ class CallRunner:
         )
         if spec is None or is_refusal:
             return
-        labels = labels_after(self._labels(spec), result.meta.get("guard"))
+        labels = guard.labels_after(args, self._labels(spec))
         source = source_of(spec, args, labels)
         if (
             isinstance(args, dict)

@@ -219,6 +219,7 @@ class Guard:
         self._given: dict[str, _Given] = {}
         self._private: dict[PrivateSource, _Given] = {}
         self._sent: dict[str, dict[str, None]] = {}
+        self._confided: dict[str, dict[str, None]] = {}
         self._last: dict[str, tuple[ToolSpec, Json]] = {}
         self._changing: set[tuple[str, str]] = set()
 
@@ -241,6 +242,24 @@ class Guard:
         """Remember private data that the model was shown."""
         self.sources[source] = None
         self._private.setdefault(source, _Given()).add(data)
+
+    def labels_after(self, args: object, labels: Labels) -> Labels:
+        """Return the labels of what a call gave. A public tool may give back private data that it
+        was given, by a yes or since its place has it: then that counts as data of its place."""
+        place = labels.sends
+        confided = self._confided.get(place, {})
+        is_private = any(source.place == place for source in self.sources)
+        own = self._given.get(place) if is_private else None
+        if labels.reads != "public" or not (confided or own):
+            return labels
+        leaves = [str(leaf) for _, leaf in islice(_typed_leaves(args, {}), _MAX_NOTED + 1)]
+        is_known = any(
+            text[:_MAX_SHOWN] in confided or (own is not None and own.bits(text) is not None)
+            for text in leaves
+        )
+        if is_known or len(leaves) > _MAX_NOTED:
+            return Labels("private", place, place)
+        return labels
 
     def give(self, labels: Labels, data: object) -> None:
         """Remember what a place, or a source of public data, gave: it explains later arguments."""
@@ -271,6 +290,7 @@ class Guard:
             self._note(call)
             return Verdict("")
         if place in self.allowed:
+            self.sent(call)
             return Verdict(f"{ALLOWED} {place} for this ask")
         if place == UNKNOWN:
             return Verdict("", self.flow(call, foreign, [*call.args]))
@@ -295,6 +315,10 @@ class Guard:
     def sent(self, call: Outgoing) -> None:
         """Remember a call that the person let out: what it carried is there now."""
         self._note(call)
+        confided = self._confided.setdefault(call.place, {})
+        for _, leaf in islice(_typed_leaves(call.args, {}), _MAX_NOTED):
+            if len(confided) < _MAX_VALUES:
+                confided[str(leaf)[:_MAX_SHOWN]] = None
 
     def _note(self, call: Outgoing) -> None:
         sent = self._sent.setdefault(call.place, {})
@@ -472,6 +496,7 @@ class Guard:
             "handles": {key: [list(part) for part in pair] for key, pair in self.handles.items()},
             "given": {place: each.to_json() for place, each in self._given.items()},
             "sent": {place: list(each) for place, each in self._sent.items()},
+            "confided": {place: list(each) for place, each in self._confided.items()},
         }
 
     def merge(self, data: object, *, has_messages: bool) -> None:
@@ -491,8 +516,10 @@ class Guard:
         }
         for place, (lists, text) in data["given"].items():
             self._given.setdefault(place, _Given()).restore(lists, str(text))
-        for place, sent in data["sent"].items():
-            self._sent.setdefault(place, {}).update(dict.fromkeys(map(str, sent)))
+        # A file of an earlier version does not say what a person let out.
+        for key, mine in (("sent", self._sent), ("confided", self._confided)):
+            for place, texts in data.get(key, data["sent"]).items():
+                mine.setdefault(place, {}).update(dict.fromkeys(map(str, texts)))
 
 
 def source_of(spec: ToolSpec, args: object, labels: Labels) -> PrivateSource:
@@ -500,13 +527,6 @@ def source_of(spec: ToolSpec, args: object, labels: Labels) -> PrivateSource:
     first = next((str(leaf) for _, leaf in _leaves(args)), "") if args else ""
     words = f"{spec.name}({values.cut(first, 40)!r})" if first else spec.name
     return PrivateSource(words, spec.name, labels.of)
-
-
-def labels_after(labels: Labels, why: object) -> Labels:
-    """Return the labels of what a call gave. One that went out by a yes may give back the private
-    data that it was given, so that counts as private data of its place, also of a public tool."""
-    is_by_yes = str(why or "").startswith((ASKED, ALLOWED, NAMED))
-    return Labels("private", labels.sends, labels.sends) if is_by_yes else labels
 
 
 def allow_line(flow: Flow) -> str:

@@ -29,7 +29,6 @@ from onetool_ipy.llm.ask.guard import (
     Outgoing,
     PrivateSource,
     Verdict,
-    labels_after,
     not_nested,
     not_sent,
     source_of,
@@ -100,7 +99,7 @@ class ProgramGuard:
         """Remember what a tool gave a program of the model: it explains later arguments."""
         spec = resolved.spec
         if self._told is not None and spec is not None and not isinstance(answer, Raised):
-            labels = labels_after(self._labels_of(spec), resolved.meta.get("guard"))
+            labels = self._told.labels_after(resolved.given, self._labels_of(spec))
             self._told.give(labels, answer)
 
     def require(self, call: HostCall, resolved: ResolvedCall) -> None:
@@ -119,9 +118,7 @@ class ProgramGuard:
             raise not_sent(spec.name, flow, reply)
         if reply.content.get("always"):
             self._allowed.add(flow.place)
-        if self._told is not None:
-            self._told.sent(Outgoing(spec, resolved.given, flow.place))
-        resolved.meta["guard"] = f"{ASKED} to {flow.place}"
+        self.let_out(resolved, f"{ASKED} to {flow.place}")
 
     def flow(self, call: HostCall, resolved: ResolvedCall) -> Flow | None:
         """Return what a call would carry elsewhere, if the person must be asked about it. One that
@@ -131,14 +128,22 @@ class ProgramGuard:
         if not place:
             return None
         if place in self._allowed:
-            resolved.meta["guard"] = f"{ALLOWED} {place} for this program"
+            self.let_out(resolved, f"{ALLOWED} {place} for this program")
             return None
         verdict = self._judge(call, Outgoing(spec, args, place))
-        if verdict.flow is None or self._is_named(spec):
-            why = verdict.why if verdict.flow is None else NAMED
-            resolved.meta |= {"guard": why} if why else {}
+        if verdict.why:
+            resolved.meta["guard"] = verdict.why
+        if verdict.flow is not None and self._is_named(spec):
+            self.let_out(resolved, NAMED)
             return None
         return verdict.flow
+
+    def let_out(self, resolved: ResolvedCall, why: str) -> None:
+        """Remember a call that goes out by a yes."""
+        resolved.meta["guard"] = why
+        spec = resolved.require()
+        if self._told is not None:
+            self._told.sent(Outgoing(spec, resolved.given, self._labels_of(spec).sends))
 
     def require_nested(self, outer: ResolvedCall, call: HostCall | None, inner: ToolSpec) -> None:
         """Let a tool call another one that sends elsewhere only if the program's own call is free

@@ -531,7 +531,8 @@ class ProgramRun:
         if resolved.failure is None and resolved.require().fingerprint != write.key.fingerprint:
             raise _changed_tool(key.tool)
         resolved.guard = partial(self._guard.require_nested, resolved, call)
-        resolved.meta |= {"guard": ASKED} if write.note else {}
+        if write.note and resolved.failure is None:
+            self._guard.let_out(resolved, f"{ASKED} out")
         self._note("begun", key, fingerprint=write.key.fingerprint)
         self._is_begun = True
         write.state = "in doubt"

@@ -321,6 +321,29 @@ def test_the_failure_of_a_private_tool_is_private_data(box: Toolbox) -> None:
     assert len(person.questions) == 1
 
 
+def test_the_words_of_a_refusal_are_no_public_data(box: Toolbox) -> None:
+    """The message of a refused call repeats what the model wrote: it explains no second try."""
+    send = ("web.search", {"q": _SECRET})
+    answer = _ask(box, Person(None, None), READ, send, send)
+    assert _reasons(answer) == [None, "not_approved", "not_approved"]
+
+
+def test_what_comes_back_of_a_call_with_a_yes_is_private_to_its_place(box: Toolbox) -> None:
+    """The search gives back what it was asked: it may get that again, and no other place may."""
+    box.registry.register(box.registry.require("web.search").replace(name="web.again"))
+    search = box.registry.require("web.search")
+    assert search.http is not None
+    elsewhere = search.http._replace(origins=("https://other.example.net",))
+    box.registry.register(search.replace(name="other.find", http=elsewhere))
+    calls = [("web.search", {"q": _SECRET}), ("web.again", {"q": _SECRET})]
+    person = Person("all", "none")
+
+    answer = _ask(box, person, READ, *calls, ("other.find", {"q": _SECRET}))
+
+    assert _reasons(answer) == [None, None, None, "not_approved"]
+    assert person.questions[1].calls[0].tool == "other.find"
+
+
 def test_show_names_the_places(box: Toolbox) -> None:
     part = box.ask.preview("Hello")[-1]
     assert "where these tools can send" in part.name
