@@ -459,3 +459,31 @@ def test_data_that_would_leave_is_shown_with_its_place_and_refused_by_no(lab: La
     question.get_by_role("button", name="No", exact=True).click()
 
     expect(notebook.output(1)).to_contain_text("skipped 1 call of web.search")
+
+
+LEAVING_PROGRAM = (
+    LEAVING[: LEAVING.index("calls = ")]
+    + '''
+code = """import fs, web
+rows = fs.read_file(path='salaries.csv').splitlines()[1:]
+for row in rows:
+    web.search(q=row.split(',')[0])
+"""
+get_ipython().run_cell_magic("tool", "program -o p", code)
+'''
+)
+
+
+def test_what_a_program_would_send_is_asked_in_cell_and_panel(lab: Lab) -> None:
+    notebook, question = _open(lab, LEAVING_PROGRAM.strip())
+    panel = notebook.show_panel().locator(".otx-question")
+
+    for each in (question, panel):
+        expect(each).to_contain_text("The program wants to send your data to search.example.com")
+        expect(each).to_contain_text("1 value out of fs.read_file('salaries.csv'), in `q`")
+        expect(each.get_by_role("button")).to_have_text(
+            ["Send", "Send to search.example.com for the rest of this program", "No"]
+        )
+    panel.get_by_role("button", name="No", exact=True).click()
+
+    expect(notebook.output(1)).to_contain_text("the person did not let it go")

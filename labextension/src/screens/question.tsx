@@ -141,7 +141,7 @@ function Button({ kind, label, isOff = false, onClick, children }: ButtonProps) 
  * Calls to approve. Each can be decided alone; the answer is sent once all are decided. No button is the main one, since
  * each call may change something.
  */
-function Approval({ question: { calls, places = [], eachTime, offersAlways }, send, decisions, decide }: Props) {
+function Approval({ question: { asker, calls, places = [], eachTime, offersAlways }, send, decisions, decide }: Props) {
   const isOne = calls.length === 1;
   const isSending = places.length > 0; // data would leave, and nothing else is asked
   const [doIt, leave] = isSending ? ['Send', 'No'] : ['Run', 'Skip'];
@@ -156,7 +156,7 @@ function Approval({ question: { calls, places = [], eachTime, offersAlways }, se
     const latest = decide([number], isRun);
     if (latest.size === calls.length) finish(chosen(latest));
   };
-  const more = isSending ? `Send to ${plain(listed(places))} for the rest of this ask` : tools.length === 1 ? `Always run ${plain(tools[0])}` : `Always run these ${tools.length} tools`;
+  const more = isSending ? `Send to ${plain(listed(places))} for the rest of this ${asker === 'The program' ? 'program' : 'ask'}` : tools.length === 1 ? `Always run ${plain(tools[0])}` : `Always run these ${tools.length} tools`;
   const hasMore = !eachTime && (isSending || offersAlways !== false);
   const tip = eachTime ? 'You are asked each time.' : hasMore && !isSending ? `Always: every later call of ${plain(listed(tools))} in this session, with any arguments, until the tool changes.` : '';
   return (

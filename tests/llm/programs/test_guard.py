@@ -9,6 +9,7 @@ from onetool_ipy.core.tool import GuardFacts, HttpHooks, ToolSpec
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask.answer import Answer
 from onetool_ipy.llm.programs.shadows import MAX_PLACES
+from onetool_ipy.terminal import approval_text
 from tests.llm.ask.guard_cases import TOOLS
 from tests.llm.programs.conftest import Shop
 from tests.llm.programs.guarded import PLACE, GuardedWorld, Person
@@ -33,6 +34,9 @@ def test_the_question_names_the_place_the_argument_and_the_text(world: GuardedWo
         f"would send to {PLACE}: 1 value out of files.read('notes.txt'), in `q`:"
         ' "Tango 7391 zulu"'
     )
+    text = " ".join(approval_text(question.calls, question.asker).split())
+    assert "The program wants to make a call that may send your data elsewhere" in text
+    assert f"whatever goes to {PLACE} for the rest of this program" in text
     assert isinstance(answer.error, NotApproved)
     assert "the person did not let it go" in answer.error.message
     assert not world.sent
