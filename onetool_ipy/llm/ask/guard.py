@@ -518,7 +518,7 @@ class Guard:
             self._given.setdefault(place, _Given()).restore(lists, str(text))
         # A file of an earlier version does not say what a person let out.
         for key, mine in (("sent", self._sent), ("confided", self._confided)):
-            for place, texts in data.get(key, data["sent"]).items():
+            for place, texts in data[key if key in data else "sent"].items():
                 mine.setdefault(place, {}).update(dict.fromkeys(map(str, texts)))
 
 
