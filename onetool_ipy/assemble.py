@@ -12,6 +12,7 @@ import datetime
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -20,10 +21,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from onetool_ipy.base import forks
 from onetool_ipy.base.errors import Untrusted
+from onetool_ipy.base.files import names_in
+from onetool_ipy.config.kept_names import PLACES, keep_names
 from onetool_ipy.config.load import Config, load_config
-from onetool_ipy.config.paths import CONFIG_ENV, HOME_VARIABLES, STATE_ENV, state_base
-from onetool_ipy.config.trust import TRUST_ENV, TrustList
+from onetool_ipy.config.paths import CONFIG_NAME, state_base, state_folder
+from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core.registry import SessionTools
+from onetool_ipy.schema.read import identifier
 from onetool_ipy.sources.outline import FILE, OutlineCache
 from onetool_ipy.sources.pack_files import PackFiles
 from onetool_ipy.toolbox import Parts, Toolbox
@@ -42,9 +46,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 Clock = Callable[[], datetime.datetime]
-
-_PLACES = (*HOME_VARIABLES, CONFIG_ENV, STATE_ENV, TRUST_ENV)
-"""What of the environment decides where the project and its state are."""
 
 
 def open_toolbox(
@@ -79,12 +80,14 @@ def open_leniently(
     clock: Clock | None = None,
     transport: Any = None,
     cwd: Path | None = None,
+    start: Path | None = None,
 ) -> Toolbox:
     """`open_toolbox` for a notebook: what is good opens, the rest are problems of the
     configuration.
 
     `cwd` is the folder to look from, where that is not the process's own: a server has the
-    notebooks' folders.
+    notebooks' folders. `start` is the folder to look from this time: that of the process when it
+    was loaded. A reload looks from that of then.
     """
     # Keep Python's handler of last resort from printing our log: a library adds a handler that does
     # nothing.
@@ -93,8 +96,13 @@ def open_leniently(
         logger.addHandler(logging.NullHandler())
     chosen = None if path is None else Path(path)
     surroundings = os.environ if env is None else env
+    starts = [start]
+
+    def build(box: Toolbox) -> Project:
+        return Project(chosen, surroundings, clock, cwd, box, starts.pop() if starts else None)
+
     box = Toolbox(
-        partial(Project, chosen, surroundings, clock, cwd),
+        build,
         session=SessionTools(),
         build_http_client=partial(_http_client, transport),
         build_servers=partial(_servers, surroundings),
@@ -194,12 +202,14 @@ class Project:
         clock: Clock | None,
         cwd: Path | None,
         box: Toolbox,
+        start: Path | None = None,
     ) -> None:
         self.box = box
         self.env = env
         self.clock = clock
         self.cwd = cwd
-        config = self.config = load_config(path, env=env, cwd=cwd or _working_directory())
+        self._began_ns = time.time_ns()
+        config = self.config = load_config(path, env=env, cwd=cwd or start or _working_directory())
         for problem in config.problems:
             logging.getLogger("onetool_ipy.config").error("%s", problem)
         self._trust_list = TrustList.of(env, config.home)
@@ -266,7 +276,7 @@ class Project:
             _open_again,
             named,
             paths.project,
-            {key: self.env[key] for key in _PLACES if key in self.env},
+            {key: self.env[key] for key in PLACES if key in self.env},
         )
 
     def record_trust(self, part: str) -> None:
@@ -318,3 +328,24 @@ class Project:
 
             packs += stored_slugs(config.paths.bundles)
         return tuple(dict.fromkeys(packs))
+
+    def keep_pack_names(self) -> None:
+        """Keep `pack_names` for the next start, if nothing is to be told then."""
+        config, paths = self.config, self.config.paths
+        state = state_folder(paths.project, env=self.env, home=config.home)
+        folder, trust = paths.onetool_dir, config.trust
+        if config.problems or not trust.is_given or paths.state != state or folder is None:
+            return
+        files = ("prompts.yaml", "snippets.yaml", "secrets.yaml", "environments.json")
+        watched = [paths.config_file or folder / CONFIG_NAME, *(folder / name for name in files)]
+        watched += [] if trust.record is None else [trust.record]
+        for bundle in (paths.bundles, *map(paths.bundles.joinpath, names_in(paths.bundles))):
+            watched += [bundle, bundle / "bundle.json"]
+        keep_names(
+            state,
+            {identifier(name): name for name in self.pack_names},
+            [*map(str, watched), *(self.files.watched() if self.files is not None else ())],
+            env=self.env,
+            cwd=paths.cwd,
+            began_ns=self._began_ns,
+        )

@@ -85,6 +85,9 @@ class Parts(GuardedParts, Protocol):
     def pack_names(self) -> Sequence[str]:
         """The packs of the project itself as its files are now, which a notebook gets as names."""
 
+    def keep_pack_names(self) -> None:
+        """Keep `pack_names` for the next start, if nothing is to be told then."""
+
     @property
     def reopen(self) -> Callable[[], Toolbox]:
         """A function, fit for pickling, that opens the same project in another process."""

@@ -142,12 +142,13 @@ def stamp_from(status: os.stat_result) -> Stamp:
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
-def is_young(stamp: Stamp) -> bool:
-    """Whether the file may have changed without a change of its times. Whole seconds mean a coarse
-    clock."""
+def is_young(stamp: Stamp, now_ns: int = 0) -> bool:
+    """Whether the file may have changed without a change of its times, or since `now_ns`. Whole
+    seconds mean a coarse clock."""
     is_coarse = stamp[0] % 1_000_000_000 == 0 and stamp[1] % 1_000_000_000 == 0
     # On Windows the second time is that of creation.
-    return time.time_ns() - max(stamp[:2]) < (_COARSE_TICK_NS if is_coarse else _TICK_NS)
+    age_ns = (now_ns or time.time_ns()) - max(stamp[:2])
+    return age_ns < (_COARSE_TICK_NS if is_coarse else _TICK_NS)
 
 
 def make_private(folder: Path) -> None:

@@ -55,6 +55,7 @@ from onetool_ipy.config.paths import (
     find_config,
     home_of,
     is_ours,
+    project_of,
     state_folder,
     true_path,
 )
@@ -143,10 +144,7 @@ def load_config(
     home = Path(home or home_of(env))
     cwd = Path(os.path.abspath(cwd))
     location = find_config(path, env=env, cwd=cwd, home=home)
-    folder = location.onetool_dir
-    # The project is the folder that holds `.onetool`, else the working directory.
-    is_inside = folder is not None and folder.name == FOLDER
-    project = Path(true_path(folder.parent if folder and is_inside else location.start or cwd))
+    folder, project = location.onetool_dir, project_of(location, cwd)
     state, refused = _own_state(state_folder(project, env=env, home=home), project, env, home)
     refused += _earlier_state(state.with_name(state.name.removesuffix(f"-{STATE_VERSION}")), state)
     config = Config(

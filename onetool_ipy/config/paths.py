@@ -26,6 +26,7 @@ FOLDER = ".onetool"
 CONFIG_NAME = "onetool.yaml"
 CONFIG_ENV = "ONETOOL_CONFIG"
 STATE_ENV = "ONETOOL_STATE"
+TRUST_ENV = "ONETOOL_TRUST"
 STATE_VERSION = "v2"
 """Part of the name of a state folder. One of an earlier version is left where it is, and not
 read."""
@@ -201,6 +202,14 @@ def _searched(start: Path, home: Path) -> ConfigLocation:
             )
         bare = bare or Path(onetool_dir)
     return ConfigLocation(onetool_dir=bare, problems=tuple(problems), start=start)
+
+
+def project_of(location: ConfigLocation, cwd: Path) -> Path:
+    """Return the project of a configuration: the folder that holds `.onetool`, else the working
+    directory."""
+    folder = location.onetool_dir
+    is_inside = folder is not None and folder.name == FOLDER
+    return Path(true_path(folder.parent if folder and is_inside else location.start or cwd))
 
 
 def state_folder(project: Path, *, env: Mapping[str, str], home: Path) -> Path:

@@ -22,14 +22,13 @@ from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import StoreError, read_own, write_whole
 from onetool_ipy.config.paths import (
     FOLDER,
+    TRUST_ENV,
     ConfigLocation,
     expand_home,
     project_key,
     state_base,
     true_path,
 )
-
-TRUST_ENV = "ONETOOL_TRUST"
 
 How = Literal["no project", "home", "named", "environment", "listed", "untrusted"]
 """Why a project is trusted: it is `~/.onetool`, the user named it, it lies in $ONETOOL_TRUST, or it

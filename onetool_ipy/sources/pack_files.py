@@ -62,10 +62,12 @@ class _TooManyEntries(Exception):
 
 
 class PackFileSearch:
-    """One search for the pack files of a project. `problems` lists what does not count."""
+    """One search for the pack files of a project. `problems` lists what does not count, `looked`
+    the folders that were read and the places that were looked at."""
 
     def __init__(self, root: Path) -> None:
         self.problems: list[Problem] = []
+        self.looked: dict[str, None] = {}
         self._root = root
         self._owners = Owners(root)
         self._left = _MAX_ENTRIES
@@ -144,6 +146,7 @@ class PackFileSearch:
                     yield from self._walk(inner, parts, depth + 1)
         elif not _MAGIC & set(first):
             inner = os.path.join(folder, first)
+            self.looked[inner] = None
             if os.path.lexists(inner):
                 yield from self._walk(inner, rest, depth + 1)
         else:
@@ -157,6 +160,7 @@ class PackFileSearch:
     def _names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted. No folder is listed that others may have
         changed."""
+        self.looked[folder] = None
         if not self._is_safe(folder):
             return []
         names: list[str] = []
@@ -553,7 +557,12 @@ class PackFiles:
         self._files: dict[str, PackFile] = {}
         self._listed: list[str] = []
         self._problems: list[Problem] = []
+        self._looked: dict[str, None] = {}
         self.refresh()
+
+    def watched(self) -> list[str]:
+        """Return the files and folders on which it depends what files and packs there are."""
+        return [*self._looked, *self._files]
 
     def pack_names(self) -> list[str]:
         """Return the packs of these files, each once."""
@@ -579,7 +588,7 @@ class PackFiles:
         listed."""
         search = PackFileSearch(self._root)
         stamps = search.files(self._patterns)
-        self._problems = search.problems
+        self._problems, self._looked = search.problems, search.looked
         changed = list(stamps) != self._listed
         files: dict[str, PackFile] = {}
         owners = Owners(self._root)

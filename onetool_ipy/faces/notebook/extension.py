@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from onetool_ipy.base import forks
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import collector_paused
+from onetool_ipy.config.kept_names import KeptNames, read_names
 from onetool_ipy.config.paths import find_config, home_of
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook import cell_input
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.ask import AskMagic
     from onetool_ipy.faces.notebook.host import NotebookHost
     from onetool_ipy.faces.notebook.run import LineRunner
+    from onetool_ipy.proxies import PackProxy
     from onetool_ipy.toolbox import Toolbox
 
 _OTHER_NAME = "onetool"
@@ -203,6 +205,9 @@ class Extension:
         self.inspector = Inspector(shell)
         self.panels = PanelComms(shell, lambda: self.host)
         self._host: NotebookHost | None = None
+        self._start: Path | None = None
+        self._kept: KeptNames | None = None
+        """The names that are offered while their packs are not."""
         self._names_of_ipython = ExitStack()
         self.after_fork()
         forks.register(self)
@@ -239,15 +244,46 @@ class Extension:
         def run_code(code: str, name: str) -> object:
             return self.magics.runner.run_code(code, name)
 
-        host = NotebookHost(
-            self.shell, open_leniently(), self.magics, self.names, self.panels, run_code
-        )
+        box = open_leniently(start=self._start)
+        host = NotebookHost(self.shell, box, self.magics, self.names, self.panels, run_code)
         host.notebook = _notebook(self.shell)
         # Not before: a panel may open it while a cell registers a tool, which must wait for it.
         current.expect(None)
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
             host.progress.before_cell()
         return host
+
+    def _offer_packs(self) -> None:
+        """Offer the packs of the project, if there is one. It is opened for that unless they are
+        known from the last time."""
+        found = _project()
+        if found is None:
+            current.expect(lambda: self.box)
+            return
+        self._start, self._kept = found
+        if self._kept is None:
+            self._offer_opened(self.host)
+            self.box.parts.keep_pack_names()
+            return
+        current.expect(lambda: self.box)
+        packs = self._kept.packs.items()
+        self.names.offer([(name, LazyObject(partial(self._pack, pack))) for name, pack in packs])
+
+    def _pack(self, name: str) -> PackProxy:
+        from onetool_ipy.proxies import PackProxy
+
+        return PackProxy(self.box, name)
+
+    def _offer_opened(self, host: NotebookHost) -> None:
+        """Offer the packs of the opened toolbox, and tell its first problem."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            self.names.withdraw(lambda name, _value: name in kept.packs)
+        host.offer_packs()
+        problems = host.box.config.problems
+        if problems:
+            more = f" (and {len(problems) - 1} more: ot.health())" if len(problems) > 1 else ""
+            print(printable(host.box.mask(f"onetool_ipy: {problems[0]}{more}")))  # noqa: T201 - the one line of contract 15
 
     def start(self) -> None:
         """Install everything."""
@@ -270,14 +306,7 @@ class Extension:
         count = len(self.shell.history_manager.input_hist_parsed)
         current.enter_cell(str(count - 1), _cell_id(self.shell))
         self.names.offer([("ot", LazyObject(lambda: self.box.ot))])
-        if _has_project():
-            self.host.offer_packs()
-            problems = self.box.config.problems
-            if problems:
-                more = f" (and {len(problems) - 1} more: ot.health())" if len(problems) > 1 else ""
-                print(printable(self.box.mask(f"onetool_ipy: {problems[0]}{more}")))  # noqa: T201 - the one line of contract 15
-        else:
-            current.expect(lambda: self.box)
+        self._offer_packs()
         # Cells may have marked functions with `@tool` before they loaded us.
         for fn in current.waiting_functions():
             try:
@@ -362,10 +391,16 @@ class Extension:
         if self._host is not None:
             self._host.notebook = _notebook(self.shell)
             self._host.before_cell()
-        elif _has_project():
-            # It was made since; where it cannot be opened, the first use of it says why.
-            with suppress(OneToolError):
-                self.host.offer_packs()
+            if self._kept is not None:
+                # It was opened meanwhile: by a call, or by a panel in another thread.
+                self._offer_opened(self._host)
+        elif self._kept is None or not self._kept.is_current():
+            # A project was made or changed. Where it cannot be opened, its first use says why.
+            found = _project()
+            if found is not None:
+                self._start = found[0]
+                with suppress(OneToolError):
+                    self._offer_opened(self.host)
 
     def _after_cell(self, _result: object) -> None:
         self._is_in_cell = False
@@ -437,14 +472,20 @@ def _notebook(shell: Any) -> str:
     return str(shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", ""))
 
 
-def _has_project() -> bool:
-    """Whether there is a configuration, found as `load_config` finds it."""
+def _project() -> tuple[Path, KeptNames | None] | None:
+    """Return the folder of now and what is known of the names of its project, found as
+    `load_config` finds it; None where there is no configuration."""
     try:
         cwd = Path.cwd()
     except FileNotFoundError:  # it was deleted under our feet
-        return False
-    config = find_config(None, env=os.environ, cwd=cwd, home=home_of(os.environ))
-    return config.onetool_dir is not None or config.config_file is not None or bool(config.problems)
+        return None
+    home = home_of(os.environ)
+    location = find_config(None, env=os.environ, cwd=cwd, home=home)
+    if location.problems:
+        return cwd, None
+    if location.onetool_dir is None and location.config_file is None:
+        return None
+    return cwd, read_names(location, env=os.environ, cwd=cwd, home=home)
 
 
 def _forget(formatter: Any, name: tuple[str, str]) -> None:

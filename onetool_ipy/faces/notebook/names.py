@@ -28,6 +28,10 @@ class LazyObject:
     def __dir__(self) -> list[str]:
         return dir(self._make())
 
+    def _ipython_key_completions_(self) -> list[str]:
+        keys: list[str] = self._make()._ipython_key_completions_()
+        return keys
+
     def __repr__(self) -> str:
         return repr(self._make())
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from onetool_ipy.base.files import is_young, stamp_of
 from tests.conftest import FreshKernel
 from tests.faces.notebook.waiting import TOOLS
+from tests.harness import surroundings
 from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S, until
 
@@ -32,11 +34,11 @@ def price(item: str) -> float:
 '''
 
 
-MAX_MODULES = 76
-"""Modules of ours that a load with a project imports."""
+MAX_LOAD = (26, 8)
+"""Modules of ours that a load of a known project imports, and patterns of ours that it compiles."""
 
-MAX_PATTERNS = 28
-"""Patterns of ours that it compiles."""
+MAX_OPENING = (76, 28)
+"""The same for a load that has to open the project, since something changed."""
 
 
 def write_pack(folder: Path, text: str = SHOP) -> Path:
@@ -83,17 +85,21 @@ def test_a_load_of_what_was_loaded_before_imports_little(tmp_path: Path) -> None
     }
     command = [sys.executable, "-c", LOAD]
 
-    cold, warm = (
-        subprocess.run(
+    def load() -> tuple[tuple[int, int], str]:
+        loaded = subprocess.run(
             command, cwd=project, env=env, capture_output=True, text=True, check=True
-        ).stdout.split(maxsplit=2)
-        for _ in range(2)
-    )
+        )
+        modules, patterns, libraries = loaded.stdout.split(maxsplit=2)
+        return (int(modules), int(patterns)), libraries.strip()
 
-    assert cold[2].strip() == "['jsonschema_rs', 'yaml']"
-    assert warm[2].strip() == "[]"
-    assert int(warm[0]) <= MAX_MODULES
-    assert int(warm[1]) <= MAX_PATTERNS
+    cold, warm = load(), load()
+    os.utime(project / ".onetool" / "secrets.yaml")
+    changed = load()
+
+    assert cold[1] == "['jsonschema_rs', 'yaml']"
+    assert warm[1] == changed[1] == "[]"
+    assert all(count <= most for count, most in zip(warm[0], MAX_LOAD, strict=True)), warm
+    assert all(count <= most for count, most in zip(changed[0], MAX_OPENING, strict=True)), changed
 
 
 @pytest.mark.slow
@@ -498,6 +504,58 @@ def test_loading_in_a_project_offers_packs_and_builds_neither_registry_nor_store
         kernel.evaluate(f"type(shop).__name__, {{*{late}}} & {{*sys.modules}}")
         == "('PackProxy', set())"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("use", "answer"),
+    [
+        ("shop['price']('x')", "1.0"),
+        (
+            "dir(shop), shop._ipython_key_completions_(), shop",
+            "(['price'], ['price'], <pack shop: price>)",
+        ),
+        ("os.chdir('/') or shop.price('x')", "1.0"),
+        ("path.write_text(path.read_text().replace('1.0', '2.0')) and shop.price('x')", "2.0"),
+    ],
+)
+def test_a_known_project_is_opened_by_the_first_use_of_a_pack(
+    fresh_kernel: FreshKernel, tmp_path: Path, use: str, answer: str
+) -> None:
+    """Its names are offered at once. The folder is that of the load, also after `os.chdir`."""
+    project = tmp_path / "project"
+    path = write_pack(project)
+    until(lambda: (stamp := stamp_of(path)) is not None and not is_young(stamp))
+    env = surroundings.private(tmp_path / "home")
+    fresh_kernel(cwd=project, env=env).execute("%load_ext onetool_ipy")
+    kernel = fresh_kernel(cwd=project, env=env)
+    kernel.execute(f"import os, pathlib, sys\npath = pathlib.Path({str(path)!r})")
+    kernel.execute("%load_ext onetool_ipy")
+
+    assert kernel.evaluate("type(shop).__name__, 'onetool_ipy.toolbox' in sys.modules") == (
+        "('LazyObject', False)"
+    )
+    assert kernel.evaluate(use) == answer
+    kernel.execute("pass")
+    assert kernel.evaluate("type(shop).__name__") == "'PackProxy'"
+
+
+@pytest.mark.slow
+def test_a_project_that_changes_before_its_first_use_is_offered_as_it_is_then(
+    fresh_kernel: FreshKernel, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    path = write_pack(project)
+    until(lambda: (stamp := stamp_of(path)) is not None and not is_young(stamp))
+    env = surroundings.private(tmp_path / "home")
+    fresh_kernel(cwd=project, env=env).execute("%load_ext onetool_ipy")
+    kernel = fresh_kernel(cwd=project, env=env)
+    kernel.execute("%load_ext onetool_ipy")
+
+    path.write_text(path.read_text().replace('pack = "shop"', 'pack = "market"'))
+    kernel.execute("x = market.price('x')")
+
+    assert kernel.evaluate("'shop' in globals(), x") == "(False, 1.0)"
 
 
 @pytest.mark.slow
