@@ -9,6 +9,7 @@ and sizes of its parts are checked first.
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -28,6 +29,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import make_folder, write_whole
 from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.printable import visible
+from onetool_ipy.base.processes import words_in
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.lock import NAME as LOCK
 from onetool_ipy.config.paths import FOLDER, home_at, state_folder
@@ -37,10 +39,6 @@ from onetool_ipy.toolbox import Toolbox
 
 VERSION = 1
 _MANIFEST = "sealed.json"
-_REPLAY = re.compile(
-    r"""(?:^[ \t]*%tool[ \t]+replay[ \t]+(?:--\S+[ \t]+)*|\bot\.replay\(\s*)["']?([^\s"')]+)""",
-    re.M,
-)
 _HANDLE = re.compile(r"\b[a-z][0-9a-z]{11}\b")
 _VARIES = re.compile(
     r"0x[0-9a-f]+|\b\d[\d,.]{0,20}\s{0,2}(?:ms|s|µs|min)\b|\b\d\d:\d\d(?::\d\d)?\b|<1 ms"
@@ -66,11 +64,8 @@ def seal(notebook: Path, box: Toolbox) -> Path:
     holds a secret."""
     text = _read_text(notebook)
     cells = _cells(text, notebook)
-    names = list(
-        dict.fromkeys(
-            name for cell in cells for name in _REPLAY.findall(_source(cell)) if name != "off"
-        )
-    )
+    code = [_source(cell) for cell in cells if cell.get("cell_type") == "code"]
+    names = list(dict.fromkeys(name for source in code for name in _recordings(source)))
     if not names:
         hint = "Begin the notebook with: %tool replay calls.jsonl"
         raise UsageProblem(
@@ -88,15 +83,13 @@ def seal(notebook: Path, box: Toolbox) -> Path:
                 f"The recording '{name}' is not beside the notebook.", hint="Move it there."
             )
         read_recording(notebook.parent / name, box.mask)
-        parts[path.as_posix()] = (notebook.parent / name).read_bytes()
+        parts[name] = (notebook.parent / name).read_bytes()
     folder = box.config.paths.onetool_dir
     if folder is not None and (folder / LOCK).is_file():
         parts[LOCK] = (folder / LOCK).read_bytes()
     parts |= _shown_results(cells, box)
     manifest = {"version": VERSION, "notebook": notebook.name, "recordings": names}
-    if taken := {_MANIFEST, LOCK, notebook.name} & {
-        PurePosixPath(name).as_posix() for name in names
-    }:
+    if taken := {_MANIFEST, LOCK, notebook.name}.intersection(names):
         raise UsageProblem(
             f"A recording cannot be called '{min(taken)}' in a sealed notebook.", hint="Rename it."
         )
@@ -112,6 +105,38 @@ def seal(notebook: Path, box: Toolbox) -> Path:
     target = notebook.with_suffix(".sealed.zip")
     write_whole(target, data.getvalue(), mode=0o644)
     return target
+
+
+def _recordings(source: str) -> Iterator[str]:
+    """Yield the recordings that a cell replays, as names of parts, from what Python would run."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    try:
+        tree = ast.parse(TransformerManager().transform_cell(source))  # type: ignore[no-untyped-call]  # IPython has no types here
+    except SyntaxError:  # it runs nothing
+        return
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        given = [*node.args, *(word.value for word in node.keywords if word.arg == "file")]
+        texts = [str(each.value) for each in given if isinstance(each, ast.Constant)]
+        if called.endswith(".run_line_magic") and texts[:1] == ["tool"]:
+            try:
+                words = words_in(texts[1].rstrip("; "))
+            except ValueError:  # a quote is open, so the line fails
+                continue
+            texts = [word for word in words[1:] if not word.startswith("--")]
+            is_replay = words[:1] == ["replay"] and texts != ["off"]
+        else:
+            is_replay = re.search(r"\bot\.replay$", called) is not None
+            if is_replay and given and not isinstance(given[0], ast.Constant):
+                raise UsageProblem(
+                    f"'{values.cut(ast.unparse(node), 80)}' does not name its recording as a text,"
+                    " so it cannot be sealed."
+                )
+        if is_replay and texts:
+            yield PurePosixPath(texts[0]).as_posix()
 
 
 def _shown_results(cells: Iterable[Json], box: Toolbox) -> dict[str, bytes]:

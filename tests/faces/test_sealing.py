@@ -22,7 +22,7 @@ from nbclient import NotebookClient
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.cli import main
-from onetool_ipy.faces.sealing import run_sealed
+from onetool_ipy.faces.sealing import run_sealed, seal
 from onetool_ipy.stores.results import is_handle
 from tests.faces.commands.test_shell import at_terminal
 from tests.harness.patience import HANG_S
@@ -408,3 +408,61 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
         run_sealed(path)
     with pytest.raises(UsageProblem, match="There is no file"):
         run_sealed(tmp_path / "missing.zip")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with recordings, which no kernel made."""
+    folder = tmp_path / "project"
+    (folder / ".onetool").mkdir(parents=True)
+    (folder / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    with (
+        open_toolbox(folder, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box,
+        box.ot.replay(folder / "calls.jsonl", mode="auto"),
+    ):
+        box.call("time.now")
+    (folder / "sub").mkdir()
+    for copy in ("sub/calls.jsonl", "my calls.jsonl"):
+        shutil.copy(folder / "calls.jsonl", folder / copy)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("line", "recordings"),
+    [
+        ("%tool replay calls.jsonl", ["calls.jsonl"]),
+        ("%tool replay ./calls.jsonl\n%tool replay calls.jsonl", ["calls.jsonl"]),
+        ("%tool replay sub//calls.jsonl", ["sub/calls.jsonl"]),
+        ("%tool replay --only calls.jsonl;", ["calls.jsonl"]),
+        ('%tool replay "my calls.jsonl"', ["my calls.jsonl"]),
+        ("x = %tool replay calls.jsonl\n%tool replay off", ["calls.jsonl"]),
+        ("with ot.replay(file='my calls.jsonl', mode='replay'):\n    pass", ["my calls.jsonl"]),
+        ("# ot.replay('gone.jsonl')\nbox.ot.replay(\n  'calls.jsonl')", ["calls.jsonl"]),
+    ],
+)
+def test_a_recording_is_what_python_would_open(
+    project: Path, line: str, recordings: list[str]
+) -> None:
+    """However it is written; what the manifest names are parts of the archive."""
+    node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(line)])
+    nbformat.write(node, project / "page.ipynb")
+
+    with open_toolbox(project, env={"ONETOOL_STATE": str(project / "state")}) as box:
+        archive = seal(project / "page.ipynb", box)
+
+    with zipfile.ZipFile(archive) as parts:
+        assert json.loads(parts.read("sealed.json"))["recordings"] == recordings
+        assert set(recordings) <= set(parts.namelist())
+
+
+def test_a_recording_that_is_not_named_as_a_text_is_refused(project: Path) -> None:
+    node = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("name = 'calls.jsonl'\not.replay(name)")]
+    )
+    nbformat.write(node, project / "page.ipynb")
+
+    with (
+        open_toolbox(project, env={"ONETOOL_STATE": str(project / "state")}) as box,
+        pytest.raises(UsageProblem, match=r"'ot.replay\(name\)' does not name its recording"),
+    ):
+        seal(project / "page.ipynb", box)
