@@ -17,13 +17,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.code_map.recorder import Recorder
 from tests.harness import surroundings
+from tests.harness.stub import Stub
 
 LINES = {
     "%tool fs.read_file": "%tool fs.read_file path=notes.txt",
@@ -54,12 +53,13 @@ server.run()
 def measure(package: Path) -> dict[str, list[str]]:
     """The modules that each line of LINES passes through. Call it once, before a thread of the
     package is started."""
-    with tempfile.TemporaryDirectory(prefix="code-map-") as folder, _http_server() as port:
+    api = Stub(lambda _: (200, {"name": "Ada"}))
+    with tempfile.TemporaryDirectory(prefix="code-map-") as folder, api:
         recorder = Recorder(package)
         # Threads cannot be given one later before Python 3.12, so it is always there.
         threading.setprofile(recorder)
         try:
-            return _run(Path(folder).resolve(), port, recorder)
+            return _run(Path(folder).resolve(), api.port, recorder)
         finally:
             threading.setprofile(None)
 
@@ -134,28 +134,3 @@ def _write_project(project: Path, port: int) -> None:
         f'servers: {{calc: {{command: "{sys.executable}", args: [server.py]}}}}\n',
         encoding="utf-8",
     )
-
-
-class _Answer(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body = b'{"name": "Ada"}'
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_args: object) -> None:
-        """Print nothing."""
-
-
-@contextlib.contextmanager
-def _http_server() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answer)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -13,6 +13,9 @@ from typing import Any, Self
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 __all__ = ["Asked", "Stub"]
+
+
+Answer = tuple[int, Any] | tuple[int, Any, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,9 @@ class Asked:
 @dataclass
 class Stub:
     """`with Stub(lambda asked: (200, {"a": 1})) as stub: stub.url("/x")`; a value that is no bytes
-    goes as JSON."""
+    goes as JSON. Headers may come third: `(200, b"hello", {"Content-Type": "text/plain"})`."""
 
-    answer: Callable[[Asked], tuple[int, Any]]
+    answer: Callable[[Asked], Answer]
     asked: list[Asked] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -60,7 +63,11 @@ class Stub:
         self._server.server_close()
 
     def url(self, target: str = "/") -> str:
-        return f"http://127.0.0.1:{self.port}{target}"
+        return f"http://{self.host}{target}"
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
 
 
 def _handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
@@ -76,7 +83,7 @@ def _handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(headers.get("content-length", 0)))
             asked = Asked(self.command, self.path, headers, body)
             stub.asked.append(asked)
-            status, value = stub.answer(asked)
+            status, value, *more = stub.answer(asked)
             written = (
                 value
                 if isinstance(value, bytes)
@@ -85,8 +92,9 @@ def _handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
                 else json.dumps(value).encode()
             )
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(written)))
+            sent = {"Content-Type": "application/json", "Content-Length": str(len(written))}
+            for name, text in {**sent, **(more[0] if more else {})}.items():
+                self.send_header(name, text)
             self.end_headers()
             self.wfile.write(b"" if asked.method == "HEAD" else written)
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 import ast
 import json
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from onetool_ipy import Toolbox
 from onetool_ipy.render.media import Blocks, Image, Resource, ResourceLink
 from onetool_ipy.schema.read import identifier, params
 from tests.harness.patience import HANG_S
+from tests.harness.stub import Asked, Stub
 from tests.harness.surroundings import ROOT
 
 # How many tools each lists, as installed by tests/servers.txt and tests/node/package-lock.json.
@@ -290,24 +289,12 @@ def test_what_a_server_says_is_wrong_is_an_execution_error(real_box: Toolbox) ->
 def page() -> Any:
     """A page on loopback."""
 
-    class Pages(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = self.path == "/page"
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            if found:
-                words = "The quick brown fox jumps over the lazy dog. " * 20
-                self.wfile.write(
-                    f"<html><body><article><h1>A</h1><p>{words}</p></article></body></html>".encode()
-                )
+    words = "The quick brown fox jumps over the lazy dog. " * 20
+    text = f"<html><body><article><h1>A</h1><p>{words}</p></article></body></html>".encode()
 
-        def log_message(self, *_args: object) -> None:
-            return None
+    def answer(asked: Asked) -> tuple[int, bytes, dict[str, str]]:
+        is_page = asked.path == "/page"
+        return 200 if is_page else 404, text if is_page else b"", {"Content-Type": "text/html"}
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/page"
-    server.shutdown()
-    server.server_close()
+    with Stub(answer) as stub:
+        yield stub.url("/page")

@@ -4,14 +4,13 @@ our own words."""
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from onetool_ipy import Toolbox
+from tests.harness.stub import Asked, Stub
 
 Open = Callable[..., Toolbox]
 
@@ -37,34 +36,17 @@ LIBRARY_WORDS = (
 )
 
 
-class Other(BaseHTTPRequestHandler):
-    """A server of something else."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length") or 0))
-        status, content_type, body = ANSWERS[self.path.strip("/")]
-        self.send_response(status)
-        self.send_header("content-type", content_type)
-        self.send_header("content-length", str(len(body)))
-        if status == 302:
-            self.send_header("location", "https://other.example/mcp?token=abc")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        self.do_POST()
-
-    def log_message(self, *_args: Any) -> None:
-        return None
+def answer(asked: Asked) -> tuple[int, bytes, dict[str, str]]:
+    """What a server of something else says."""
+    status, kind, body = ANSWERS[asked.path.strip("/")]
+    moved = {"Location": "https://other.example/mcp?token=abc"} if status == 302 else {}
+    return status, body, {"Content-Type": kind, **moved}
 
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Other)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with Stub(answer) as stub:
+        yield stub.host
 
 
 @pytest.mark.slow

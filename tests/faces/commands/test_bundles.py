@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,72 +13,39 @@ import pytest
 import yaml
 
 from tests.harness.kernel import Kernel
+from tests.harness.stub import Asked, Stub
 
 TOKEN = "tok-9f8e7d6c5b4a"
 
 
-class Api(ThreadingHTTPServer):
-    """Answers what it was asked; `seen` has every request."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.seen: list[dict[str, Any]] = []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self.server_address[1]}"
-
-    def document(self) -> dict[str, Any]:
-        number = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
-        one = {
-            "operationId": "getUser",
-            "parameters": [number],
-            "responses": {"200": {"description": "ok"}},
-        }
-        return {
-            "openapi": "3.0.3",
-            "info": {"title": "Small Users", "version": "2.1"},
-            "servers": [{"url": f"http://{self.host}"}],
-            "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
-            "security": [{"key": []}],
-            "paths": {"/users/{id}": {"get": one}},
-        }
+def _document(host: str) -> dict[str, Any]:
+    number = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
+    one = {
+        "operationId": "getUser",
+        "parameters": [number],
+        "responses": {"200": {"description": "ok"}},
+    }
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": "Small Users", "version": "2.1"},
+        "servers": [{"url": f"http://{host}"}],
+        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"key": []}],
+        "paths": {"/users/{id}": {"get": one}},
+    }
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Api
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        size = int(self.headers.get("Content-Length") or 0)
-        asked = {"verb": self.command, "path": self.path, "headers": dict(self.headers)}
-        self.server.seen.append({**asked, "body": self.rfile.read(size).decode()})
-        told = (
-            self.server.document()
-            if self.path == "/openapi.json"
-            else {"path": self.path, "verb": self.command}
-        )
-        body = json.dumps(told).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_POST = do_GET  # noqa: N815 - as http.server names them
+def _answer(asked: Asked) -> tuple[int, Any]:
+    """Answer with what was asked."""
+    if asked.path == "/openapi.json":
+        return 200, _document(asked.headers["host"])
+    return 200, {"path": asked.target, "verb": asked.method}
 
 
 @pytest.fixture
-def api() -> Iterator[Api]:
-    running = Api()
-    yield running
-    running.shutdown()
-    running.server_close()
+def api() -> Iterator[Stub]:
+    with Stub(_answer) as stub:
+        yield stub
 
 
 @pytest.fixture
@@ -103,20 +68,20 @@ def _hosts(kernel: Kernel) -> list[str]:
 
 
 @pytest.mark.slow
-def test_check_sends_no_request_that_may_write(loaded: Kernel, api: Api) -> None:
+def test_check_sends_no_request_that_may_write(loaded: Kernel, api: Stub) -> None:
     curl = f"curl -X POST 'http://{api.host}/orders' -d 'item=tea'"
     loaded.execute(f"%%tool new http shop.order --allow-host\n{curl}")
 
     said = loaded.execute("%tool check shop.order").result_text
 
-    assert api.seen == []
+    assert api.asked == []
     assert f"would send POST http://{api.host}/orders" in said
     loaded.execute("%tool shop.order")
     loaded.execute("%tool history rerun 1", allow_errors=True)
-    assert [each["verb"] for each in api.seen] == ["POST"]
+    assert [each.method for each in api.asked] == ["POST"]
 
 
-def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Api) -> None:
+def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Stub) -> None:
     curl = (
         f"curl -s -H 'Accept: application/json' 'http://{api.host}/users/{{id}}?limit=5' \\\n "
         " --compressed"
@@ -138,7 +103,7 @@ def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Api) -> None:
     assert "/users/5" in loaded.execute("my_api.get_user(id=5)").text
 
 
-def test_a_number_is_text_in_an_address_wherever_it_is_typed(loaded: Kernel, api: Api) -> None:
+def test_a_number_is_text_in_an_address_wherever_it_is_typed(loaded: Kernel, api: Stub) -> None:
     """The line `Try it:` names the call in Python, and there an id is a number."""
     loaded.execute(
         f"%tool new http api.orders --url http://{api.host}/orders/{{id}}?paid={{paid}}"
@@ -149,11 +114,11 @@ def test_a_number_is_text_in_an_address_wherever_it_is_typed(loaded: Kernel, api
     loaded.execute("api.orders(id=3, paid=True)")
     refused = loaded.execute("api.orders(id=[3], paid=True)", allow_errors=True)
 
-    assert [request["path"] for request in api.seen] == ["/orders/3?paid=true"] * 2
+    assert [request.target for request in api.asked] == ["/orders/3?paid=true"] * 2
     assert "argument 'id': [3] is not a string" in refused.text
 
 
-def test_a_host_is_not_allowed_without_a_yes(loaded: Kernel, api: Api) -> None:
+def test_a_host_is_not_allowed_without_a_yes(loaded: Kernel, api: Stub) -> None:
     said = loaded.execute(f"%tool new http my-api.get --url http://{api.host}/x").result_text
 
     assert f"Not allowed yet: {api.host}" in said
@@ -161,11 +126,11 @@ def test_a_host_is_not_allowed_without_a_yes(loaded: Kernel, api: Api) -> None:
     refused = loaded.execute("%tool my-api.get", allow_errors=True)
     assert "is not allowed" in refused.text
     assert _hosts(loaded) == []
-    assert api.seen == []
+    assert api.asked == []
 
 
 @pytest.mark.parametrize(("answer", "allowed"), [("y", True), ("n", False), ("", False)])
-def test_a_person_is_asked(loaded: Kernel, api: Api, answer: str, allowed: bool) -> None:
+def test_a_person_is_asked(loaded: Kernel, api: Stub, answer: str, allowed: bool) -> None:
     running = loaded.start_execute(
         f"%tool new http my-api.get --url http://{api.host}/x", allow_stdin=True
     )
@@ -177,9 +142,9 @@ def test_a_person_is_asked(loaded: Kernel, api: Api, answer: str, allowed: bool)
     assert _hosts(loaded) == ([api.host] if allowed else [])
 
 
-def test_a_yes_to_a_private_address_is_enough_at_once(kernel: Kernel, api: Api) -> None:
+def test_a_yes_to_a_private_address_is_enough_at_once(kernel: Kernel, api: Stub) -> None:
     (kernel.cwd / "api.json").write_text(
-        json.dumps({**api.document(), "security": []}), encoding="utf-8"
+        json.dumps({**_document(api.host), "security": []}), encoding="utf-8"
     )
     kernel.execute("%load_ext onetool_ipy")
 
@@ -195,9 +160,9 @@ def test_a_yes_to_a_private_address_is_enough_at_once(kernel: Kernel, api: Api) 
 
 
 def test_what_breaks_the_schema_of_a_document_is_shown_with_a_line_below(
-    loaded: Kernel, api: Api
+    loaded: Kernel, api: Stub
 ) -> None:
-    document = api.document()
+    document = _document(api.host)
     schema = {"type": "object", "properties": {"verb": {"type": "integer"}}, "required": ["id"]}
     content = {"application/json": {"schema": schema}}
     document["paths"]["/users/{id}"]["get"]["responses"]["200"]["content"] = content
@@ -216,7 +181,7 @@ def test_what_breaks_the_schema_of_a_document_is_shown_with_a_line_below(
     ("answer", "made"), [("y", True), ("n", False), ("", False), (None, False)]
 )
 def test_a_secret_goes_to_another_host_only_after_a_yes(
-    loaded: Kernel, api: Api, answer: str | None, made: bool
+    loaded: Kernel, api: Stub, answer: str | None, made: bool
 ) -> None:
     place = loaded.cwd / ".onetool" / "secrets.yaml"
     place.write_text(f"MY_KEY: {TOKEN}\n", encoding="utf-8")
@@ -245,7 +210,7 @@ def test_a_secret_goes_to_another_host_only_after_a_yes(
 
 
 def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(
-    loaded: Kernel, api: Api
+    loaded: Kernel, api: Stub
 ) -> None:
     cell = f"%%tool new http my-api.me --allow-host {{}}\ncurl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
 
@@ -257,7 +222,7 @@ def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(
     assert "Secret API_TOKEN: not kept" in first.text
     assert "API_TOKEN" in refused.text
     assert "there already" in second.text
-    assert api.seen[-1]["headers"]["Authorization"] == f"Bearer {TOKEN}"
+    assert api.asked[-1].headers["authorization"] == f"Bearer {TOKEN}"
     assert "/me" in called.text
     secrets = loaded.cwd / ".onetool" / "secrets.yaml"
     assert secrets.stat().st_mode & 0o777 == 0o600
@@ -271,7 +236,7 @@ def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(
 
 
 def test_a_secret_is_kept_after_a_yes_and_stop_keeps_what_was_stored(
-    loaded: Kernel, api: Api
+    loaded: Kernel, api: Stub
 ) -> None:
     cell = (
         f"%%tool new http my-api.me\ncurl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
@@ -299,7 +264,7 @@ def test_a_secret_is_kept_after_a_yes_and_stop_keeps_what_was_stored(
     assert TOKEN not in stopped.text + done.text
 
 
-def test_dry_shows_the_masked_request_and_sends_nothing(loaded: Kernel, api: Api) -> None:
+def test_dry_shows_the_masked_request_and_sends_nothing(loaded: Kernel, api: Stub) -> None:
     body = '{"name": "$name", "age": 5}'
     loaded.execute(
         f"%tool new http my-api.add --url http://{api.host}/users --method POST --header"
@@ -313,28 +278,30 @@ def test_dry_shows_the_masked_request_and_sends_nothing(loaded: Kernel, api: Api
     assert "X-Api-Key: ***" in shown.text
     assert '"name":"Ada"' in shown.text.replace(": ", ":")
     assert TOKEN not in shown.text
-    assert api.seen == []
+    assert api.asked == []
     loaded.execute("%tool my-api.add name=Ada")
-    assert json.loads(api.seen[0]["body"]) == {"name": "Ada", "age": 5}
-    assert api.seen[0]["headers"]["Content-Type"].startswith("application/json")
-    assert api.seen[0]["headers"]["X-Api-Key"] == TOKEN
+    assert json.loads(api.asked[0].body) == {"name": "Ada", "age": 5}
+    assert api.asked[0].headers["content-type"].startswith("application/json")
+    assert api.asked[0].headers["x-api-key"] == TOKEN
     assert "Add a user." in loaded.execute("%tool info my-api.add").text
     wrong = loaded.execute("%tool my-api.add --dry", allow_errors=True)
     assert "name" in wrong.text
 
 
-def test_a_body_that_is_no_json_is_sent_as_it_is(loaded: Kernel, api: Api) -> None:
+def test_a_body_that_is_no_json_is_sent_as_it_is(loaded: Kernel, api: Stub) -> None:
     loaded.execute(
         f"%tool new http my-api.note --url http://{api.host}/notes --body 'tea=1' --allow-host"
     )
 
     loaded.execute("%tool my-api.note")
 
-    assert api.seen[0]["body"] == "tea=1"
-    assert "json" not in api.seen[0]["headers"]["Content-Type"]
+    assert api.asked[0].body == b"tea=1"
+    assert "json" not in api.asked[0].headers["content-type"]
 
 
-def test_the_same_cell_can_be_run_again_and_another_needs_replace(loaded: Kernel, api: Api) -> None:
+def test_the_same_cell_can_be_run_again_and_another_needs_replace(
+    loaded: Kernel, api: Stub
+) -> None:
     line = f"%tool new http my-api.get --url http://{api.host}/x --allow-host"
 
     assert "stored" in loaded.execute(line).text
@@ -349,7 +316,7 @@ def test_the_same_cell_can_be_run_again_and_another_needs_replace(loaded: Kernel
 
 
 @pytest.mark.slow
-def test_bundles_are_listed_switched_shown_and_deleted(loaded: Kernel, api: Api) -> None:
+def test_bundles_are_listed_switched_shown_and_deleted(loaded: Kernel, api: Stub) -> None:
     for name in ("one", "two"):
         loaded.execute(f"%tool new http my-api.{name} --url http://{api.host}/{name} --allow-host")
 
@@ -379,12 +346,12 @@ def test_bundles_are_listed_switched_shown_and_deleted(loaded: Kernel, api: Api)
     )
 
 
-def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_path: Path) -> None:
+def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Stub, tmp_path: Path) -> None:
     refused = loaded.execute(
         f"%tool import openapi http://{api.host}/openapi.json", allow_errors=True
     )
     assert "not allowed" in refused.text
-    assert api.seen == []
+    assert api.asked == []
 
     said = loaded.execute(
         f"%tool import openapi http://{api.host}/openapi.json --bundle users --allow-host"
@@ -399,9 +366,9 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
     (loaded.cwd / ".onetool" / "secrets.yaml").chmod(0o600)
     loaded.execute("%tool reload")
     assert "/users/7" in loaded.execute(f"%tool {name} id=7").text
-    assert api.seen[-1]["headers"]["Authorization"] == f"Bearer {TOKEN}"
+    assert api.asked[-1].headers["authorization"] == f"Bearer {TOKEN}"
     file = tmp_path / "api.json"
-    file.write_text(json.dumps(api.document()), encoding="utf-8")
+    file.write_text(json.dumps(_document(api.host)), encoding="utf-8")
     assert "has 1 tool" in loaded.execute(f"%tool import openapi {file} --bundle from-file").text
     dry = loaded.execute(f"%tool import {file} --bundle dry --dry --read-only").result_text
     assert "getUser" in dry
@@ -464,7 +431,7 @@ def test_what_is_typed_wrong_is_told_in_a_few_lines_and_makes_nothing(
 
 
 def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(
-    loaded: Kernel, api: Api
+    loaded: Kernel, api: Stub
 ) -> None:
     """The tool, the host and the name are there; what must be mended first is said."""
     config = loaded.cwd / ".onetool" / "onetool.yaml"
@@ -486,12 +453,12 @@ def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(
 
 @pytest.mark.slow
 def test_a_document_without_security_is_imported_with_auth_for_all_its_tools(
-    loaded: Kernel, api: Api
+    loaded: Kernel, api: Stub
 ) -> None:
     """`--auth` names a secret; a wrong one says what can be written. What refuses it names the
     request."""
     (loaded.cwd / "api.json").write_text(
-        json.dumps({**api.document(), "security": []}), encoding="utf-8"
+        json.dumps({**_document(api.host), "security": []}), encoding="utf-8"
     )
     secrets = loaded.cwd / ".onetool" / "secrets.yaml"
     secrets.write_text(f"API_TOKEN: {TOKEN}\n", encoding="utf-8")
@@ -511,12 +478,12 @@ def test_a_document_without_security_is_imported_with_auth_for_all_its_tools(
 
     assert 'PASS: "..."' in missing
     loaded.execute("%tool users.getUser id=7")
-    assert api.seen[-1]["headers"]["Authorization"] == f"Bearer {TOKEN}"
+    assert api.asked[-1].headers["authorization"] == f"Bearer {TOKEN}"
     loaded.execute("%tool keys.getUser id=7")
-    assert api.seen[-1]["headers"]["X-Api-Key"] == TOKEN
+    assert api.asked[-1].headers["x-api-key"] == TOKEN
 
 
-def test_the_second_curl_of_an_api_uses_the_auth_of_the_first(loaded: Kernel, api: Api) -> None:
+def test_the_second_curl_of_an_api_uses_the_auth_of_the_first(loaded: Kernel, api: Stub) -> None:
     first = f"curl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
     said = loaded.execute(f"%%tool new http shop.me --allow-host --save-secrets\n{first}").text
     assert f"auth: bearer, of the bundle shop: all its tools at http://{api.host} send it" in said
@@ -526,8 +493,8 @@ def test_the_second_curl_of_an_api_uses_the_auth_of_the_first(loaded: Kernel, ap
     for line in ("shop.me", "shop.users id=3", "shop.orders"):
         loaded.execute(f"%tool {line}")
 
-    assert [each["path"] for each in api.seen] == ["/me", "/users/3", "/orders"]
-    assert {each["headers"].get("Authorization") for each in api.seen} == {f"Bearer {TOKEN}"}
+    assert [each.target for each in api.asked] == ["/me", "/users/3", "/orders"]
+    assert {each.headers.get("authorization") for each in api.asked} == {f"Bearer {TOKEN}"}
     assert loaded.execute(f"%%tool new http shop.me\n{first}").text.count("there already") == 1
     assert (
         "'Content-Type': 'application/json'"
@@ -537,7 +504,7 @@ def test_the_second_curl_of_an_api_uses_the_auth_of_the_first(loaded: Kernel, ap
     )
 
 
-def test_bundle_set_gives_all_tools_a_base_url_and_auth(loaded: Kernel, api: Api) -> None:
+def test_bundle_set_gives_all_tools_a_base_url_and_auth(loaded: Kernel, api: Stub) -> None:
     loaded.execute(f"%tool new http shop.me --url http://{api.host}/me --allow-host")
     (loaded.cwd / ".onetool" / "secrets.yaml").write_text(f"SHOP: {TOKEN}\n", encoding="utf-8")
     (loaded.cwd / ".onetool" / "secrets.yaml").chmod(0o600)
@@ -552,7 +519,7 @@ def test_bundle_set_gives_all_tools_a_base_url_and_auth(loaded: Kernel, api: Api
 
     assert f"The bundle shop: base URL http://{api.host}, auth apiKey." in said
     assert f"base URL: http://{api.host}, auth: apiKey" in shown
-    assert [each["headers"].get("X-Key") for each in api.seen] == [TOKEN, None]
+    assert [each.headers.get("x-key") for each in api.asked] == [TOKEN, None]
     assert "Write bearer:API_TOKEN" in refused
     elsewhere = "%tool bundle set shop --base-url https://other.example.com --auth bearer:SHOP"
     loaded.execute("%tool bundle set shop --auth bearer:SHOP")
@@ -564,7 +531,7 @@ def test_bundle_set_gives_all_tools_a_base_url_and_auth(loaded: Kernel, api: Api
     assert api.host in loaded.execute("%tool bundle show shop").text
 
 
-def test_an_environment_is_made_and_switched(loaded: Kernel, api: Api) -> None:
+def test_an_environment_is_made_and_switched(loaded: Kernel, api: Stub) -> None:
     """Base URL and auth change together; the secret is in the file by its name."""
     loaded.execute(f"%tool new http shop.me --url http://{api.host}/live/me --allow-host")
     (loaded.cwd / ".onetool" / "secrets.yaml").write_text(f"SHOP: {TOKEN}\n", encoding="utf-8")
@@ -582,7 +549,7 @@ def test_an_environment_is_made_and_switched(loaded: Kernel, api: Api) -> None:
     assert f"* test  http://{api.host}/test" in loaded.execute("%tool bundle env shop").text
     loaded.execute("%tool bundle env shop default")
     assert "/live/you" in loaded.execute("%tool shop.you").text
-    assert [each["headers"].get("Authorization") for each in api.seen[-2:]] == [
+    assert [each.headers.get("authorization") for each in api.asked[-2:]] == [
         f"Bearer {TOKEN}",
         None,
     ]
@@ -594,24 +561,22 @@ def test_an_environment_is_made_and_switched(loaded: Kernel, api: Api) -> None:
 
 
 @pytest.fixture
-def staging() -> Iterator[Api]:
-    running = Api()
-    yield running
-    running.shutdown()
-    running.server_close()
+def staging() -> Iterator[Stub]:
+    with Stub(_answer) as stub:
+        yield stub
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["pasted curl", "import"])
 def test_an_environment_moves_tools_that_were_made_with_a_whole_address(
-    loaded: Kernel, api: Api, staging: Api, way: str
+    loaded: Kernel, api: Stub, staging: Stub, way: str
 ) -> None:
     """One question for host and secret; the token goes along, and says whose it is."""
     if way == "pasted curl":
         curl = f"curl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/users/{{id}}"
         loaded.execute(f"%%tool new http shop.get-user --allow-host --save-secrets\n{curl}")
     else:
-        (loaded.cwd / "api.json").write_text(json.dumps(api.document()), encoding="utf-8")
+        (loaded.cwd / "api.json").write_text(json.dumps(_document(api.host)), encoding="utf-8")
         loaded.execute("%tool import api.json --allow-host --bundle shop")
     (file,) = (loaded.cwd / ".onetool" / "bundles" / "shop").glob("get*@*.json")
     tool = f"shop.{file.name.partition('@')[0]}"
@@ -635,23 +600,23 @@ def test_an_environment_moves_tools_that_were_made_with_a_whole_address(
     assert "Keeps its own host: shop.other (http://localhost:9)" in said
     assert "get" not in said.partition("Keeps")[2]
     loaded.execute(f"%tool {tool} id=7")
-    assert [(each["path"], each["headers"].get("Authorization")) for each in staging.seen] == [
+    assert [(each.target, each.headers.get("authorization")) for each in staging.asked] == [
         ("/users/7", f"Bearer {TOKEN}")
     ]
-    assert api.seen == []
+    assert api.asked == []
     refused = loaded.execute(
         f"%tool new http shop.back --url http://{api.host}/x\n%tool shop.back", allow_errors=True
     )
     assert (
         "belongs to the environment 'default', and the bundle 'shop' uses 'staging'" in refused.text
     )
-    assert api.seen == []
+    assert api.asked == []
     back = loaded.execute("%tool bundle env shop default", allow_errors=True).text
     words = f"The secret '{secret}' is used with '{staging.host}' (the environment 'staging'); "
     assert words + f"this would send it to '{api.host}' (the environment 'default')." in back
 
 
-def test_an_environment_has_variables(loaded: Kernel, api: Api) -> None:
+def test_an_environment_has_variables(loaded: Kernel, api: Stub) -> None:
     """`${region}` of a tool follows the environment; one that is not set is named with it."""
     loaded.execute(f"%tool new http shop.me --url http://{api.host}/me --allow-host")
     env = f"%tool bundle env shop test --base-url http://{api.host}/test"
