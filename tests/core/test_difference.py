@@ -4,9 +4,6 @@ agrees."""
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onetool_ipy import Toolbox, ToolCallError, open_toolbox
+from onetool_ipy import Toolbox, ToolCallError
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.difference import compare
 from onetool_ipy.render.difference import Difference
 from tests.core.support import short
+from tests.harness.project import Project
 
 OLD = [
     {"id": 1, "name": "a", "price": 1.5},
@@ -43,11 +41,8 @@ def diff(before: Any, after: Any, key: Any = None) -> Difference:
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[Toolbox]:
-    with open_toolbox(
-        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
-    ) as opened:
-        yield opened
+def box(project: Project) -> Toolbox:
+    return project.open(clock=None)
 
 
 def test_rows_are_matched_by_an_obvious_key_and_said_in_words() -> None:

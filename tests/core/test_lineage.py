@@ -17,26 +17,20 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from onetool_ipy import Toolbox, ToolCallError, open_toolbox, tool
+from onetool_ipy import Toolbox, ToolCallError, tool
 from onetool_ipy.core import current
 from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm import ScriptedModel
+from tests.harness.project import Project
 
 NUMBERS = itertools.count(100)
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[Toolbox]:
+def box(project: Project) -> Toolbox:
     """A toolbox with tools that give, take and hand on data."""
-    (tmp_path / ".onetool").mkdir()
-    (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
-    with open_toolbox(
-        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
-    ) as opened:
-        for fn in (rows, fresh, join, nest, echo, frame):
-            opened.adopt(fn)
-        yield opened
+    return project.open(clock=None, tools=(rows, fresh, join, nest, echo, frame))
 
 
 @pytest.fixture
@@ -383,13 +377,12 @@ def test_the_tree_names_the_tools_that_arguments_came_from(box: Toolbox) -> None
         assert line.startswith(f"nb.join number=2 {text}  [")
 
 
-def test_lineage_is_read_by_another_process(box: Toolbox, tmp_path: Path) -> None:
+def test_lineage_is_read_by_another_process(box: Toolbox, project: Project) -> None:
     result = box.call("nb.join", {"first": box.call("nb.rows").data})
     handle = result.store()
-    with open_toolbox(
-        tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}
-    ) as other:
-        tree = other.ot.origin(handle)
+
+    tree = project.open(clock=None).ot.origin(handle)
+
     assert [each.tool for each in tree.calls()] == ["nb.join", "nb.rows"]
     assert "the tool is gone" in repr(tree)
 

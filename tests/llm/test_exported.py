@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import ToolNotFound, Unavailable, UsageProblem
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.exported import ExportedTool
 from onetool_ipy.toolbox import Toolbox
+from tests.harness.project import Project
 from tests.harness.servers import others_python
 from tests.harness.surroundings import ROOT
 
@@ -65,9 +65,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[Toolbox]:
-    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as opened:
-        yield opened
+def box(project: Project) -> Toolbox:
+    return project.open(clock=None)
 
 
 @pytest.fixture(params=FRAMEWORKS)

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import DuplicateTool, InvalidTool, OneToolError, UsageProblem
 from onetool_ipy.core import current
 from onetool_ipy.toolbox import Toolbox
+from tests.harness.project import Project
 from tests.harness.servers import others_python
 from tests.harness.surroundings import ROOT
 
@@ -78,9 +79,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[Toolbox]:
-    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as opened:
-        yield opened
+def box(project: Project) -> Toolbox:
+    return project.open(clock=None)
 
 
 @pytest.fixture(params=list(_PACKS))
