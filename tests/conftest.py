@@ -241,6 +241,13 @@ def kernel(_shared_kernel: Kernel, tmp_path: Path) -> Kernel:
 
 
 @pytest.fixture
+def loaded(kernel: Kernel) -> Kernel:
+    """The session's kernel, emptied, with the extension."""
+    kernel.execute("%load_ext onetool_ipy")
+    return kernel
+
+
+@pytest.fixture
 def fresh_kernel(tmp_path: Path) -> Iterator[FreshKernel]:
     """Start kernels of one's own: `fresh_kernel(cwd=..., env=...)`; all are stopped at the end."""
     kernels: list[Kernel] = []

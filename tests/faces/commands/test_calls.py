@@ -27,12 +27,6 @@ def area(radius: float, unit: str = "m") -> float:
 '''
 
 
-@pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    return kernel
-
-
 @pytest.mark.slow
 def test_check_runs_examples_and_made_up_arguments(loaded: Kernel) -> None:
     loaded.execute(

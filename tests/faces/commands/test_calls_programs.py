@@ -39,10 +39,9 @@ for row in crm.customers(region="eu"):
 
 
 @pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    kernel.execute(SETUP)
-    return kernel
+def loaded(loaded: Kernel) -> Kernel:
+    loaded.execute(SETUP)
+    return loaded
 
 
 def _reminded(kernel: Kernel) -> list[str]:

@@ -8,12 +8,6 @@ from tests.faces.notebook.test_extension_magics import BMI, write_pack
 from tests.harness.kernel import Kernel
 
 
-@pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    return kernel
-
-
 def test_overview_names_packs_counts_and_what_to_type_next(loaded: Kernel) -> None:
     text = loaded.execute("%tool").result_text
     assert "time" in text

@@ -19,12 +19,6 @@ def code(street: str) -> int:
 """
 
 
-@pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    return kernel
-
-
 @pytest.mark.slow
 def test_a_list_is_readable(loaded: Kernel) -> None:
     """U14: no ids, no raw rows; a run of `ot.map` is one line; the error is told."""

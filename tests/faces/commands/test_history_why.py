@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.harness.kernel import Kernel
 from tests.harness.stub import Stub
 
@@ -21,12 +19,6 @@ def away() -> None:
     """Fail."""
     raise OSError("away")
 '''
-
-
-@pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    return kernel
 
 
 def test_why_tells_the_whole_story(loaded: Kernel) -> None:

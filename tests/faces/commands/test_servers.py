@@ -17,12 +17,6 @@ from tests.harness.servers import real
 TOKEN = "ghp_0123456789abcdef"
 
 
-@pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    return kernel
-
-
 def refused(kernel: Kernel, line: str) -> str:
     outcome = kernel.execute(line, allow_errors=True)
     assert outcome.error is not None, outcome.text

@@ -27,10 +27,9 @@ def in_basket() -> list[str]:
 
 
 @pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    kernel.execute("from pathlib import Path; home = Path.home()")
-    return kernel
+def loaded(loaded: Kernel) -> Kernel:
+    loaded.execute("from pathlib import Path; home = Path.home()")
+    return loaded
 
 
 def _file(loaded: Kernel, client: str) -> Path:

@@ -19,10 +19,9 @@ class Shop:
 
 
 @pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    kernel.execute(_SHOP)
-    return kernel
+def loaded(loaded: Kernel) -> Kernel:
+    loaded.execute(_SHOP)
+    return loaded
 
 
 def test_an_expression_of_the_notebook_is_adopted(loaded: Kernel) -> None:

@@ -38,10 +38,9 @@ def prices() -> list:
 
 
 @pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    kernel.execute(SETUP)
-    return kernel
+def loaded(loaded: Kernel) -> Kernel:
+    loaded.execute(SETUP)
+    return loaded
 
 
 def script(kernel: Kernel, *replies: str, name: str = "m") -> None:

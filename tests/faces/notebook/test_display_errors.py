@@ -20,12 +20,6 @@ def odd(kind: str) -> None:
 """
 
 
-@pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    return kernel
-
-
 @pytest.mark.parametrize(
     ("line", "first", "hint"),
     [

@@ -40,12 +40,6 @@ def bmi(weight: float, flag: bool = False) -> float:
 """
 
 
-@pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    return kernel
-
-
 def write_pack(folder: Path, text: str, name: str = "shop.py") -> Path:
     tools = folder / ".onetool" / "tools"
     tools.mkdir(parents=True, exist_ok=True)

@@ -17,11 +17,10 @@ def order(item: str) -> str:
 
 
 @pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    kernel.execute(ORDER)
-    kernel.execute("%%snippet greet who\nprint('{{ who }}')")
-    return kernel
+def loaded(loaded: Kernel) -> Kernel:
+    loaded.execute(ORDER)
+    loaded.execute("%%snippet greet who\nprint('{{ who }}')")
+    return loaded
 
 
 def test_shift_tab_shows_signature_and_docs(loaded: Kernel) -> None:

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.faces.notebook.test_extension_magics import write_pack
 from tests.harness.kernel import Kernel
-
-
-@pytest.fixture
-def loaded(kernel: Kernel) -> Kernel:
-    kernel.execute("%load_ext onetool_ipy")
-    return kernel
 
 
 def test_names_of_the_user_are_never_taken(kernel: Kernel) -> None:
