@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import anyio
 import hypothesis
 from hypothesis import strategies as st
+from mcp.shared.message import SessionMessage
 from mcp_types import ListToolsResult, jsonrpc_message_adapter
 
-from onetool_ipy.mcp.interceptor import MessageInterceptor
+from onetool_ipy.mcp.interceptor import InterceptedStream, MessageInterceptor
 from onetool_ipy.mcp.trace import MessageTrace
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -69,3 +71,21 @@ def test_a_newer_servers_result_gets_what_it_left_out() -> None:
         "ttlMs": 0,
         "cacheScope": "private",
     }
+
+
+async def test_an_intercepted_stream_is_the_stream_but_for_what_passes() -> None:
+    """What it does not know itself, such as its end, is that of the stream below."""
+    interceptor = MessageInterceptor(MessageTrace())
+    sending, receiving = anyio.create_memory_object_stream[Any](1)
+    out, back = InterceptedStream(sending, interceptor), InterceptedStream(receiving, interceptor)
+    ping = jsonrpc_message_adapter.validate_json('{"jsonrpc": "2.0", "id": 1, "method": "ping"}')
+
+    await out.send(SessionMessage(ping))
+    received = await back.receive()
+    out.close()
+
+    assert received.message == ping
+    assert interceptor.sent == 1
+    assert sending.statistics().open_send_streams == 0
+    assert [item async for item in back] == []
+    back.close()
