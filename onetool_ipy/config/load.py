@@ -467,10 +467,30 @@ def labels_of(spec: ToolSpec, config: Config, own: GuardSettings) -> Labels:
     return labels
 
 
+class ToolLabels:
+    """The labels of tools, by what the user's own settings said when this was made."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._own = own_settings(config.home).guard
+        self._known: dict[str, tuple[ToolSpec, Labels]] = {}
+
+    @property
+    def allow(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of a source and a place that its data may go to."""
+        return self._own.allow
+
+    def of(self, spec: ToolSpec) -> Labels:
+        """Return the labels of a tool."""
+        known = self._known.get(spec.name)
+        if known is None or known[0] is not spec:
+            known = self._known[spec.name] = spec, labels_of(spec, self._config, self._own)
+        return known[1]
+
+
 def all_labels(specs: Iterable[ToolSpec], config: Config) -> list[Labels]:
     """Return the labels of several tools, with what the user's own settings say now."""
-    own = own_settings(config.home).guard
-    return [labels_of(spec, config, own) for spec in specs]
+    return [*map(ToolLabels(config).of, specs)]
 
 
 def needs_approval(spec: ToolSpec, args: object, config: Config) -> bool:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
 from onetool_ipy.base.values import Json
-from onetool_ipy.config.load import labels_of, needs_approval, own_settings
+from onetool_ipy.config.load import ToolLabels, needs_approval, own_settings
 from onetool_ipy.core import current, names
 from onetool_ipy.core.labels import Labels
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.result import Failure, ToolResult
-from onetool_ipy.core.tool import CallSource
+from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import tools
 from onetool_ipy.llm.ask.answer import UNMADE, Answer, AnswerCall, AnswerCalls
@@ -199,7 +199,16 @@ class Asker:
                 for part in attached.parts
             ),
         ]
-        reach = self._reach([tool.tool for tool in offered])
+        # A program may call any tool that is allowed; the model is offered it as one tool.
+        reach = self._reach(
+            [
+                spec
+                for spec in box.registry.known()
+                if spec.is_offered and names.allowed(spec.name, selection.allow)
+            ]
+            if code
+            else filter(None, (box.registry.get(tool.tool) for tool in offered))
+        )
         tokens = AskBudget(
             box.config.settings.ask, box.config.settings.stats.chars_per_token
         ).tokens
@@ -207,12 +216,12 @@ class Asker:
             RequestPart(name, box.mask(text), tokens(chars)) for name, text, chars in texts if chars
         ] + ([RequestPart("not sent: where these tools can send to", reach, 0)] if reach else [])
 
-    def _reach(self, offered: Iterable[str]) -> str:
+    def _reach(self, specs: Iterable[ToolSpec]) -> str:
         """Return the places that tools can send to, each on a line with its tools."""
-        own = own_settings(self._box.config.home).guard
+        labels = ToolLabels(self._box.config)
         places: dict[str, list[str]] = {}
-        for spec in filter(None, map(self._box.registry.get, offered)):
-            if place := labels_of(spec, self._box.config, own).sends:
+        for spec in specs:
+            if place := labels.of(spec).sends:
                 places.setdefault(place, []).append(spec.name)
         return "\n".join(f"{place}: {', '.join(tools)}" for place, tools in sorted(places.items()))
 
@@ -369,11 +378,11 @@ class Asker:
     def _tell_guard(self, session: Session, message: Attached, attach: Attach) -> None:
         """Tell the guard what the person typed, and what of their variables the model gets."""
         session.guard.begin(message.prompt)
-        own = own_settings(self._box.config.home).guard
+        known = ToolLabels(self._box.config)
         for part, (_, value) in zip(message.parts, named_values(attach), strict=False):
             tool = value.meta.get("tool") if isinstance(value, ToolResult) else None
             spec = self._box.registry.get(tool) if isinstance(tool, str) else None
-            labels = Labels() if spec is None else labels_of(spec, self._box.config, own)
+            labels = Labels() if spec is None else known.of(spec)
             source = PrivateSource(part.name, "" if spec is None else spec.name, labels.of)
             session.guard.see(source, labels, _json_in(part.text))
             if part.handle:

@@ -28,9 +28,8 @@ from onetool_ipy.base.errors import (
     OneToolError,
 )
 from onetool_ipy.base.printable import visible
-from onetool_ipy.config.load import labels_of, needs_approval, own_settings
+from onetool_ipy.config.load import ToolLabels, needs_approval
 from onetool_ipy.core import names
-from onetool_ipy.core.labels import Labels
 from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
@@ -100,9 +99,8 @@ class CallRunner:
             ask.takes_images,
         )
         self._approvals = approvals
-        self._own = own_settings(ask.box.config.home)
+        self._labels = ToolLabels(ask.box.config)
         self._counts: Counter[str] | None = None
-        self._known_labels: dict[str, tuple[ToolSpec, Labels]] = {}
 
     @property
     def program(self) -> Answer | None:
@@ -261,7 +259,7 @@ class CallRunner:
     def _guarded(self, resolved: ResolvedCall) -> Flow | None:
         """Return what a call would carry elsewhere, if the person must be asked about it."""
         spec, guard = resolved.require(), self._session.guard
-        place = self._labels(spec).sends
+        place = self._labels.of(spec).sends
         resolved.guard = partial(self._check_nested, resolved)
         if not place:
             return None
@@ -272,7 +270,7 @@ class CallRunner:
                 guard.sent(call)
                 resolved.meta["guard"] = NAMED
             return None
-        verdict = guard.check(call, self._today, self._own.guard.allow)
+        verdict = guard.check(call, self._today, self._labels.allow)
         if verdict.why:
             resolved.meta["guard"] = verdict.why
         return verdict.flow
@@ -285,26 +283,21 @@ class CallRunner:
     def _check_nested(self, outer: ResolvedCall, inner: ToolSpec) -> None:
         """Let a tool call another one that sends elsewhere only if what the model gave it is
         explained for that place. Raises NotApproved."""
-        place, spec = self._labels(inner).sends, outer.require()
-        if not place or place == self._labels(spec).sends or self._approvals.names(spec):
+        place, spec = self._labels.of(inner).sends, outer.require()
+        if not place or place == self._labels.of(spec).sends or self._approvals.names(spec):
             return
         call = Outgoing(spec, outer.given, place)
-        flow = self._session.guard.check(call, self._today, self._own.guard.allow).flow
+        flow = self._session.guard.check(call, self._today, self._labels.allow).flow
         if flow is not None:
             raise not_nested(spec, inner, flow)
-
-    def _labels(self, spec: ToolSpec) -> Labels:
-        cached = self._known_labels.get(spec.name)
-        if cached is None or cached[0] is not spec:
-            labels = labels_of(spec, self._box.config, self._own.guard)
-            cached = self._known_labels[spec.name] = spec, labels
-        return cached[1]
 
     def _tool_counts(self) -> Counter[str]:
         """Return how many of the offered tools send to each place."""
         if self._counts is None:
             specs = map(self._box.registry.get, self._session.offered)
-            self._counts = Counter(self._labels(spec).sends for spec in specs if spec is not None)
+            self._counts = Counter(
+                self._labels.of(spec).sends for spec in specs if spec is not None
+            )
         return self._counts
 
     def _today(self) -> datetime.date:
@@ -402,7 +395,7 @@ class CallRunner:
         )
         if spec is None or is_refusal:
             return
-        labels = guard.labels_after(args, self._labels(spec))
+        labels = guard.labels_after(args, self._labels.of(spec))
         source = source_of(spec, args, labels)
         if (
             isinstance(args, dict)
@@ -419,8 +412,8 @@ class CallRunner:
         gave it."""
         for call in self._programs.calls if self._programs is not None else ():
             spec = self._box.registry.get(call.name)
-            if spec is not None and self._labels(spec).reads == "private":
-                source = source_of(spec, call.args, self._labels(spec))
+            if spec is not None and self._labels.of(spec).reads == "private":
+                source = source_of(spec, call.args, self._labels.of(spec))
                 self._session.guard.show(source, shown)
 
     def _cancel(self, calls: Sequence[Call]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from onetool_ipy.config.load import labels_of, own_settings
+from onetool_ipy.config.load import ToolLabels
 from onetool_ipy.core.labels import Labels
 from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
@@ -51,8 +51,7 @@ class ProgramGuard:
         self._told = told
         self._put = put
         self._is_named = is_named
-        self._own = own_settings(box.config.home).guard
-        self._labels: dict[str, tuple[ToolSpec, Labels]] = {}
+        self._labels = ToolLabels(box.config)
         self._allowed: set[str] = set()
         self._tools: Mapping[str, ToolSpec] = {}
         self._counts: Counter[str] | None = None
@@ -84,7 +83,7 @@ class ProgramGuard:
             name: self._variable(name, value, sources.get(name))
             for name, value in world.variables.items()
         }
-        self._shadows = Shadows(sandbox, world, variables, names, self._own.allow)
+        self._shadows = Shadows(sandbox, world, variables, names, self._labels.allow)
 
     def begin(self) -> None:
         """The program starts from its beginning."""
@@ -99,7 +98,7 @@ class ProgramGuard:
         """Remember what a tool gave a program of the model: it explains later arguments."""
         spec = resolved.spec
         if self._told is not None and spec is not None and not isinstance(answer, Raised):
-            labels = self._told.labels_after(resolved.given, self._labels_of(spec))
+            labels = self._told.labels_after(resolved.given, self._labels.of(spec))
             self._told.give(labels, answer)
 
     def require(self, call: HostCall, resolved: ResolvedCall) -> None:
@@ -124,7 +123,7 @@ class ProgramGuard:
         """Return what a call would carry elsewhere, if the person must be asked about it. One that
         is free says why in its `meta`."""
         spec, args = resolved.require(), resolved.given
-        place = self._labels_of(spec).sends
+        place = self._labels.of(spec).sends
         if not place:
             return None
         if place in self._allowed:
@@ -143,14 +142,14 @@ class ProgramGuard:
         resolved.meta["guard"] = why
         spec = resolved.require()
         if self._told is not None:
-            self._told.sent(Outgoing(spec, resolved.given, self._labels_of(spec).sends))
+            self._told.sent(Outgoing(spec, resolved.given, self._labels.of(spec).sends))
 
     def require_nested(self, outer: ResolvedCall, call: HostCall | None, inner: ToolSpec) -> None:
         """Let a tool call another one that sends elsewhere only if the program's own call is free
         for that place. Raises NotApproved."""
-        place, spec = self._labels_of(inner).sends, outer.require()
+        place, spec = self._labels.of(inner).sends, outer.require()
         is_allowed = place in self._allowed or self._is_named(spec)
-        if not place or is_allowed or place == self._labels_of(spec).sends:
+        if not place or is_allowed or place == self._labels.of(spec).sends:
             return
         verdict = self._judge(call, Outgoing(spec, outer.given, place))
         if verdict.flow is not None:
@@ -161,7 +160,7 @@ class ProgramGuard:
         if verdict.flow is not None or self._told is None or not self._told.foreign(out.place):
             return verdict
         out = out._replace(tool_count=max(self._tool_counts()[out.place], 1))
-        return self._told.check(out, lambda: self._box.now().date(), self._own.allow)
+        return self._told.check(out, lambda: self._box.now().date(), self._labels.allow)
 
     @property
     def _running(self) -> Shadows:
@@ -176,26 +175,19 @@ class ProgramGuard:
             handle = str(call.kwargs.get("handle", args[0]))
             if (own := self._told.handles.get(handle)) is not None:
                 return own
-        labels = self._labels_of(spec)
+        labels = self._labels.of(spec)
         return labels, source_of(spec, args, labels)
 
     def _variable(self, name: str, value: Any, result: ToolResult | None) -> ProgramVariable:
         tool = None if result is None else result.meta.get("tool")
         spec = self._box.registry.get(tool) if isinstance(tool, str) else None
-        labels = Labels() if spec is None else self._labels_of(spec)
+        labels = Labels() if spec is None else self._labels.of(spec)
         source = PrivateSource(f"@{name}", "" if spec is None else spec.name, labels.of)
         return ProgramVariable(value, labels, source)
-
-    def _labels_of(self, spec: ToolSpec) -> Labels:
-        cached = self._labels.get(spec.name)
-        if cached is None or cached[0] is not spec:
-            labels = labels_of(spec, self._box.config, self._own)
-            cached = self._labels[spec.name] = spec, labels
-        return cached[1]
 
     def _tool_counts(self) -> Counter[str]:
         """Return how many tools that a program may call send to each place."""
         if self._counts is None:
             offered = [spec for spec in self._box.registry.known() if spec.is_offered]
-            self._counts = Counter(self._labels_of(spec).sends for spec in offered)
+            self._counts = Counter(self._labels.of(spec).sends for spec in offered)
         return self._counts

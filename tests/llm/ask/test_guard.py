@@ -347,6 +347,7 @@ def test_what_comes_back_of_a_call_with_a_yes_is_private_to_its_place(box: Toolb
 def test_show_names_the_places(box: Toolbox) -> None:
     part = box.ask.preview("Hello")[-1]
     assert "where these tools can send" in part.name
+    assert f"{PLACE}: " in box.ask.preview("Hello", code=True)[-1].text
     assert f"{PLACE}: web.find, web.search" in part.text.replace(
         "web.search, web.find", "web.find, web.search"
     )
