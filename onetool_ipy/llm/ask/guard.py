@@ -66,6 +66,9 @@ _COMMON = frozenset(
 _EXPECTED, _UNEXPECTED = math.log2(4 / 3), 3.0
 """What an argument costs that is as expected (three of four are), or that is not (an eighth)."""
 
+_MAX_PRICED = 200
+"""So many leaves cost more than an ask has, whatever they are."""
+
 Today = Callable[[], datetime.date]
 
 
@@ -294,23 +297,18 @@ class Guard:
             return Verdict(f"{ALLOWED} {place} for this ask")
         if place == UNKNOWN:
             return Verdict("", self.flow(call, foreign, [*call.args]))
-        bits = self._shape_bits(call)
-        reasons: dict[str, None] = {}
-        for name, value in call.args.items():
-            for node, leaf in _typed_leaves(value, _node_of(call.spec, name)):
-                price = self._price(name, leaf, node, call, today)
-                if price is None:
-                    unexplained = self._unexplained(call, today)
-                    return Verdict("", self.flow(call, foreign, unexplained))
-                bits += max(price[0], _EXPECTED)
-                reasons[price[1]] = None
-                if self.spent + bits > BITS:
-                    return Verdict("", self.flow(call, foreign, [name], is_spent=True))
+        leaves = islice(_leaves_of(call), _MAX_PRICED)
+        prices = [(name, self._price(name, leaf, node, call, today)) for name, node, leaf in leaves]
+        if unexplained := [*dict.fromkeys(name for name, price in prices if price is None)]:
+            return Verdict("", self.flow(call, foreign, unexplained))
+        explained = [price for _, price in prices if price is not None]
+        bits = self._shape_bits(call) + sum(max(price[0], _EXPECTED) for price in explained)
         if self.spent + bits > BITS:
             return Verdict("", self.flow(call, foreign, [*call.args], is_spent=True))
         self.spent += bits
         self._note(call)
-        return Verdict(f"explained: {', '.join(reasons) or 'it has no arguments'}")
+        reasons = ", ".join(dict.fromkeys(price[1] for price in explained))
+        return Verdict(f"explained: {reasons or 'it has no arguments'}")
 
     def sent(self, call: Outgoing) -> None:
         """Remember a call that the person let out: what it carried is there now."""
@@ -424,19 +422,6 @@ class Guard:
                 return None
             bits += math.log2(len(vocabulary)) + (0 if word in vocabulary else 3)
         return bits + math.log2(len(words)) * 2 + 1
-
-    def _unexplained(self, call: Outgoing, today: Today) -> list[str]:
-        """Return the arguments that only private data explains."""
-        return [
-            name
-            for name, value in call.args.items()
-            if any(
-                self._price(name, leaf, node, call, today) is None
-                for node, leaf in islice(
-                    _typed_leaves(value, _node_of(call.spec, name)), _MAX_NOTED
-                )
-            )
-        ]
 
     def flow(
         self,
@@ -601,8 +586,12 @@ def _typed_leaves(
         yield node, values.safe_repr(value, _MAX_CHARS)
 
 
-def _node_of(spec: ToolSpec, name: str) -> Mapping[str, Any]:
-    return _part(spec.parameters.get("properties", {}), name)
+def _leaves_of(call: Outgoing) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
+    """Yield each leaf of each argument with the argument's name and its part of the schema."""
+    properties = call.spec.parameters.get("properties", {})
+    for name, value in call.args.items():
+        for node, leaf in _typed_leaves(value, _part(properties, name)):
+            yield name, node, leaf
 
 
 def _part(node: object, name: object) -> Mapping[str, Any]:
