@@ -39,9 +39,15 @@ class Difference:
     """
 
     def __init__(
-        self, changes: Changes, *, result: Any = None, mask: Callable[[str], str] = str
+        self,
+        changes: Changes,
+        *,
+        result: Any = None,
+        mask: Callable[[str], str] = str,
+        is_one_object: bool = False,
     ) -> None:
         self._changes = changes
+        self._is_one_object = is_one_object
         self._mask = mask
         self.added: pd.DataFrame = changes.added
         self.removed: pd.DataFrame = changes.removed
@@ -82,7 +88,9 @@ class Difference:
         by their place."""
         words = self._words()
         if not words:
-            return ["No difference."]
+            # A tool may give the same list again, and have changed it in between.
+            why = ": both are one object, and what it held before is not known"
+            return [f"No difference{why if self._is_one_object else ''}."]
         examples = [
             self._example([*row])
             for row in self.changed.head(_MAX_NAMED).itertuples(index=False, name=None)

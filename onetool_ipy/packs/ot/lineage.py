@@ -4,7 +4,7 @@ again."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
@@ -151,7 +151,14 @@ class LineageTools:
         from onetool_ipy.core.difference import compare
         from onetool_ipy.render.difference import Difference
 
-        return Difference(compare(old, new, key), result=result, mask=self._box.mask)
+        return Difference(
+            compare(old, new, key),
+            result=result,
+            mask=self._box.mask,
+            is_one_object=old is new
+            and isinstance(old, Mapping | Sequence)
+            and type(old) is not str,
+        )
 
     def _known_call(self, value: Any) -> tuple[CallRow, Any]:
         """Return the call that gave a value as the log has it, and the value that it gave."""

@@ -214,3 +214,24 @@ def test_what_is_shown_of_a_difference_has_no_secret(tmp_path: Path) -> None:
             for found in (box.ot.diff(before, after), box.ot.diff(after, before)):
                 assert "s3cret" not in repr(found) + str(found) + found._repr_html_()
                 assert "***" in str(found)
+
+
+def test_one_object_from_two_calls_is_not_called_equal_results(box: Toolbox) -> None:
+    """What the tool's own list held at the first call is gone; two equal lists are equal."""
+    own = [{"id": 1, "price": 2}]
+
+    @tool(name="nb.rising", read_only=True)
+    def rising(is_copy: bool = False) -> list[dict[str, int]]:
+        """Raise the prices."""
+        own[0]["price"] += 1
+        return [dict(own[0])] if is_copy else own
+
+    box.adopt(rising)
+    first, second = box.call("nb.rising"), box.call("nb.rising")
+    copies = [[{"id": 1}], [{"id": 1}]]
+
+    assert "both are one object" in repr(box.ot.diff(first, second))
+    assert repr(box.ot.diff(*copies)) == "No difference."
+    assert "1 price changed" in repr(box.ot.refresh(second))
+    kept = box.call("nb.rising", {"is_copy": True})
+    assert "1 price changed" in repr(box.ot.refresh(kept))
