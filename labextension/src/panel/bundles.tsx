@@ -1,6 +1,6 @@
 /**
  * The bundles of a project, over the REST API: list, switch on and off, and delete. Making and editing a tool is in a tab of
- * its own (httpToolTab.ts), and so is the import of a document (importTab.ts).
+ * its own (mainTabs.tsx), and so is the import of a document (importScreen.tsx).
  *
  * A load changes data only. What a person began here, such as a delete button that was pressed once, an open bundle or the
  * sentence of a refused action, is state of its own, which no load touches. It imports nothing of JupyterLab.

@@ -10,14 +10,11 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { openHttpTool } from './httpToolTab';
-import { openServer } from './serverTab';
-import { openImport } from './importTab';
+import { openHttpTool, openImport, openResult, openServer } from './mainTabs';
 import type { KernelConnection } from './kernelConnection';
 import type { NotebookTools } from './notebook';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel, type View } from './panel';
 import { addQuestionOutputs } from './questionOutput';
-import { openResult } from './resultTab';
 import { type IHttpPlace, needsTrust, Requests } from '../screens/index.js';
 
 const PLUGIN = 'onetool-ipy:panel';
