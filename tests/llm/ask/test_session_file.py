@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +65,21 @@ def test_rule_18_two_kernels_in_one_session_lose_nothing(make_box: MakeBox) -> N
 
     texts = [getattr(message, "text", "") for message in other.ask.session("s").messages]
     assert texts == ["1", "a", "2", "b", "3", "c", "4", "d"]
+
+
+def test_what_the_model_saw_in_another_kernel_is_known_here(
+    make_box: MakeBox, tmp_path: Path
+) -> None:
+    (tmp_path / "salaries.csv").write_text("name,salary\n", encoding="utf-8")
+    one, other = make_box(), make_box()
+    one.ask("1", model=ScriptedModel(["a"]), session="s")
+    read = ("fs.read_file", {"path": "salaries.csv"})
+    other.ask("2", model=ScriptedModel([read, "b"]), session="s")
+
+    one.ask("3", model=ScriptedModel(["c"]), session="s")
+
+    assert list(one.ask.session("s").guard.sources) == list(other.ask.session("s").guard.sources)
+    assert one.ask.session("s").guard.sources
 
 
 @pytest.mark.parametrize(

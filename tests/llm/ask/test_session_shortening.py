@@ -52,6 +52,21 @@ def test_rule_18_old_results_become_handles_first(make_box: MakeBox, traces: Tra
     assert answer.stop_reason == "done"
 
 
+def test_a_result_that_is_a_handle_already_is_not_stored_again() -> None:
+    call = Call("c1", "a_big", {})
+    long = "x" * 5000
+    whole = Outcomes((Outcome(call, {"data": {"rows": long}}),))
+    short = Outcomes((Outcome(call, {"data": {"handle": "k3f9a2b7c1d4", "preview": long}}),))
+    handles = iter(["h1", "h2"])
+
+    (first, second), count = with_handles([whole, short], 20_000, lambda *_: next(handles))
+
+    assert count == 1
+    assert isinstance(first, Outcomes)
+    assert first.items[0].content["data"]["handle"] == "h1"
+    assert second == short
+
+
 def test_rule_18_then_old_exchanges_become_a_summary_that_is_shown(make_box: MakeBox) -> None:
     box = make_box("ask: {context_tokens: 600}", secrets="KEY: key-of-the-tests-1\n")
     person = _Reader()
