@@ -1,11 +1,11 @@
 """TrustGate: what of a project may run, by what the user trusts. A toolbox asks it before anything
 of a project starts.
 
-`config.trust` knows the user's list. `Inventory` lists what a yes covers, for the trust question
-(contract 16); it is read from the text of the files, nothing is run, and control characters are
-shown as escapes. The gate decides about one tool, server, model or snippet, lets the host ask the
-person if one is at the keyboard, and follows what the user said meanwhile in another process. What
-may not run is refused with Untrusted. `state` and the lines below it report all this to a person.
+`config.trust` knows the user's list. `Inventory` lists what a yes covers, for the trust question;
+it is read from the text of the files, nothing is run, and control characters are shown as escapes.
+The gate decides about one tool, server, model or snippet, lets the host ask the person if one is at
+the keyboard, and follows what the user said meanwhile in another process. What may not run is
+refused with Untrusted. `state` and the lines below it report all this to a person.
 """
 
 from __future__ import annotations

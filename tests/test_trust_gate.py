@@ -1,4 +1,4 @@
-"""A toolbox in a project that the user has not said yes to, and after the yes (contract 16)."""
+"""A toolbox in a project that the user has not said yes to, and after the yes."""
 
 from __future__ import annotations
 

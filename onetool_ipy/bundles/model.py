@@ -1,5 +1,4 @@
-"""Bundles and their tools as records: the same model on disk and on the wire, JSON in camelCase
-(contract 15).
+"""Bundles and their tools as records: the same model on disk and on the wire, JSON in camelCase.
 
 Owns which fields there are and what each may hold. A record is frozen; its fields are attributes
 and wire names (`tool.is_enabled`, `tool["isEnabled"]`). Invalid data raises one InvalidRequest that

@@ -233,7 +233,7 @@ class Bundles:
 
     def put_bundle(
         self,
-        id: str,  # noqa: A002 - contract 15
+        id: str,  # noqa: A002 - a record calls it so
         *,
         slug: str,
         display_name: str,
@@ -329,7 +329,7 @@ class Bundles:
         self._needs.refresh()
         return bundle
 
-    def patch_bundle(self, id: str, *, enabled: bool) -> Bundle:  # noqa: A002 - contract 15
+    def patch_bundle(self, id: str, *, enabled: bool) -> Bundle:  # noqa: A002 - a record calls it so
         """Turn a bundle on or off, with all tools in it."""
         bundle_id, switch = require_id(id), read(Switch, {"isEnabled": enabled})
         with self._store.writing() as snapshot:
@@ -343,7 +343,7 @@ class Bundles:
         self._needs.refresh()
         return self.get_bundle(bundle_id)
 
-    def delete_bundle(self, id: str) -> Bundle:  # noqa: A002 - contract 15
+    def delete_bundle(self, id: str) -> Bundle:  # noqa: A002 - a record calls it so
         """Mark an empty bundle as deleted; it is removed for good after two days."""
         bundle_id = require_id(id)
         _refuse_built_in(bundle_id)

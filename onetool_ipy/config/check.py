@@ -165,7 +165,7 @@ class ConfigFile:
 
     def _is_error(self, path: Path) -> bool:
         """Whether a problem is an error: anything wrong in the main file but a tool, server or
-        snippet (contract 3)."""
+        snippet."""
         return self._strict and not (len(path) > 1 and path[0] in ("tools", "servers", "snippets"))
 
     def _note(self, line: int, path: Path, message: str, hint: str, error: bool) -> None:

@@ -136,10 +136,10 @@ def load_config(
     cwd: Path,
     home: Path | None = None,
 ) -> Config:
-    """Load the configuration in force for `cwd` (contract 3), or the one named by `path`.
+    """Load the configuration in force for `cwd`, or the one named by `path`.
 
     In a project that the user does not trust, no `${NAME}` is filled. What reaches out of the
-    folder is left out unless it is approved (contract 16).
+    folder is left out unless it is approved.
     """
     home = Path(home or home_of(env))
     cwd = Path(os.path.abspath(cwd))

@@ -1,10 +1,10 @@
 """Where things are: the configuration in force, the project, the state folder; and which files
 count.
 
-Owns the search order of contract 3. Owns also the rule that a file or folder which another user may
-have written does not count; configuration, secrets, pack files and bundles all use it. This module
-only calls stat: it never opens, creates or changes anything. Every path is absolute. The project's
-path has its links resolved, because the name of its state folder is made from it.
+Owns the order in which places are searched, and the rule that a file or folder which another user
+may have written does not count; configuration, secrets, pack files and bundles all use it. This
+module only calls stat: it never opens, creates or changes anything. Every path is absolute. The
+project's path has its links resolved, because the name of its state folder is made from it.
 """
 
 from __future__ import annotations

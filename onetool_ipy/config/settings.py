@@ -1,4 +1,4 @@
-"""The settings as values: one class per section of onetool.yaml, with the defaults of contract 3.
+"""The settings as values: one class per section of onetool.yaml, with the defaults.
 
 Owns the name, type, default and meaning of every key. `check` reads them from parsed files;
 `template` documents them. No `repr` here shows a value that `${NAME}` may have filled with a

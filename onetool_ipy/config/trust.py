@@ -1,5 +1,5 @@
-"""Which projects the user trusts, and with what (contract 16). The records are in the user's state,
-never in a project.
+"""Which projects the user trusts, and with what. The records are in the user's state, never in a
+project.
 
 `trust_of` says whether a project is trusted when its configuration is loaded. Each trusted folder
 has one file, written whole, so that processes need no lock. `reach_of` lists what in a project's

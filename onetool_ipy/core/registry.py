@@ -372,7 +372,7 @@ def _guarded(
     other sources."""
     try:
         return list(ask()), []
-    except Exception as exc:  # noqa: BLE001 - a source runs foreign code (style 16)
+    except Exception as exc:  # noqa: BLE001 - a source runs foreign code
         return [], [Problem(type(source).__name__, f"failed with {type(exc).__name__}: {exc}")]
 
 

@@ -1,5 +1,4 @@
-"""How often a mistyped name puts the tool first: single edits in the pack, in the function, in both
-(contract 6).
+"""How often a mistyped name puts the tool first: single edits in the pack, in the function, in both.
 
 Every real name, every kind of edit, twice, with a fixed seed. The peers see the same queries:
 rapidfuzz's WRatio over the names, which is what one would write first, and the standard library's

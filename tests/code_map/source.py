@@ -21,7 +21,7 @@ MAX_FUNCTION_LINES = 60
 PARTICIPLES = frozenset(
     ("found", "said", "told", "made", "given", "known", "shown", "wanted", "asked")
 )
-"""Words that do not say what a variable holds (style 4)."""
+"""Words that do not say what a variable holds."""
 
 _NO_CODE = frozenset(
     (

@@ -84,7 +84,7 @@ def test_no_file_gives_the_defaults_of_the_contract(project: Project) -> None:
 
 
 def test_every_key_is_read(project: Project) -> None:
-    """Each key of contract 3, with a value that is not its default."""
+    """Each key of the settings, with a value that is not its default."""
     config = project.load(FULL)
     assert [
         "ask.approve: is ignored in a project." in str(problem) for problem in config.problems

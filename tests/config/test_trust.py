@@ -1,4 +1,4 @@
-"""Which projects are trusted, and what of an untrusted one counts (contract 16)."""
+"""Which projects are trusted, and what of an untrusted one counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical names, allow-lists, and the names that models are given (contract 5)."""
+"""Canonical names, allow-lists, and the names that models are given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`onetool-ipy trust`, and what the command line refuses before it (contract 16)."""
+"""`onetool-ipy trust`, and what the command line refuses before it."""
 
 from __future__ import annotations
 

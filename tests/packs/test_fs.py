@@ -1,5 +1,4 @@
-"""The built-in pack `fs`: what it gives, and that no spelling leads out of its roots (contract 12
-and 15)."""
+"""The built-in pack `fs`: what it gives, and that no spelling leads out of its roots."""
 
 from __future__ import annotations
 

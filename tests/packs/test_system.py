@@ -1,4 +1,4 @@
-"""The built-ins `time.now`, `tools.echo`, `shell.pwd` (contract 12), through a real toolbox."""
+"""The built-ins `time.now`, `tools.echo`, `shell.pwd`, through a real toolbox."""
 
 from __future__ import annotations
 

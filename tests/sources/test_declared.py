@@ -93,7 +93,7 @@ def test_the_second_tool_of_a_name_fails_and_the_first_stays(
 
 @pytest.mark.spec("003/Tool Registration/Reject duplicate tool names")
 def test_a_definition_registered_by_code_replaces_nothing(project: Project) -> None:
-    """Only a cell's `@tool` may replace (contract 4): the same name given to `register` again is
+    """Only a cell's `@tool` may replace: the same name given to `register` again is
     refused."""
     box = _open(project)
     box.registry.register(definition("late"))

@@ -283,7 +283,7 @@ class Extension:
         problems = host.box.config.problems
         if problems:
             more = f" (and {len(problems) - 1} more: ot.health())" if len(problems) > 1 else ""
-            print(printable(host.box.mask(f"onetool_ipy: {problems[0]}{more}")))  # noqa: T201 - the one line of contract 15
+            print(printable(host.box.mask(f"onetool_ipy: {problems[0]}{more}")))  # noqa: T201 - the one line that loading prints
 
     def start(self) -> None:
         """Install everything."""

@@ -21,7 +21,7 @@ def code(street: str) -> int:
 
 @pytest.mark.slow
 def test_a_list_is_readable(loaded: Kernel) -> None:
-    """U14: no ids, no raw rows; a run of `ot.map` is one line; the error is told."""
+    """No ids, no raw rows; a run of `ot.map` is one line; the error is told."""
     loaded.execute(STREETS)
     loaded.execute("%tool nb.code street=X7", allow_errors=True)
     loaded.execute(
@@ -98,7 +98,7 @@ def test_two_results_are_compared(loaded: Kernel) -> None:
 
 
 def test_a_call_of_a_tool_that_did_not_exist_keeps_its_words(loaded: Kernel) -> None:
-    """V11: it was logged as `{}`, and said to be masked."""
+    """It was logged as `{}`, and said to be masked."""
     loaded.execute("%tool geo_tools.dist a=1 b='x y'", allow_errors=True)
     assert "a=1 b='x y'" in loaded.execute("%tool history").result_text
     again = loaded.execute("%tool history rerun 1", allow_errors=True).text

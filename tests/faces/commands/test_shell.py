@@ -56,7 +56,7 @@ def at_terminal(*words: str, typed: str = "") -> tuple[int, str]:
 @pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
 def test_a_failure_at_a_terminal_is_its_words_and_piped_it_is_json(project: Path) -> None:
-    """U26: not 15 to 20 lines of JSON with the sentence last."""
+    """Not 15 to 20 lines of JSON with the sentence last."""
     code, text = at_terminal("tools", "invoke", "shop.price", "item=tea")
     assert code == 1
     assert text.splitlines() == ["LookupError: no price for tea"]

@@ -1,4 +1,4 @@
-"""The one question of a notebook, and `%tool trust`, in a real kernel (contract 16)."""
+"""The one question of a notebook, and `%tool trust`, in a real kernel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`--dry` has no effect: every kind of tool, in every state of its source, in a real kernel
-(contract 18).
+"""`--dry` has no effect: every kind of tool, in every state of its source, in a real kernel.
 
 A tool's effect is a file, a request, a message to its server or a row of the call log; none of them
 may appear.

@@ -132,7 +132,7 @@ aliases: {lost: qqqq.wwww}
 def test_what_is_wrong_is_logged_as_an_error_and_listed_with_what_to_do(
     opened: Open, caplog: pytest.LogCaptureFixture, bad: str
 ) -> None:
-    """One bad tool, server or snippet stops no other (contract 3)."""
+    """One bad tool, server or snippet stops no other."""
     with caplog.at_level(logging.ERROR, logger="onetool_ipy"), opened(WRONG) as box:
         found = [p for p in box.ot.health()["problems"] if bad in p["where"] + p["message"]]
         assert found
