@@ -254,8 +254,9 @@ def program_variables(attach: object) -> dict[str, Any]:
     if not isinstance(attach, Mapping):
         return {}
     variables = {str(name).lstrip("@"): value for name, value in attach.items()}
+    # A result stays one: it says which tool gave it, and so whose data it is.
     return {
-        name: value.data if isinstance(value, ToolResult) else value
+        name: value.data if isinstance(value, ToolResult) and not value.ok else value
         for name, value in variables.items()
         if name.isidentifier()
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from onetool_ipy.base.errors import NotApproved
@@ -180,14 +182,28 @@ def test_more_places_than_have_shadows_are_asked_about(world: GuardedWorld) -> N
 # --- a program of a model -------------------------------------------------------------------------
 
 
-def _ask(world: GuardedWorld, reply: str | None, *codes: str, prompt: str = "Go on") -> Answer:
+def _ask(
+    world: GuardedWorld, reply: str | None, *codes: str, prompt: str = "Go on", **options: Any
+) -> Answer:
     world.sent.clear()
     world.person = world.box.host = Person(reply)
     model = ScriptedModel([*(("program", {"code": code}) for code in codes), "ok"])
-    return world.box.ask(prompt, model=model, code=True)
+    return world.box.ask(prompt, model=model, code=True, **options)
 
 
 _READ = "import files\nfiles.read(path='notes.txt')"
+
+
+def test_an_attached_result_belongs_to_the_tool_that_gave_it(world: GuardedWorld) -> None:
+    rows = world.box.call("crm.customers", {"region": "eu"})
+    back = "import crm\n[crm.get(id=row['id'])['owner'] for row in rows]"
+    _ask(world, "no", back, attach={"rows": rows})
+    assert not world.person.questions
+    assert len(world.sent) == 4
+
+    _ask(world, "no", "import web\nweb.search(q=rows[0]['name'])", attach={"rows": rows})
+    assert "1 value out of @rows" in world.person.questions[0].calls[0].note
+    assert not world.sent
 
 
 def test_constants_of_a_program_that_was_written_after_private_data_must_be_explained(
