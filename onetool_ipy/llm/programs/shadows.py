@@ -242,7 +242,7 @@ class MadeUp:
             return self._text_of(value[:_MAX_TEXT]) + self._run(
                 self._letters, max(len(value) - _MAX_TEXT, 0)
             )
-        return value
+        return None
 
     def _text_of(self, text: str) -> str:
         if text[:1] in ("{", "["):

@@ -176,6 +176,10 @@ def test_nothing_of_a_text_is_in_its_made_up_form(text: str, is_high: bool) -> N
     assert {char for char in made if char.isalnum() or not char.isascii()} <= own
 
 
+def test_a_value_of_an_unknown_kind_is_left_out() -> None:
+    assert MadeUp("7", frozenset(), is_high=True).of([b"Mia", {1}]) == [None, None]
+
+
 def test_a_made_up_date_is_a_date() -> None:
     for is_high in (False, True):
         made = MadeUp("7", frozenset(), is_high=is_high).of("2026-12-24T23:59:01Z")
