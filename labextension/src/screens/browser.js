@@ -5,6 +5,7 @@ import { addTabKeys, debounce, fill, h, highlighted, keepFocus, reconcile, retry
 import { badgeChip, counted, drawIcon, number, sourceText } from './format.js';
 import { createHistory } from './history.js';
 import { Requests } from './requests.js';
+import { isEqual } from './schema.js';
 import { SearchIndex, matchingSpans } from './search.js';
 import { ToolPage } from './toolPage.js';
 import { needsTrust, trustForm } from './trust.js';
@@ -42,7 +43,7 @@ class ToolBrowser {
     this.requests = new Requests(transport);
     this.loads = this.requests.latestOf((_, ask) => Promise.all([ask('overview'), ask('entries')]));
     const onFavourite = (name, isOn) => this.setFavourite(name, isOn);
-    this.calls = new Calls(transport, this.requests, { onChange: call => this.onCallChange(call), onOpen: call => this.showCall(call) });
+    this.calls = new Calls(transport, this.requests, { beforeFinish: call => this.page.leaveCancel(call), onFinish: call => this.onCallEnd(call), onOpen: call => this.showCall(call) });
     this.page = new ToolPage(transport, this.requests, this.calls, { onFavourite, onInsert });
     this.tools = new ToolList({
       searches: this.requests.latest('search'),
@@ -145,12 +146,12 @@ class ToolBrowser {
 
   /** Ask the user to trust the project, or its new and changed parts. The form is redrawn only if the question changes. */
   drawTrust(trust) {
-    const key = needsTrust(trust) ? JSON.stringify(trust) : '';
-    if (key === this.trustKey) return;
-    this.trustKey = key;
+    const asked = needsTrust(trust) ? trust : null;
+    if (isEqual(asked, this.askedTrust)) return;
+    this.askedTrust = asked;
     const isTrusted = trust?.isTrusted ?? false;
     const isEach = isTrusted && trust.wouldRun.parts.length <= MAX_FORMS;
-    const parts = !key ? [] : isEach ? trust.wouldRun.parts.map(part => part.key) : [''];
+    const parts = !asked ? [] : isEach ? trust.wouldRun.parts.map(part => part.key) : [''];
     const forms = parts.map(part => trustForm(trust.wouldRun, { part, isTrusted, onYes: () => this.grantTrust(part, trust.wouldRun), onNo: () => (show(this.trust, false), this.say('trust', '')) }).element);
     show(fill(this.trust, forms), forms.length > 0);
   }
@@ -170,7 +171,7 @@ class ToolBrowser {
   /** The kernel refused a call because the project is not trusted: show the form again, also after "Not now". */
   async askTrustAgain() {
     const before = document.activeElement;
-    this.trustKey = null;
+    this.askedTrust = undefined;
     const reply = await this.requests.latest('trust').send({});
     if (reply.status === 'late') return;
     this.say('trust', reply.status === 'failed' ? reply.error.message : '', () => this.askTrustAgain());
@@ -200,7 +201,7 @@ class ToolBrowser {
 
   /** The button that sets some filters. It is made once: at a later load the focus or the mouse button may be on it. */
   packButton(change, label, count, isOn) {
-    const key = JSON.stringify(change);
+    const key = change.pack ? `pack ${change.pack}` : label;
     const onclick = () => this.setFilters({ pack: '', isFavourite: false, ...change });
     const button = this.packButtons.get(key) ?? h('button.otx-pack', { type: 'button', onclick }, h('span', null, label), h('span.otx-muted'));
     this.packButtons.set(key, button);
@@ -274,7 +275,7 @@ class ToolBrowser {
     const before = document.activeElement;
     this.showPage();
     const isShown = await this.page.open(name, args);
-    if (isShown && isFocused && !this.hasMovedFrom(before)) this.page.form.focus();
+    if (isShown && isFocused && !this.hasMovedFrom(before)) this.page.form?.focus();
     return isShown;
   }
 
@@ -317,14 +318,14 @@ class ToolBrowser {
   }
 
   drawStar() {
-    if (this.page.tool) this.page.drawStar(this.tools.favourites.has(this.page.tool.name));
+    if (this.page.tool) this.page.setStar(this.tools.favourites.has(this.page.tool.name));
   }
 
-  /** A call has made progress or finished, whether the page shows it or not. */
-  onCallChange(call) {
-    this.page.updateCall(call);
-    if (call.result?.error?.reason === 'untrusted') this.askTrustAgain();
-    if (call.result) this.onCallFinished();
+  /** A call has finished, whether the page shows it or not. */
+  onCallEnd(call) {
+    this.page.showResult(call);
+    if (call.result.value.error?.reason === 'untrusted') this.askTrustAgain();
+    this.onCallFinished();
   }
 
   async onCallFinished() {
@@ -500,13 +501,13 @@ class ToolList {
   /** Show the tools that match. The reply has their number. With a new query the first tool is chosen. */
   async show(query, filters) {
     this.searches.reset();
-    const asked = JSON.stringify([query, filters]);
+    const asked = { query, filters: { ...filters } };
     const isHere = this.index !== null;
     const reply = isHere ? { status: 'ok', value: this.matches(query, filters) } : await this.searches.send({ query, filters, limit: MAX_MATCHES });
     if (reply.status !== 'ok') return reply;
     const found = isHere ? reply.value : withIcons(reply.value);
     const items = kept(this.items, query.trim() || filters.pack ? found : this.folded(found, Object.values(filters).some(Boolean)));
-    const isAgain = asked === this.asked;
+    const isAgain = isEqual(asked, this.asked);
     const chosenName = this.items[this.chosen]?.name;
     const place = query.trim() && !isAgain ? -1 : items.findIndex(item => item.name === chosenName);
     const first = query.trim() && items.length ? 0 : -1;
@@ -597,9 +598,8 @@ function withIcons({ items, icons }) {
 /** The items of a list, where one that did not change is the object of the list before: its row is not drawn again. */
 function kept(before, items) {
   const known = new Map(before.map(item => [item.name, item]));
-  const textOf = item => JSON.stringify({ ...item, icon: null }); // many tools may share one large icon
   return items.map(item => {
     const old = known.get(item.name);
-    return old && old.icon === item.icon && textOf(old) === textOf(item) ? old : item;
+    return old && isEqual(old, item) ? old : item;
   });
 }

@@ -137,19 +137,21 @@ export function selectTab(tabs: HTMLElement, isSelected: (tab: HTMLElement) => b
   }
 }
 
-/** Make arrow keys, Home and End move between the tabs. */
+/** Let arrow keys, Home and End move between the tabs of a list: what its `keydown` does. */
+export function moveBetweenTabs(event: KeyboardEvent): void {
+  const all = [...(event.currentTarget as HTMLElement).children] as HTMLElement[];
+  const at = all.indexOf(document.activeElement as HTMLElement);
+  const keys: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1 + all.length, Home: 0, End: all.length - 1 };
+  const next = keys[event.key];
+  if (next === undefined || at < 0) return;
+  all[next % all.length].focus();
+  all[next % all.length].click();
+  event.preventDefault();
+  event.stopPropagation();
+}
+
 export function addTabKeys<E extends HTMLElement>(tabs: E): E {
-  tabs.addEventListener('keydown', event => {
-    const all = [...tabs.children] as HTMLElement[];
-    const at = all.indexOf(document.activeElement as HTMLElement);
-    const keys: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1 + all.length, Home: 0, End: all.length - 1 };
-    const next = keys[event.key];
-    if (next === undefined || at < 0) return;
-    all[next % all.length].focus();
-    all[next % all.length].click();
-    event.preventDefault();
-    event.stopPropagation();
-  });
+  tabs.addEventListener('keydown', moveBetweenTabs);
   return tabs;
 }
 

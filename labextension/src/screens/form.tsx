@@ -8,7 +8,7 @@ import { type ComponentChild, createRef } from 'preact';
 import { h, uniqueId } from './dom.js';
 import { withoutArgumentName } from './format.js';
 import { drawInto } from './parts.js';
-import { fieldsOf, type FieldNode, isMultiline, isObject, type ObjectNode, type PlainNode, type Schema, type SchemaNode, typeLabel, type UnionNode } from './schema.js';
+import { fieldsOf, type FieldNode, isEqual, isMultiline, isObject, type ObjectNode, type PlainNode, type Schema, type SchemaNode, typeLabel, type UnionNode } from './schema.js';
 
 /** The value of a field that was left empty. */
 const EMPTY = Symbol('empty');
@@ -236,7 +236,7 @@ function fieldOf({ name, isRequired, node }: FieldNode, whole: Whole) {
   };
 }
 
-function ErrorLines({ id, messages }: { id: string; messages: string[] }) {
+export function ErrorLines({ id, messages }: { id?: string; messages: string[] }) {
   return <div class="otx-error" role="alert" id={id} hidden={!messages.length}>{messages.map((message, at) => <div key={at}>{message}</div>)}</div>;
 }
 
@@ -403,7 +403,7 @@ function choiceEditor({ schema, isNullable }: SchemaNode, choices: unknown[], wh
     id,
     value: () => (at.peek() === '' ? EMPTY : at.peek() === 'null' ? null : at.peek() === 'other' ? other.peek() : choices[Number(at.peek())]),
     set(value) {
-      const number = choices.findIndex(choice => isSame(choice, value));
+      const number = choices.findIndex(choice => isEqual(choice, value));
       const isOther = value !== EMPTY && number < 0 && !(value === null && isNullable);
       other.value = isOther ? value : EMPTY;
       at.value = value === EMPTY ? '' : number >= 0 ? String(number) : isOther ? 'other' : 'null';
@@ -422,7 +422,7 @@ function choiceEditor({ schema, isNullable }: SchemaNode, choices: unknown[], wh
 /** How well a value matches a schema node: the union shows the value in its best branch. */
 function matchScore(node: SchemaNode, value: unknown): number {
   if (node.kind === 'any') return 0.5;
-  if (node.kind === 'enum') return node.choices.some(choice => isSame(choice, value)) ? 3 : -1;
+  if (node.kind === 'enum') return node.choices.some(choice => isEqual(choice, value)) ? 3 : -1;
   if (value === null) return node.kind === 'null' || node.isNullable ? 2 : -1;
   if (Array.isArray(value)) return node.kind === 'list' ? 2 : -1;
   if (isObject(value)) {
@@ -436,10 +436,6 @@ function matchScore(node: SchemaNode, value: unknown): number {
   if (typeof value === 'number') return node.kind === 'integer' && Number.isInteger(value) ? 2.5 : node.kind === 'number' ? 2 : -1;
   if (typeof value === 'string' && isVariableName(value)) return node.kind === 'string' ? 1 : 1.5;
   return typeof value === node.kind ? 2 : -1;
-}
-
-function isSame(a: unknown, b: unknown): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 /** Whether a text names a notebook variable; `==text` means the text `=text`. */

@@ -2,6 +2,7 @@
 import { effect, type Signal, untracked, useSignal } from '@preact/signals';
 import { type ComponentChild, type ComponentChildren, type Key, render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import { moveBetweenTabs } from './dom.js';
 import { BADGES } from './format.js';
 import type { LatestRequest } from './requests.js';
 
@@ -14,6 +15,29 @@ export function drawInto(element: Element, view: () => ComponentChild): () => vo
     const drawn = view();
     untracked(() => render(drawn, element));
   });
+}
+
+/** A place for an element that draws itself, such as another screen. */
+export function Placed({ element, ...attributes }: { element: HTMLElement; class?: string; hidden?: boolean }) {
+  const place = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => place.current!.replaceChildren(element), [element]);
+  return <div ref={place} {...attributes} />;
+}
+
+interface TabsProps {
+  label: string;
+  tabs: readonly (readonly [kind: string, title: string])[];
+  selected: string;
+  onSelect: (kind: string) => void;
+}
+
+/** Tabs, of which only the selected one is in the tab order; arrow keys reach the others. */
+export function Tabs({ label, tabs, selected, onSelect }: TabsProps) {
+  return (
+    <div class="otx-tabs" role="tablist" aria-label={label} onKeyDown={moveBetweenTabs}>
+      {tabs.map(([kind, title]) => <button key={kind} class="otx-tab" type="button" role="tab" data-kind={kind} aria-selected={kind === selected} tabIndex={kind === selected ? 0 : -1} onClick={() => onSelect(kind)}>{title}</button>)}
+    </div>
+  );
 }
 
 /** Why a request failed, and a button that sends it again, by `retry` where more belongs to it; nothing if it did not. */

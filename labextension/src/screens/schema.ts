@@ -76,6 +76,14 @@ export function isObject(value: unknown): value is Schema {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Whether two JSON values are the same. */
+export function isEqual(a: unknown, b: unknown): boolean {
+  if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((each, at) => isEqual(each, b[at]));
+  if (!isObject(a) || !isObject(b)) return a === b;
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every(key => Object.hasOwn(b, key) && isEqual(a[key], b[key]));
+}
+
 /** A schema with its local `$ref` followed and simple `allOf` merged; null if that is not possible. */
 function resolve(schema: unknown, root: Schema, seen = new Set<string>()): Schema | null {
   if (schema === true || schema === undefined) return {};
