@@ -8,13 +8,17 @@ there is a terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import Json
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from onetool_ipy.base.errors import Untrusted
     from onetool_ipy.core.jobs import JobListener
     from onetool_ipy.core.question import Question, Reply
@@ -95,6 +99,26 @@ class Host:
         """Whether the person's code uses a name for something else, so that a new pack should not
         take it."""
         return False
+
+    def variables(self) -> Mapping[str, object]:
+        """Return the names that the person's running code sees: those of the nearest frame that is
+        not ours, else those of the program."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            module = str(frame.f_globals.get("__name__", ""))
+            if self._is_persons(module, frame.f_globals):
+                return ChainMap(frame.f_locals, frame.f_globals)
+            frame = frame.f_back
+        return self._program()
+
+    def _is_persons(self, module: str, _names: Mapping[str, object]) -> bool:
+        """Whether a frame is of the person's code. Another thread has none."""
+        is_ours = module.partition(".")[0] == __name__.partition(".")[0]
+        return not is_ours and module not in ("threading", "concurrent.futures.thread")
+
+    def _program(self) -> Mapping[str, object]:
+        """Return the names of the program that the person runs."""
+        return vars(sys.modules["__main__"])
 
     def inputs(self) -> Sequence[str]:
         """The cells that the person has run, oldest first."""

@@ -355,6 +355,19 @@ class OtProxy(PackProxy):
         code = expand(target, params)
         return self._box.host.run_code(code, target.name, sys._getframe(1).f_globals)
 
+    def sql(self, query: str) -> ToolResult:
+        """Answer one SELECT over the calls, stored results and your own tables, by name: `.df`,
+        `.handle` and `.view()` as of any result.
+
+        `show tables` lists them: `calls`, `r_HANDLE` and your DataFrames and results. A query only
+        reads, and reaches no files and no network.
+        """
+        __tracebackhide__ = True
+        result = self._box.call(self._box.resolve("ot.sql", {"query": query}, source=_caller()))
+        if result.error is not None:
+            raise_failure(self._box.host, result)
+        return result
+
     def replay(self, file: str | os.PathLike[str], *, mode: str | None = None) -> Replaying:
         """Record what calls give the first time, and answer them from the file after: `with
         ot.replay("calls.jsonl"):`.

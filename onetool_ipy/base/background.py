@@ -691,4 +691,12 @@ class StepThread:
 
         future: Future[Any] = Future()
         self._steps.put((future, step))
-        return outcome(future, None)
+        is_main = threading.current_thread() is threading.main_thread()
+        while True:
+            try:
+                return outcome(future, None if is_main else SIGNAL_CHECK_S)
+            except TimeoutError:
+                # It may be the step's own. Abandoned does not reach a thread that waits.
+                if future.done():
+                    return future.result()
+                require_wanted()

@@ -25,9 +25,9 @@ BARE_PACK = "config"
 """The pack of definitions that were written without a dot; they are found by their bare name
 too."""
 
-FOR_PEOPLE = frozenset(("ot.map", "ot.refresh"))
+FOR_PEOPLE = frozenset(("ot.map", "ot.refresh", "ot.sql"))
 """Tools that models and clients are not told of and may not call: they call any other tool, past an
-allow-list."""
+allow-list, or read what a person has in memory."""
 
 WRITING = {"ot.stats": "output"}
 """Tools that only read, unless they are given this argument."""

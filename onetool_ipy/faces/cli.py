@@ -260,6 +260,7 @@ def _offers(words: Sequence[str], last: str) -> list[str]:
         names_by_kind = {
             "tool": tools,
             "server": list(box.servers),
+            "table": ["calls", *(f"r_{row['handle']}" for row in box.results.list())],
             "handle": [str(row["handle"]) for row in box.results.list()],
             "bundle": [bundle.slug for bundle in box.bundles.all_bundles()]
             if "bundle" in names

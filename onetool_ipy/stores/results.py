@@ -273,6 +273,19 @@ class Results:
             value = self._held.find_released(handle)
             return value_of(text.whole(), text.sidecar.form) if value is None else value
 
+    def held_table(self, handle: str) -> Any:
+        """Return a DataFrame of pandas that this process holds under a handle, or None."""
+        held = self._find_held(handle)
+        value = None if held is None else held.get()
+        return value if is_dataframe(value) else None
+
+    def file_of(self, handle: str) -> tuple[Path, str]:
+        """Return the file of a result, written now if it was only held, and its form; see
+        `result_lines.form_of`."""
+        self.store(handle)
+        with self._open(handle) as text:
+            return text.path, str(text.sidecar.form.get("form", ""))
+
     def call_of(self, handle: str) -> str:
         """Return the id of the call that gave a result, also of one that has expired; "" if it is
         not known."""

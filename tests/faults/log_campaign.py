@@ -27,6 +27,11 @@ Ack = Callable[[str], object]
 Work = Callable[[Ack, mmap.mmap], None]
 
 
+def worker_name() -> str:
+    """A name for a worker. Numbers of processes come again within a thousand kills."""
+    return os.urandom(6).hex()
+
+
 def clock() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
@@ -46,9 +51,9 @@ def record_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
 def _record_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     def work(ack: Ack, busy: mmap.mmap) -> None:
         log = CallLog(Path(folder), clock=clock)
-        text = "x" * 3900
+        text, name = "x" * 3900, worker_name()
         for number in range(10**9):
-            call_id = f"{os.getpid()}-{number}"
+            call_id = f"{name}-{number}"
             busy[0] = 1
             log.record(call_id, "a.b", "python", {"q": text}, ok=True, ms=1.0, size=1)
             busy[0] = 0
@@ -64,8 +69,9 @@ def tidy_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     def work(ack: Ack, busy: mmap.mmap) -> None:
         log = CallLog(Path(folder), clock=clock, rotate_calls=20, close_calls=1)
         log.usage()
+        name = worker_name()
         for number in range(10**9):
-            call_id = f"{os.getpid()}-{number}"
+            call_id = f"{name}-{number}"
             log.record(
                 call_id, f"a.t{number % 5}", "python", {"n": number}, ok=True, ms=1.0, size=1
             )
@@ -86,8 +92,9 @@ def notify_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     topics = _topics(folder)
 
     def work(ack: Ack, busy: mmap.mmap) -> None:
+        name = worker_name()
         for number in range(10**9):
-            message = f"{os.getpid()}-{number} " + "---\n" * 3000
+            message = f"{name}-{number} " + "---\n" * 3000
             busy[0] = 1
             topics.notify("t", message)
             busy[0] = 0

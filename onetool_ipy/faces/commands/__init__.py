@@ -33,7 +33,7 @@ Place = Literal["everywhere", "notebook", "shell"]
 both."""
 Group = Literal["call", "make", "look back", "trust"]
 """The groups of the first page of help; all else is behind it."""
-Offer = Literal["tool", "server", "handle", "client", "bundle", "uri", "file"]
+Offer = Literal["tool", "server", "handle", "client", "bundle", "uri", "file", "table"]
 """Names that completion looks up."""
 
 
@@ -64,10 +64,10 @@ class Command:
     """One row of the table. A name of two words is a verb of the command that its first word names.
 
     `words` and `help` describe it; `takes` are the words and names that completion offers for each
-    of its words. All behind its first `leading` words is taken as typed. `elsewhere` is said where
-    the command does not run. `output` is what the command line prints: text, or JSON with `--json`;
-    JSON where no terminal is (`piped`) or always (`json`); words on stderr (`words`); or what the
-    command itself writes (`own`). `group` is where the first page of help has it; it is not on that
+    of its words. All behind its first `leading` words is taken as typed; with `is_text` all of it
+    is one text. `elsewhere` is said where the command does not run. `output` is what the command
+    line prints: text, or JSON with `--json`; JSON where no terminal is (`piped`) or always
+    (`json`); words on stderr (`words`); or what the command itself writes (`own`). `group` is where the first page of help has it; it is not on that
     page without one. `alias_of` is the line that says the same today: an alias works, and is shown
     nowhere.
     """
@@ -81,6 +81,7 @@ class Command:
     takes: tuple[Offer | tuple[str, ...], ...] = ()
     leading: int | None = None
     takes_body: bool = False
+    is_text: bool = False
     is_group: bool = False
     place: Place = "everywhere"
     elsewhere: str = ""

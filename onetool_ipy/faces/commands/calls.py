@@ -1,5 +1,5 @@
-"""`%tool jobs`, `replay`, `check` and `program`: calls in the background, from a cassette, with
-samples, by a program.
+"""`%tool jobs`, `replay`, `check`, `program` and `sql`: calls in the background, from a cassette,
+with samples, by a program, and asked about in SQL.
 
 `check` calls a tool that is not read-only only with `--call` and after a yes; otherwise it checks
 the arguments and sends nothing. `program` runs the program of a cell over the tools, in the
@@ -13,14 +13,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.jobs import Job
 from onetool_ipy.core.tool import ToolSpec, format_call
-from onetool_ipy.faces.commands import CommandContext, Page, confirmed, one_word
+from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, confirmed, one_word
 from onetool_ipy.faces.line.grammar import Options
+from onetool_ipy.faces.notebook.display import raise_result
 from onetool_ipy.faces.notebook.running_cell import seconds
 from onetool_ipy.llm.ask.answer import failed_text, mime_bundle
 from onetool_ipy.render.views import Listing, counted
@@ -35,6 +37,26 @@ _CHECK_S = 10.0
 """Seconds that one call of `%tool check` may take."""
 _NOT_CALLED = "not called"
 _JOBS = "%tool jobs takes nothing, an id, or cancel and an id."
+
+
+def sql(context: CommandContext, options: Options) -> object:
+    """`%tool sql QUERY`, or `%%tool sql` above the query: SQL over calls, results and tables."""
+    query = "\n".join(filter(str.strip, [" ".join(options.words), options.body])).strip()
+    if not query:
+        raise WrongWords(
+            "%tool sql needs a query.",
+            hint="For example: %tool sql select tool, count(*) from calls group by all",
+        )
+    # A whole query is never in quotes, but in a shell it is, and people type what they know.
+    if query[0] in "\"'" and query.find(query[0], 1) == len(query) - 1:
+        query = query[1:-1]
+    box, in_shell = context.box, context.place == "shell"
+    result = box.call("ot.sql", {"query": query}, source="cli" if in_shell else "magic")
+    if in_shell and result.ok:
+        return Listing(values.map_text(values.to_json(result.data), box.mask))
+    if not result.ok and not in_shell:
+        raise_result(result, context.last)
+    return result
 
 
 def jobs(context: CommandContext, options: Options) -> object:

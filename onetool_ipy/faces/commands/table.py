@@ -136,6 +136,9 @@ TABLE: tuple[Command, ...] = (
             "In a shell: onetool-ipy history --failed")
         for name, alias_of in (("history why", ""), ("why", "history why"))
     ),
+    Command("sql", "QUERY",
+        "SQL over calls, stored results (r_HANDLE) and your tables; also as the cell's body",
+        calls.sql, takes=("table",), takes_body=True, is_text=True),
     Command("stats", "[day|week|month|all]", "how the tools are used", catalog.stats,
         options=(_TOOL,
         Option("--output", "text", "also write an HTML report", "FILE", "file"),
@@ -599,6 +602,8 @@ class Commands:
                 "%tool new makes HTTP tools.",
                 hint="For example: %tool new http my-api.get-user --url ...",
             )
+        if command.is_text:
+            return command.run(self._context, Options([text.strip()], {}, body))
         kinds = {name: option.kind for name, option in command.options_in("notebook").items()}
         options = read_options(text, kinds, leading=command.leading)
         require_no_words(command, options, "notebook")

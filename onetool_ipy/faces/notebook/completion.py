@@ -97,6 +97,13 @@ class CompletionContext(NamedTuple):
         """The handles of stored results."""
         return [str(row["handle"]) for row in self.box.results.list()]
 
+    def tables(self) -> list[str]:
+        """The names of tables for SQL."""
+        from onetool_ipy.packs.ot.sql import table_names
+
+        results = [f"r_{handle}" for handle in self.handles()]
+        return ["calls", *table_names(self.names), *results]
+
     def shortcuts(self) -> Iterator[tuple[str, str, Json]]:
         """Snippets and aliases: name, kind and parameters."""
         shortcuts = self.box.shortcuts
@@ -278,6 +285,7 @@ def _of_command(done: Sequence[str], last: str, context: CompletionContext) -> C
         "bundle": lambda: _tools(last, context),
         "server": lambda: [CompletionItem(name, "module") for name in context.box.servers],
         "handle": lambda: [CompletionItem(handle, "value") for handle in context.handles()],
+        "table": lambda: [CompletionItem(name, "value") for name in context.tables()],
         "uri": lambda: context.uris(done[-1]),
         "file": lambda: [CompletionItem(path, "value") for path in _files(last)],
     }

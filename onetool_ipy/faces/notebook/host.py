@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
@@ -131,6 +131,13 @@ class NotebookHost(Host):
 
     def has_name(self, name: str) -> bool:
         return not self._names.is_free(name)
+
+    def _is_persons(self, module: str, names: Mapping[str, object]) -> bool:  # noqa: ARG002 - the signature is the host's
+        return names is self._shell.user_ns
+
+    def _program(self) -> Mapping[str, object]:
+        names: Mapping[str, object] = self._shell.user_ns
+        return names
 
     def inputs(self) -> Sequence[str]:
         return list(self._shell.history_manager.input_hist_parsed)

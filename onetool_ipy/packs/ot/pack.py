@@ -10,6 +10,7 @@ from onetool_ipy.packs.ot.health import HealthTools
 from onetool_ipy.packs.ot.lineage import LineageTools
 from onetool_ipy.packs.ot.map import MapTools
 from onetool_ipy.packs.ot.results import ResultTools
+from onetool_ipy.packs.ot.sql import SqlTools
 from onetool_ipy.packs.ot.usage import UsageTools
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def functions(box: Toolbox) -> list[Callable[..., Any]]:
         health.reload,
         usage.stats,
         usage.history,
+        SqlTools(box).sql,
         results.result,
         results.results,
         MapTools(box).map,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -78,7 +79,11 @@ IS_A_CALL = f"tool NOT IN {tuple(sorted(NOT_TOOLS))}"
 """What usage adds up: an ask or a program has a row beside those of its calls, and is no call."""
 _NULLED = ("code", "reason", "message", "handle", "parent", "inputs")
 _STOPPED = "Query interrupted"
+_FRESH = "log.fresh"
+"""The table of the calls in open journals. It has a schema of its own: in `main` are the names that
+a person may use."""
 _TRIES = 5
+_CHANGING = "its files change all the time"
 _MEMORY = "512MB"
 
 
@@ -146,7 +151,7 @@ class Calls:
         the newest parts alone."""
         parts = [part for part in self.parts[:newest] if since is None or part.last >= since]
         names = ", ".join(f'"{name}"' for name in (*COLUMNS, "place"))
-        fresh = f"SELECT {names} FROM fresh"
+        fresh = f"SELECT {names} FROM {_FRESH}"
         if not parts:
             return f"({fresh})"
         files = literal([str(part.file.path) for part in parts])
@@ -178,6 +183,7 @@ class CallDatabase:
     def ask(self, question: Callable[[Calls], Answer]) -> Answer:
         """Answer a question about all that is on disk. Raises StoreError, DatabaseMissing."""
         connection = self.connect()
+        fault = _CHANGING
         with self._lock:
             for _ in range(_TRIES):
                 try:
@@ -189,7 +195,7 @@ class CallDatabase:
                     continue  # another process closed a journal meanwhile
                 except OSError as exc:
                     raise StoreError.of(self._folder, exc, doing="read") from exc
-                except _duck_errors() as exc:
+                except duck_errors() as exc:
                     fault = str(exc)
                     self._check_parts(connection)
                 except RuntimeError as exc:
@@ -200,14 +206,40 @@ class CallDatabase:
                     raise KeyboardInterrupt from None
         raise StoreError(self._folder, fault.splitlines()[0][:200], doing="read")
 
+    def ask_apart(self, question: Callable[[Calls], Answer]) -> Answer:
+        """Answer a question by a connection of its own, which the question may lock and interrupt.
+        An error of DuckDB that no part is the cause of is the question's own, and is raised."""
+        fault = _CHANGING
+        for _ in range(_TRIES):
+            twin = CallDatabase(self._folder)
+            # What is known of the parts is of use to both, also which of them are damaged.
+            twin._parts = self._parts
+            connection = twin.connect()
+            try:
+                return question(twin._look(connection))
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                raise StoreError.of(self._folder, exc, doing="read") from exc
+            except duck_errors() as exc:
+                fault = str(exc)
+                with closing(connect(self._folder)) as other:
+                    if self._check_parts(other):
+                        raise
+            finally:
+                connection.close()
+        raise StoreError(self._folder, fault.splitlines()[0][:200], doing="read")
+
     def connect(self) -> DuckDBPyConnection:
         """Open DuckDB, once. Raises DatabaseMissing."""
         with self._lock:
             if not self._connections:
                 connection = connect(self._folder)
                 types = ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
+                schema, _, _ = _FRESH.partition(".")
+                connection.execute(f"CREATE SCHEMA {schema}").fetchall()
                 connection.execute(
-                    f"CREATE TABLE fresh({types}, place BIGINT, journal VARCHAR)"
+                    f"CREATE TABLE {_FRESH}({types}, place BIGINT, journal VARCHAR)"
                 ).fetchall()
                 self._connections.append(connection)
             return self._connections[0]
@@ -295,7 +327,7 @@ class CallDatabase:
             fresh = self._fresh.setdefault(file.name, _Fresh())
             for data, offset in file.lines(fresh.offset):
                 lines = parse(data, fresh.contexts)
-                insert(connection, "fresh", lines.calls, fresh.calls, journal=file.name)
+                insert(connection, _FRESH, lines.calls, fresh.calls, journal=file.name)
                 fresh.offset = offset
                 fresh.calls += len(lines.calls)
                 fresh.damaged += lines.damaged
@@ -303,11 +335,13 @@ class CallDatabase:
 
     def _drop(self, connection: DuckDBPyConnection, name: str) -> None:
         del self._fresh[name]
-        connection.execute("DELETE FROM fresh WHERE journal = ?", [name]).fetchall()
+        connection.execute(f"DELETE FROM {_FRESH} WHERE journal = ?", [name]).fetchall()
 
-    def _check_parts(self, connection: DuckDBPyConnection) -> None:
-        """Read every part, and leave out those that cannot be read, until they change."""
-        for path, (stamp, part) in self._parts.items():
+    def _check_parts(self, connection: DuckDBPyConnection) -> bool:
+        """Read every part, and leave out those that cannot be read, until they change. Says whether
+        all of them could be read."""
+        is_whole = True
+        for path, (stamp, part) in list(self._parts.items()):
             if part is None or stamp is None:
                 continue
             names = DAY_COLUMNS if part.file.state == "expired" else COLUMNS
@@ -316,9 +350,11 @@ class CallDatabase:
                 connection.execute(
                     f"SELECT {typed} FROM read_parquet({literal([str(path)])})"
                 ).fetchall()
-            except _duck_errors():
+            except duck_errors():
+                is_whole = False
                 if path.exists():
                     self._parts[path] = (stamp, None)
+        return is_whole
 
 
 def connect(folder: Path) -> DuckDBPyConnection:
@@ -334,7 +370,10 @@ def connect(folder: Path) -> DuckDBPyConnection:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
-        return duckdb.connect(":memory:", config=settings)
+        connection = duckdb.connect(":memory:", config=settings)
+        # It would draw a bar into the cell, or over a terminal's line.
+        connection.execute("SET enable_progress_bar = false").fetchall()
+        return connection
     except Exception as exc:
         raise DatabaseMissing(f"{type(exc).__name__}: {str(exc)[:200]}") from exc
 
@@ -390,7 +429,7 @@ def write_parquet(
                 f"COPY ({query}) TO '{place}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE"
                 f" false, KV_METADATA {{{facts}}})"
             ).fetchall()
-        except _duck_errors() as exc:
+        except duck_errors() as exc:
             raise StoreError(path, _reason(exc)) from exc
         file.commit()
 
@@ -404,7 +443,7 @@ def read_metadata(
     query = f"SELECT file_name, key, value FROM parquet_kv_metadata({literal(map(str, paths))})"
     try:
         rows = connection.execute(query).fetchall()
-    except _duck_errors():
+    except duck_errors():
         if len(paths) == 1:
             if not paths[0].exists():
                 raise FileNotFoundError(paths[0]) from None
@@ -437,7 +476,8 @@ def part_from(file: JournalFile, metadata: Mapping[str, str] | None) -> ParquetP
         return None
 
 
-def _duck_errors() -> type[Exception]:
+def duck_errors() -> type[Exception]:
+    """Return the class of all errors of DuckDB."""
     import duckdb
 
     return duckdb.Error

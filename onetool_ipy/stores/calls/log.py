@@ -343,6 +343,12 @@ class CallLog:
         chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since)
         return self._ask(lambda calls: frame_of(calls, chosen))
 
+    def ask_apart(self, question: Callable[[Calls], Answer]) -> Answer:
+        """Answer a question about all calls by a connection of its own. Raises StatsDisabled."""
+        self._require_enabled()
+        self._journal.release_deleted()
+        return self._open_database().ask_apart(question)
+
     def counts(self) -> dict[str, tuple[int, datetime.datetime]]:
         """Give how often each tool was ever called, and when last."""
         from onetool_ipy.stores.calls import query
