@@ -221,25 +221,30 @@ class _Asked:
 
     def run(self) -> pd.DataFrame:
         """Answer the query."""
+        problem: OneToolError
         try:
-            folder = self._sql.log.folder
-            with closing(connect(folder)) as connection:
-                query = read(self._text, connection)
-                if query.lists_tables:
-                    return self._sql.about(self._own)
-                if _CALLS not in map(str.lower, query.names):
-                    return self._answer(query, connection, None)
-            return self._sql.log.ask_apart(
-                lambda calls: self._answer(query, calls.connection, calls)
-            )
+            return self._run()
         except DatabaseMissing as exc:
-            raise Unavailable(exc.message, hint=exc.hint) from exc
-        except OneToolError:
-            raise
+            problem = Unavailable(exc.message, hint=exc.hint)
+        except OneToolError as exc:
+            problem = exc
         except duck_errors() as exc:
-            raise self._worded(exc) from exc
+            problem = self._worded(exc)
         finally:
-            self._is_over = True
+            self._connection, self._is_over = None, True
+        # Whoever keeps a failure would keep the connection in its frames, and DuckDB prints a page
+        # about one that is there at the end of the interpreter.
+        problem.__cause__ = problem.__context__ = None
+        raise problem.with_traceback(None)
+
+    def _run(self) -> pd.DataFrame:
+        with closing(connect(self._sql.log.folder)) as connection:
+            query = read(self._text, connection)
+            if query.lists_tables:
+                return self._sql.about(self._own)
+            if _CALLS not in map(str.lower, query.names):
+                return self._answer(query, connection, None)
+        return self._sql.log.ask_apart(lambda calls: self._answer(query, calls.connection, calls))
 
     def stop(self) -> None:
         """End the query, and wait a moment for its end."""
