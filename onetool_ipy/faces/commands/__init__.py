@@ -67,9 +67,9 @@ class Command:
     of its words. All behind its first `leading` words is taken as typed; with `is_text` all of it
     is one text. `elsewhere` is said where the command does not run. `output` is what the command
     line prints: text, or JSON with `--json`; JSON where no terminal is (`piped`) or always
-    (`json`); words on stderr (`words`); or what the command itself writes (`own`). `group` is where the first page of help has it; it is not on that
-    page without one. `alias_of` is the line that says the same today: an alias works, and is shown
-    nowhere.
+    (`json`); words on stderr (`words`); or what the command itself writes (`own`). `group` is
+    where the first page of help has it; it is not on that page without one. `alias_of` is the line
+    that says the same today: an alias works, and is shown nowhere.
     """
 
     name: str
