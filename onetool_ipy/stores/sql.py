@@ -95,7 +95,7 @@ class Tables:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class SelectQuery:
     """A query that only reads, and the names of its tables as they are written."""
 
     text: str
@@ -258,7 +258,7 @@ class _Asked:
             time.sleep(_ASK_S)
 
     def _answer(
-        self, query: Query, connection: DuckDBPyConnection, calls: Calls | None
+        self, query: SelectQuery, connection: DuckDBPyConnection, calls: Calls | None
     ) -> pd.DataFrame:
         self._connection = connection
         sources = [] if calls is None else [_Source(name=_CALLS, sql=self._sql.calls_of(calls))]
@@ -277,7 +277,7 @@ class _Asked:
         self._require_wanted()
         return _fetch(query.text, connection, self._require_wanted)
 
-    def _sources(self, query: Query, connection: DuckDBPyConnection) -> Iterator[_Source]:
+    def _sources(self, query: SelectQuery, connection: DuckDBPyConnection) -> Iterator[_Source]:
         seen: dict[str, str] = {_CALLS: _CALLS}
         for name in query.names:
             self._require_wanted()
@@ -344,7 +344,7 @@ _LINES = (
 )
 
 
-def read(text: str, connection: DuckDBPyConnection) -> Query:
+def read(text: str, connection: DuckDBPyConnection) -> SelectQuery:
     """Read a query without running it. Raises InvalidArgs if it is not one SELECT that only
     reads."""
     if len(text) > _MAX_QUERY:
@@ -371,7 +371,7 @@ def read(text: str, connection: DuckDBPyConnection) -> Query:
             lists_tables = True
         elif node.get("table_name") and "class" not in node and not _is_elsewhere(node):
             names[str(node["table_name"])] = None
-    return Query(text=text, names=tuple(names), lists_tables=lists_tables)
+    return SelectQuery(text=text, names=tuple(names), lists_tables=lists_tables)
 
 
 def _nodes(tree: object) -> Iterator[dict[str, Any]]:

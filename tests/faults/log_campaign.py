@@ -16,6 +16,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,52 @@ def tidy_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
 
     acked, landed = campaign(work, rounds, seed)
     return {"landed": landed, "killed": rounds, **_checked(folder, acked)}
+
+
+def storm(folder: str, kills: int, processes: int, seed: int) -> dict[str, Any]:
+    """So many workers share one log at any time: they record, look and close journals. One after
+    the other is killed, and another takes its place."""
+    chance = random.Random(seed)
+
+    def work(ack: Ack, busy: mmap.mmap) -> None:
+        log = CallLog(Path(folder), clock=clock, rotate_calls=40, close_calls=1)
+        name = worker_name()
+        for number in range(10**9):
+            busy[0] = 1
+            log.record(
+                f"{name}-{number}", f"a.t{number % 5}", "python", {"n": number}, ok=True, ms=1.0
+            )
+            busy[0] = 0
+            ack(f"{name}-{number}")
+            if number % 20 == 19:
+                busy[0] = 1
+                if number % 40 == 19:
+                    own = sum(row.call_id.startswith(name) for row in log.history(limit=None))
+                    assert own == number + 1, f"{own} of {number + 1}"
+                else:
+                    log.tidy()
+                busy[0] = 0
+
+    acked: list[str] = []
+    landed = died = 0
+    workers = [_start(work) for _ in range(processes)]
+    for number in range(kills + processes):
+        place = chance.randrange(len(workers))
+        pid, pipe, busy = workers.pop(place)
+        data = _wait(pipe, chance.randrange(12), chance.randrange(20_000))
+        landed += busy[0]
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            died += 1
+        else:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        with pipe:
+            while more := pipe.read(65_536):
+                data += more
+        acked += data.decode().split("\n")[:-1]
+        if number < kills:
+            workers.append(_start(work))
+    return {"landed": landed, "killed": kills + processes, "died": died, **_checked(folder, acked)}
 
 
 def notify_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
@@ -236,14 +283,8 @@ def campaign(
     acked: list[str] = []
     landed = 0
     for _ in range(rounds):
-        busy = mmap.mmap(-1, mmap.PAGESIZE)
-        reader, writer = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.close(reader)
-            _run_worker(work, writer, busy)
-        os.close(writer)
-        with open(reader, "rb", buffering=0) as pipe:
+        pid, opened, busy = _start(work)
+        with opened as pipe:
             data = pipe.read(1)  # until it is under way
             for _ in range(max(1, interrupts)):
                 data += _wait(pipe, chance.randrange(acks + 1), chance.randrange(spins))
@@ -258,6 +299,18 @@ def campaign(
                 data += more
         acked += data.decode().split("\n")[:-1]
     return acked, landed
+
+
+def _start(work: Work) -> tuple[int, FileIO, mmap.mmap]:
+    """Fork a worker. Gives its number, the pipe of what it acked, and whether it is busy."""
+    busy = mmap.mmap(-1, mmap.PAGESIZE)
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _run_worker(work, writer, busy)
+    os.close(writer)
+    return pid, FileIO(reader, "r"), busy
 
 
 def together(work: Callable[[int], None], processes: int) -> list[int]:

@@ -68,6 +68,23 @@ def test_a_kill_while_journals_are_closed_neither_loses_nor_doubles(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("processes", "kills"),
+    [pytest.param(6, 12, id="few"), pytest.param(16, 1000, id="many", marks=pytest.mark.soak)],
+)
+def test_a_storm_of_kills_loses_nothing_and_spoils_no_answer(
+    tmp_path: Path, processes: int, kills: int, record_property: Any
+) -> None:
+    """All record, look and close journals in one log at once; each killed one is replaced."""
+    found = run("storm", tmp_path / "calls", processes=processes, kills=kills, seed=kills)
+
+    record_property("figures", f"{found['killed']} kills, {found['lost']} of {found['acked']} lost")
+    assert found["died"] == 0, "a worker ends itself if an answer lacks one of its own calls"
+    assert (found["lost"], found["doubled"], found["problems"]) == (0, 0, [])
+    assert found["totals_agree"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     ("processes", "each"),
     [pytest.param(16, 300, id="few"), pytest.param(16, 20_000, id="many", marks=pytest.mark.soak)],
 )

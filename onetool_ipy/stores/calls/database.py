@@ -82,7 +82,8 @@ _STOPPED = "Query interrupted"
 _FRESH = "log.fresh"
 """The table of the calls in open journals. It has a schema of its own: in `main` are the names that
 a person may use."""
-_TRIES = 5
+_TRIES = 50
+"""How often an answer is begun anew: each time that another process closed a journal meanwhile."""
 _CHANGING = "its files change all the time"
 _MEMORY = "512MB"
 
