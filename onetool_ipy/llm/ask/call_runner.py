@@ -403,6 +403,8 @@ class CallRunner:
             and (own := guard.handles.get(str(args.get("handle"))))
         ):
             labels, source = own
+            # The numbers of a page are those that the model asked for; its lines alone were given.
+            sent = sent.get("lines") if isinstance(sent, dict) and error is None else None
         guard.see(source, labels, sent if error is None else error.message)
         if result.handle is not None:
             guard.handles[result.handle] = labels, source

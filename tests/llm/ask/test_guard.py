@@ -281,6 +281,27 @@ def test_pages_of_a_large_result_belong_to_the_tool_that_gave_it(
     assert "1 word out of fs.read_file('large.txt')" in person.questions[0].calls[0].note
 
 
+def test_the_numbers_of_a_page_are_no_public_data(make_box: MakeBox, tmp_path: Path) -> None:
+    """A page says which line it begins at, and that is the number that the model asked for."""
+    (tmp_path / "salaries.csv").write_text(f"name,salary\n{_SECRET}\n", encoding="utf-8")
+    box = _with_web(make_box("output: {max_inline_bytes: 200}"))
+    search = box.registry.require("web.search")
+    assert search.http is not None
+    lines = [f"hit {n}" for n in range(300)]
+    http = search.http._replace(send=lambda _: lines)
+    box.registry.register(search.replace(name="web.large", run=lambda _: lines, http=http))
+
+    def page(request: Any) -> Any:
+        handle = request.outcomes[0].content["data"]["handle"]
+        return "ot.result", {"handle": handle, "offset": 84210}
+
+    person = Person("none")
+    large = ("web.large", {"q": "hits"})
+    _ask(box, person, READ, large, page, ("web.find", {"q": "84210"}), prompt="Read it, find hits")
+
+    assert len(person.questions) == 1
+
+
 def test_a_tool_inside_a_tool_carries_nothing_that_is_not_explained(box: Toolbox) -> None:
     @tool("nb.look", read_only=True)
     def look(q: str) -> Any:

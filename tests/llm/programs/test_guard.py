@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from onetool_ipy.base.errors import NotApproved
-from onetool_ipy.core.tool import GuardFacts, HttpHooks, ToolSpec
+from onetool_ipy.core.tool import GuardFacts, HttpHooks, ServerFacts, ToolSpec
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask.answer import Answer
 from onetool_ipy.llm.programs.shadows import MAX_PLACES
@@ -141,6 +142,20 @@ def test_a_write_has_what_it_would_carry_as_its_note(world: GuardedWorld) -> Non
     assert "would send to mail.example.com: 1 value out of files.read" in question.calls[1].note
     assert world.sent == ["hello"]
     assert [row["state"] for row in answer.plan] == ["made", "skipped"]
+
+
+def test_a_server_that_says_it_stays_inside_is_judged_alike(
+    make_shop: Callable[..., Shop],
+) -> None:
+    world = GuardedWorld(make_shop("servers: {ear: {command: 'true', trusted: true}}").box)
+    facts = ServerFacts(server="ear", hints={"open world": False})
+    spec = TOOLS["web.search"].spec("ear.find")
+    world.box.registry.register(spec.replace(run=world.sent.append, server_facts=facts))
+
+    world.run("import ear, files\near.find(q=files.read(path='notes.txt'))")
+
+    assert world.person.questions[0].places == ("server 'ear'",)
+    assert not world.sent
 
 
 def test_a_resumed_program_is_judged_alike(world: GuardedWorld) -> None:
