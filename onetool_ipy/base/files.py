@@ -42,7 +42,8 @@ _FIRST_NAP_S = 0.0005
 _LONGEST_NAP_S = 0.02
 _STALE_S = 24 * 3600.0
 _DROP_EVERY = 8 * 1024 * 1024
-_TEMP_NAME = re.compile(r"\.onetool-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{16}\.tmp")
+# Patterns stay text here: `re` compiles them at their first use, and a start needs none of them.
+_TEMP_NAME = r"\.onetool-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{16}\.tmp"
 
 # A read must not wait for the writer of a FIFO, and an append not for its reader.
 _COMMON_FLAGS = (
@@ -56,9 +57,8 @@ _SHARING_S = 2.0
 _ACCESS_DENIED, _IN_USE = 5, (32, 33)
 _CLAIMED_BYTE = 1 << 30
 _F_FULLFSYNC, _F_GETPATH = 51, 50
-_DEVICE = re.compile(
-    r" *(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?",
-    re.I | re.S,
+_DEVICE = (
+    r"(?is) *(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?"
 )
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -349,7 +349,7 @@ def windows_fault(path: str, drives: Iterable[str]) -> str:
             return "names a stream of a file"
         if name not in (".", "..") and name[-1] in ". ":
             return "has a name that ends with a dot or a blank"
-        if _DEVICE.fullmatch(name):
+        if re.fullmatch(_DEVICE, name):
             return "names a device of Windows"
     return ""
 
@@ -584,7 +584,7 @@ def remove_stale_temp_files(folder: Path) -> int:
     """
     count = 0
     for name in names_in(folder):
-        if (match := _TEMP_NAME.fullmatch(name)) is None:
+        if (match := re.fullmatch(_TEMP_NAME, name)) is None:
             continue
         path = folder / name
         with suppress(OSError):

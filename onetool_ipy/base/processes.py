@@ -38,7 +38,7 @@ INHERITED = (
 """Variables that every process of a server inherits. Without SYSTEMROOT neither sockets nor Node
 start on Windows."""
 
-_DRIVE = re.compile(r"(?:^|[\s\"'=])[A-Za-z]:\\")
+_DRIVE = r"(?:^|[\s\"'=])[A-Za-z]:\\"
 _QUIET_POLL_S = 0.05
 _ACCESS_DENIED, _STILL_RUNS, _SYNCHRONIZE = 5, 258, 0x0010_0000
 _SUSPENDED, _NO_WINDOW, _MAY_END_AND_RESUME = 0x4, 0x0800_0000, 0x0901
@@ -201,7 +201,7 @@ def words_in(line: str) -> list[str]:
 
     On Windows, and where a path of Windows stands in it (`C:\tools`), a backslash is a character.
     """
-    if IS_WINDOWS or _DRIVE.search(line):
+    if IS_WINDOWS or re.search(_DRIVE, line):
         lexer = shlex.shlex(line, posix=True, punctuation_chars="")
         lexer.whitespace_split, lexer.escape, lexer.commenters = True, "", ""
         return list(lexer)
