@@ -354,6 +354,29 @@ test('a call that finishes leaves the focus on the line of another call', async 
   browser.close();
 });
 
+test('a press that began on Cancel never meets Dismiss, and the focus leaves Cancel before it goes', async () => {
+  let last = 0;
+  const { browser, transport } = await open({ run: () => ({ job: `j${(last += 1)}` }) });
+  const finish = job => transport.receive({ event: 'job', job, status: 'done', result: { ok: true, tool: 'nb.slow', lines: 1, preview: ['1'], kinds: ['text'] } });
+  for (const n of [1, 2]) {
+    await browser.open('nb.slow', { n });
+    await browser.page.run();
+  }
+  await until(() => browser.calls.all.every(call => call.id));
+  const cancel = $(browser, '[aria-label="Cancel the call of nb.slow"]');
+  finish('j1');
+  assert.ok(!cancel.isConnected, 'the button below the mouse is another one');
+  assert.ok($(browser, '[aria-label="Dismiss the call of nb.slow"]'));
+  const own = [...browser.element.querySelectorAll('.otx-actions button')].find(each => each.textContent === 'Cancel');
+  let wasHidden = null;
+  own.addEventListener('blur', () => (wasHidden = own.hidden));
+  own.focus();
+  finish('j2');
+  assert.equal(document.activeElement, $(browser, '.otx-run'));
+  assert.equal(wasHidden, false, 'a browser takes the focus from what is hidden');
+  browser.close();
+});
+
 test('another call of the same tool may run beside the first; the typed arguments are kept', async () => {
   let last = 0;
   const { browser } = await open({ run: () => ({ job: `k${(last += 1)}` }) });
