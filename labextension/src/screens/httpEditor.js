@@ -1,6 +1,6 @@
 // The HTTP tool editor: request, auth, arguments and response of one tool on one page. The kernel reads curl commands,
 // stores secrets, sends, selects and saves; what it refuses is shown at its field, what needs a yes is asked here.
-import { addTabKeys, copyText, debounce, fill, h, keepFocus, reconcile, retryButton, selectTab, show, uniqueId } from './dom.js';
+import { addTabKeys, copyText, debounce, fill, h, keepFocus, offerFocus, retryButton, selectTab, show, uniqueId } from './dom.js';
 import { byteSize, duration } from './format.js';
 import { within } from './jmespath.js';
 import { Arguments, AuthForm, marked, Pairs, placeholdersIn, select } from './httpFields.js';
@@ -317,7 +317,7 @@ class HttpEditor {
       const isReplaced = this.saved !== '' && this.saved === JSON.stringify(names);
       const reply = await ask('httpSave', { ...names, tool, agreed, isReplaced, isShared: this.auth.isShared.checked && this.auth.canShare });
       if (!this.isSettled(reply, agreed, 'Save', keys => this.save(keys))) return;
-      this.version.value = reply.version;
+      if (this.version.value === names.version) this.version.value = reply.version; // else another one was typed meanwhile
       this.saved = JSON.stringify({ ...names, version: reply.version });
       await this.loadBundles(ask);
       this.changed();
@@ -363,7 +363,7 @@ class HttpEditor {
     const yes = h('button.otx-run', { type: 'button', onclick: () => (close(), onYes()) }, isHost ? `Allow and ${label.toLowerCase()}` : `${label} it`);
     show(fill(this.question, h('div', null, questions.map(({ text }) => h('p', null, text))), yes, h('button.otx-small', { type: 'button', onclick: () => (close(), this.say(label === 'Switch' ? 'The environment stays as it is.' : 'Nothing was sent or saved.')) }, 'Cancel')), true);
     this.say('');
-    yes.focus();
+    offerFocus(yes, this.element); // not from one who has gone on meanwhile
   }
 
   showResponse({ request, response, view, isOk, selectorErrors }) {
@@ -395,15 +395,16 @@ class HttpEditor {
   readCurl() {
     return this.run(async ask => {
       this.showErrors([]);
-      const { tool, notes, missing, secrets } = await ask('httpCurl', { text: this.curl.value, isKept: this.keepsSecrets.checked });
+      const text = this.curl.value;
+      const { tool, notes, missing, secrets } = await ask('httpCurl', { text, isKept: this.keepsSecrets.checked });
       this.setSecrets(secrets);
       this.set(tool, null);
       this.known = null;
-      this.curl.value = '';
-      this.curlBox.open = false;
+      if (this.curl.value === text) this.curl.value = ''; // else the next one was pasted meanwhile
+      this.curlBox.open = this.curl.value !== '';
       this.changed();
       this.say(['Filled in.', ...notes, ...missing.map(name => `The secret ${name} is not stored yet.`)].join(' '), 'ok');
-      this.url.focus();
+      offerFocus(this.url, this.element);
     }, error => this.showErrors([{ pointer: '/curl', message: error.message }]));
   }
 
@@ -451,7 +452,7 @@ class HttpEditor {
     }
     if (loose.length) this.say(loose.join(' '), 'failed');
     else if (errors.length && isSaid) this.say(errors.length === 1 ? errors[0].message : `Correct the ${errors.length} marked fields.`, 'failed');
-    if (isSaid) (first?.matches?.('input, select, textarea') ? first : first?.querySelector('input, select, textarea'))?.focus();
+    if (isSaid && first) offerFocus(first.matches('input, select, textarea') ? first : first.querySelector('input, select, textarea'), this.element);
   }
 
   setError({ box, control }, message) {

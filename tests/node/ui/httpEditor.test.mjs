@@ -185,6 +185,46 @@ test('after a save the line to call it has the values that were tried, and can b
   editor.close();
 });
 
+test('a question, an error and a filled form take the focus from nobody who has gone on meanwhile', async () => {
+  const questions = [{ key: 'host:a.test', text: 'Allow requests to a.test?' }];
+  for (const answer of [() => ({ questions }), () => ({ errors: [{ pointer: '/http/request/urlTemplate', message: 'No such host.' }] })]) {
+    let go;
+    const gate = new Promise(resolve => (go = resolve));
+    const { field, press, editor, asked } = await open({ httpSend: () => gate.then(answer) });
+    type(field('URL'), 'https://a.test');
+    await press('Send');
+    await until(() => asked.some(({ kind }) => kind === 'httpSend'));
+    const cell = document.createElement('textarea');
+    document.body.append(cell);
+    cell.focus();
+    go();
+    await until(() => /a\.test\?|No such host/.test(editor.element.textContent));
+    await new Promise(resolve => setTimeout(resolve, 5));
+    assert.equal(document.activeElement, cell);
+    editor.close();
+  }
+});
+
+test('what is typed while the kernel saves or reads a curl command stays', async () => {
+  let go;
+  const gate = new Promise(resolve => (go = resolve));
+  const { field, press, status, editor, asked } = await open({ httpSave: () => gate.then(() => ({ name: 'a.b', version: '1' })), httpCurl: () => gate.then(() => ({ tool: { http: { request: { method: 'GET', urlTemplate: 'https://a.test' } } }, notes: [], missing: [], secrets: [] })) });
+  type(field('URL'), 'https://a.test');
+  await press('Save');
+  await until(() => asked.some(({ kind }) => kind === 'httpSave'));
+  type(field('Version'), '7');
+  go();
+  await until(() => /Saved/.test(status()));
+  assert.equal(field('Version').value, '7');
+
+  type(field('curl command'), 'curl https://a.test');
+  await press('Fill in');
+  type(field('curl command'), 'curl https://b.test');
+  await until(() => /Filled in/.test(status()));
+  assert.equal(field('curl command').value, 'curl https://b.test');
+  editor.close();
+});
+
 test("'Saved' is said when the editor takes the next curl command, not while it still looks at the bundles", async () => {
   const looks = [];
   const kernel = { bundles: [SHOP], secrets: ['SHOP_TOKEN'], tool: null };

@@ -9,11 +9,13 @@ import type { ServerConnection } from '@jupyterlab/services';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
+import { type ComponentChildren, render } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, fill, h, type IHttpPlace, reconcile, Requests, selectTab, show } from '../screens/index.js';
+import { addTabKeys, h, type IHttpPlace, reconcile, Requests } from '../screens/index.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -27,15 +29,18 @@ export const toolsIcon = new LabIcon({
 });
 
 export type View = 'tools' | 'bundles' | 'servers' | 'usage' | 'health';
-const VIEWS: [View, string][] = [
-  ['tools', 'Tools'],
-  ['bundles', 'Bundles'],
-  ['servers', 'Servers'],
-  ['health', 'Health'],
-  ['usage', 'Usage']
-];
-/** The views that share the tab Status: five tabs do not fit into the panel's usual width. */
-const STATUS_VIEWS: View[] = ['health', 'usage'];
+/** What the tabs are called, in order. Two views share the tab Status: five tabs do not fit into the panel's usual width. */
+const TITLES: Record<View | 'status', string> = { tools: 'Tools', bundles: 'Bundles', servers: 'Servers', status: 'Status', health: 'Health', usage: 'Usage' };
+const MAIN_TABS = ['tools', 'bundles', 'servers', 'status'] as const;
+const STATUS_VIEWS = ['health', 'usage'] as const;
+const VIEWS: View[] = ['tools', 'bundles', 'servers', 'health', 'usage'];
+/** What is shown in place of a view that has nothing to show yet. */
+const MISSING: Partial<Record<View, string>> = {
+  bundles: 'Open a notebook to see the bundles of its project.',
+  servers: 'MCP servers appear here once onetool_ipy is loaded in a kernel.',
+  health: 'Open a notebook to see the health of its tools.',
+  usage: 'Usage appears here once onetool_ipy is loaded in a kernel.'
+};
 
 const STATE_TEXTS: Record<string, string> = {
   other: 'This kernel is not Python; it has no tools.',
@@ -57,22 +62,11 @@ export class ToolsPanel extends Widget {
     this.title.icon = toolsIcon;
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'Tools');
-    this._status = h('div.onetool-Panel-status', { role: 'status' });
-    this._tabs = addTabKeys(h('div.otx-tabs.onetool-Panel-tabs', { role: 'tablist', 'aria-label': 'Views' }));
-    for (const [view, title] of VIEWS) {
-      const id = `${PANEL_ID}-${view}`;
-      const tab = h('button.otx-tab', { type: 'button', role: 'tab', id: `${id}-tab`, 'aria-controls': id, data: { view }, onclick: () => this.selectView(view) }, title);
-      const box = h(`div.onetool-Panel-view.onetool-Panel-${view}`, { role: 'tabpanel', id, 'aria-labelledby': `${id}-tab`, tabindex: '-1' });
-      (STATUS_VIEWS.includes(view) ? this._statusTabs : this._tabs).append(tab);
-      this._boxes[view] = box;
-    }
-    this._tabs.append(h('button.otx-tab', { type: 'button', role: 'tab', id: `${PANEL_ID}-status-tab`, 'aria-controls': `${PANEL_ID}-status`, data: { view: 'status' }, onclick: () => this.selectView(this._statusView) }, 'Status'));
-    const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._questions, this._tabs, this._statusTabs, this._status, Object.values(this._boxes));
-    this.node.append(inner);
+    this.node.append(this._inner);
     window.addEventListener('pagehide', () => this._closeAll());
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
     this._follow(tracker.currentWidget);
-    this.selectView('tools');
+    this._inner.querySelectorAll<HTMLElement>('.onetool-Panel-tabs, .onetool-Panel-subtabs').forEach(addTabKeys);
   }
 
   /** Emitted when the panel follows another notebook, or its kernel reports a change. */
@@ -107,19 +101,10 @@ export class ToolsPanel extends Widget {
 
   selectView(view: View): void {
     this._view = view;
-    const isStatus = STATUS_VIEWS.includes(view);
-    this._statusView = isStatus ? view : this._statusView;
-    selectTab(this._tabs, tab => tab.dataset.view === (isStatus ? 'status' : view));
-    selectTab(this._statusTabs, tab => tab.dataset.view === view);
-    show(this._statusTabs, isStatus);
-    for (const [each, box] of Object.entries(this._boxes)) {
-      show(box, each === view);
-    }
-    this._drawBundles();
-    this._drawServers();
-    if (!this._drawUsage()) {
-      void this._current?.usage?.load();
-    }
+    this._statusView = isStatus(view) ? view : this._statusView;
+    const known = this._held.usage;
+    this._render();
+    if (view === 'usage' && known && known === this._held.usage) void this._current?.usage?.load();
   }
 
   /** Show a tool's page, or the tools of a pack. */
@@ -145,7 +130,7 @@ export class ToolsPanel extends Widget {
   }
 
   protected override onActivateRequest(): void {
-    (this._tabs.querySelector('[aria-selected="true"]') as HTMLElement | null)?.focus();
+    this._inner.querySelector<HTMLElement>('.onetool-Panel-tabs > [aria-selected="true"]')?.focus();
   }
 
   /** Close the connections to all kernels. */
@@ -162,11 +147,7 @@ export class ToolsPanel extends Widget {
       return;
     }
     this._current = notebook ? (this._notebooks.get(notebook) ?? this._open(notebook)) : null;
-    fill(this._boxes.tools, this._current?.tools);
-    fill(this._boxes.bundles);
-    fill(this._boxes.servers);
-    fill(this._boxes.health);
-    fill(this._boxes.usage);
+    this._held = {};
     this._draw();
   }
 
@@ -192,60 +173,92 @@ export class ToolsPanel extends Widget {
     if (this.isDisposed) {
       return;
     }
-    this._drawQuestions();
-    this._drawStatus();
-    this._drawHealth();
-    this._drawBundles();
-    this._drawServers();
-    this._drawUsage();
+    this._render();
     if (this.connection?.state === 'connected' && this._serverVersion === null) {
       void this._requestServerVersion();
     }
     this.updated.emit();
   }
 
-  /** The questions of the kernel. One that stays is not drawn again, so that it keeps what was filled in. */
-  private _drawQuestions(): void {
-    const { connection } = this;
-    const wanted = [...(connection?.questions.keys() ?? [])];
-    if (wanted.join() !== [...this._drawnQuestions.keys()].join()) {
-      this._drawnQuestions = new Map(wanted.map(id => [id, this._drawnQuestions.get(id) ?? connection!.drawQuestion(id)!]));
-      reconcile(this._questions, [...this._drawnQuestions.values()]);
-    }
+  /** Draw the panel from what is known now: elements that stay keep their focus and what was filled in. */
+  private _render(): void {
+    this._holdScreens();
+    const { connection, _view: view } = this;
+    const report = connection?.report ?? null;
+    const counts: Partial<Record<View | 'status', number>> = { servers: downServers(report).length, status: report?.problems.length, health: report?.problems.length };
+    const tab = (each: View | 'status') => {
+      const isSelected = each === view || (each === 'status' && isStatus(view));
+      const count = counts[each] ?? 0;
+      return (
+        <button key={each} class="otx-tab" type="button" role="tab" id={`${PANEL_ID}-${each}-tab`} aria-controls={`${PANEL_ID}-${each}`} data-view={each} aria-selected={isSelected} tabIndex={isSelected ? 0 : -1} onClick={() => this.selectView(each === 'status' ? this._statusView : each)}>
+          {TITLES[each]}{count ? <span class="onetool-Panel-count">{count > 9 ? '9+' : count}</span> : null}
+        </button>
+      );
+    };
+    const status = this._status();
+    render(
+      <>
+        <Held class="onetool-Panel-questions" elements={this._questions()} />
+        <div class="otx-tabs onetool-Panel-tabs" role="tablist" aria-label="Views">{MAIN_TABS.map(tab)}</div>
+        <div class="otx-tabs onetool-Panel-subtabs" role="tablist" aria-label="Status" id={`${PANEL_ID}-status`} hidden={!isStatus(view)}>{STATUS_VIEWS.map(tab)}</div>
+        <div class="onetool-Panel-status" role="status" hidden={!status}>{status}</div>
+        {VIEWS.map(each => <Held key={each} class={`onetool-Panel-view onetool-Panel-${each}`} role="tabpanel" id={`${PANEL_ID}-${each}`} aria-labelledby={`${PANEL_ID}-${each}-tab`} tabIndex={-1} hidden={each !== view} elements={this._elementsOf(each)} />)}
+      </>,
+      this._inner
+    );
   }
 
-  private _drawStatus(): void {
+  /** The screens that are shown; one stays to be read when its kernel is gone. Those that are not in view are not made for it. */
+  private _holdScreens(): void {
+    const { _current: current, _view: view } = this;
+    const hold = (each: View, element: HTMLElement | undefined): boolean => {
+      const isNew = element !== undefined && element !== this._held[each];
+      this._held[each] = element ?? this._held[each];
+      return isNew;
+    };
+    hold('tools', current?.tools);
+    hold('health', current?.health.element);
+    if (view === 'bundles') hold('bundles', current?.bundles.element);
+    if (view === 'usage') hold('usage', current?.usage?.element);
+    if (view === 'servers' && hold('servers', current?.servers?.element)) void current?.servers?.load();
+  }
+
+  private _elementsOf(view: View): HTMLElement[] {
+    const element = this._held[view];
+    if (element) return [element];
+    const words = MISSING[view];
+    return words ? [(this._words[view] ??= h('p.otx-muted', null, words))] : [];
+  }
+
+  /** The questions of the kernel. One that stays is not made again, so that it keeps what was filled in. */
+  private _questions(): HTMLElement[] {
+    const ids = [...(this.connection?.questions.keys() ?? [])];
+    this._drawnQuestions = new Map(ids.map(id => [id, this._drawnQuestions.get(id) ?? this.connection!.drawQuestion(id)!]));
+    return [...this._drawnQuestions.values()];
+  }
+
+  /** What there is to say of the kernel; null for nothing. */
+  private _status(): ComponentChildren {
     const state = this.connection?.state ?? 'none';
-    if (state === 'missing') {
-      this._drawMissing(this.connection!);
-      return;
-    }
-    this._status.dataset.key = '';
+    if (state === 'missing') return this._missing(this.connection!);
     const notes = state === 'connected' ? this._notes() : [this.notebook ? STATE_TEXTS[state] : 'Open a notebook to see its tools.'];
-    if (state === 'connecting' && this.connection?.isBusy) {
-      notes[0] = 'The kernel is busy; its tools are shown when it is free.';
-    }
-    if (this._status.textContent !== notes.join('')) {
-      fill(this._status, notes.map(note => h('p', null, note)));
-    }
-    show(this._status, notes.length > 0);
+    if (state === 'connecting' && this.connection?.isBusy) notes[0] = 'The kernel is busy; its tools are shown when it is free.';
+    return notes.length ? notes.map(note => <p key={note}>{note}</p>) : null;
   }
 
-  /** Offer to load the extension, and show that it loads or why it failed. */
-  private _drawMissing(connection: KernelConnection): void {
-    const { isOn, failure } = connection.loading;
-    const key = JSON.stringify([isOn, failure, connection.isBusy]);
-    show(this._status, true);
-    if (this._status.dataset.key === key) {
-      return;
-    }
-    this._status.dataset.key = key;
-    const busy = isOn ? 'The kernel is busy; it is loaded when the cell has ended.' : 'The kernel is busy.';
-    const failed = failure ? h('div.otx-failure', { role: 'alert' }, failure, h('p', null, 'Install it for this kernel: %pip install onetool-ipy')) : null;
-    this._loadButton.setAttribute('aria-disabled', String(isOn));
-    fill(this._loadButton, isOn ? 'Loading …' : 'Load it');
-    // The button stays the same and what comes and goes stands below it: it does not move while the user presses it.
-    reconcile(this._status, [h('p', null, STATE_TEXTS.missing), this._loadButton, connection.isBusy ? h('p', null, busy) : null, failed].filter(each => each !== null));
+  /**
+   * Offer to load the extension, and show that it loads or why it failed. What comes and goes stands below the button, which
+   * does not move while the user presses it.
+   */
+  private _missing({ loading: { isOn, failure }, isBusy }: KernelConnection): ComponentChildren {
+    return (
+      <>
+        <p>{STATE_TEXTS.missing}</p>
+        <button class="otx-run" type="button" aria-disabled={isOn} onClick={() => void this.connection?.load()}>{isOn ? 'Loading …' : 'Load it'}</button>
+        {isBusy ? <p>{isOn ? 'The kernel is busy; it is loaded when the cell has ended.' : 'The kernel is busy.'}</p> : null}
+        {failure ? <div class="otx-failure" role="alert">{failure}<p>Install it for this kernel: %pip install onetool-ipy</p></div> : null}
+      </>
+    );
   }
 
   private _notes(): string[] {
@@ -265,37 +278,7 @@ export class ToolsPanel extends Widget {
     this._serverVersion = '';
     const reply = await this._requests.onceOf(() => new RestClient(this.server, '').version());
     this._serverVersion = reply.status === 'ok' ? reply.value : '';
-    if (this._serverVersion) {
-      this._drawStatus();
-    }
-  }
-
-  private _drawHealth(): void {
-    const report = this.connection?.report ?? null;
-    this._drawTab('health', report?.problems.length ?? 0);
-    this._drawTab('status', report?.problems.length ?? 0);
-    this._drawScreen('health', this._current?.health ?? null, 'Open a notebook to see the health of its tools.');
-  }
-
-  /** The name of a view, and how many things in it need a look. */
-  private _drawTab(view: View | 'status', count: number): void {
-    const title = VIEWS.find(([each]) => each === view)?.[1] ?? 'Status';
-    fill(this.node.querySelector(`[role="tab"][data-view="${view}"]`)!, title, count ? h('span.onetool-Panel-count', null, count > 9 ? '9+' : count) : null);
-  }
-
-  /** Show a screen of the kernel, or `missing` without one. Returns whether the box shows another element now. */
-  private _drawScreen(view: View, screen: { element: HTMLElement } | null, missing: string): boolean {
-    const box = this._boxes[view];
-    const isNew = screen ? box.firstChild !== screen.element : !box.firstChild;
-    if (isNew) {
-      fill(box, screen?.element ?? h('p.otx-muted', null, missing));
-    }
-    return isNew;
-  }
-
-  /** Returns whether it is up to date: it is not in view, or it was opened just now and loads. */
-  private _drawUsage(): boolean {
-    return this._view !== 'usage' || this._drawScreen('usage', this._current?.usage ?? null, 'Usage appears here once onetool_ipy is loaded in a kernel.');
+    if (this._serverVersion) this._render();
   }
 
   private async _actOnServer(name: string, action: string): Promise<void> {
@@ -310,36 +293,26 @@ export class ToolsPanel extends Widget {
     await this._current?.browser?.askTrustAgain();
   }
 
-  private _drawServers(): void {
-    const down = downServers(this.connection?.report ?? null);
-    this._drawTab('servers', down.length);
-    if (this._view !== 'servers') {
-      return;
-    }
-    const servers = this._current?.servers ?? null;
-    if (this._drawScreen('servers', servers, 'MCP servers appear here once onetool_ipy is loaded in a kernel.')) {
-      void servers?.load();
-    }
-  }
-
-  private _drawBundles(): void {
-    if (this._view === 'bundles') {
-      this._drawScreen('bundles', this._current?.bundles ?? null, 'Open a notebook to see the bundles of its project.');
-    }
-  }
-
-  private readonly _questions: HTMLElement = h('div.onetool-Panel-questions');
-  private readonly _tabs: HTMLElement;
-  private readonly _statusTabs = addTabKeys(h('div.otx-tabs.onetool-Panel-subtabs', { role: 'tablist', 'aria-label': 'Status', id: `${PANEL_ID}-status` }));
-  private readonly _status: HTMLElement;
-  private readonly _loadButton: HTMLElement = h('button.otx-run', { type: 'button', onclick: () => void this.connection?.load() });
-  private readonly _boxes = {} as Record<View, HTMLElement>;
+  private readonly _inner: HTMLElement = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' });
   private readonly _notebooks = new Map<NotebookPanel, NotebookTools>();
+  private readonly _words: Partial<Record<View, HTMLElement>> = {};
+  private _held: Partial<Record<View, HTMLElement>> = {};
   private _current: NotebookTools | null = null;
   private _view: View = 'tools';
   private _statusView: View = 'health';
   private _serverVersion: string | null = null;
   private _drawnQuestions = new Map<string, HTMLElement>();
+}
+
+/** A box for elements that draw themselves, such as the screens. */
+function Held({ elements, ...props }: { elements: HTMLElement[] } & Record<string, unknown>) {
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => reconcile(box.current!, elements));
+  return <div ref={box} {...props} />;
+}
+
+function isStatus(view: View): boolean {
+  return view === 'health' || view === 'usage';
 }
 
 const DOWN_STATES = ['failed', 'unreachable', 'wrong address', 'refused', 'signed out', 'disconnected'];
