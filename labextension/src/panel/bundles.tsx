@@ -314,13 +314,14 @@ function Tool({ view, bundle, tool, next }: { view: BundlesView; bundle: IBundle
   );
 }
 
-/** What a person chose last, shown until it is done; then what is there is shown again. */
+/** What a person chose last, shown until it is done; then what is there is shown again. One that is chosen meanwhile is next. */
 function useWish<T>(set: (value: T) => Promise<void>): { wish: T | undefined; isBusy: boolean; choose: (value: T) => Promise<void> } {
   const [wish, setWish] = useState<{ value: T } | null>(null);
+  const last = useRef(Promise.resolve());
   const choose = async (value: T): Promise<void> => {
     const own = { value };
     setWish(own);
-    await set(value);
+    await (last.current = last.current.then(() => set(value)));
     setWish(latest => (latest === own ? null : latest));
   };
   return { wish: wish?.value, isBusy: wish !== null, choose };
@@ -340,7 +341,7 @@ function EnvironmentSelect({ view, slug, own }: { view: BundlesView; slug: strin
   );
 }
 
-/** A switch that goes back if the server refuses the change. While it is under way, another press does nothing. */
+/** A switch that goes back if the server refuses the change. */
 function Switch({ label, isOn, set, input }: { label: string; isOn: boolean; set: (isOn: boolean) => Promise<void>; input?: RefObject<HTMLInputElement | null> }) {
   const { wish, isBusy, choose } = useWish(set);
   return (
@@ -351,8 +352,7 @@ function Switch({ label, isOn, set, input }: { label: string; isOn: boolean; set
       aria-label={label}
       title={isOn ? 'Switch off' : 'Switch on'}
       checked={wish ?? isOn}
-      aria-disabled={isBusy}
-      onClick={event => isBusy && event.preventDefault()}
+      aria-busy={isBusy}
       onChange={event => choose(event.currentTarget.checked)}
     />
   );
