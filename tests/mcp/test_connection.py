@@ -55,3 +55,22 @@ def test_changes_of_a_list_are_followed(opened: Open, tmp_path: Path, protocol: 
     until(lambda: new in box.ot.tools(info="list"))
     assert box.call(new).ok
     assert heard
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("import sys; sys.exit('no such database')", "It ended with status 1. no such database"),
+        ("print('hello', file=__import__('sys').stderr)", "It ended with status 0."),
+        ("import os; os.kill(os.getpid(), 9)", "It was ended by signal 9."),
+    ],
+    ids=["failed", "ended", "killed"],
+)
+def test_how_a_server_ended_is_the_reason(opened: Open, script: str, reason: str) -> None:
+    """Its last line is told only where it failed, since that may say why."""
+    box = opened({"srv": {"command": sys.executable, "args": ["-c", script]}})
+
+    outcome = box.servers.test("srv")
+
+    said = f"The server 'srv' did not start. {reason}"
+    assert (outcome["ok"], outcome["reason"]) == (False, said)

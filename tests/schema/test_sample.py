@@ -147,3 +147,19 @@ def test_sample_of_a_schema_that_nothing_fits_is_given_quickly() -> None:
 
     assert isinstance(args["a"], int)
     assert len(args["b"]) <= 10_000
+
+
+def test_edge_values_are_empty_where_that_fits() -> None:
+    kinds = {
+        "text": {"type": "string"},
+        "items": {"type": "array", "items": {}},
+        "flag": {"type": "boolean"},
+        "count": {"type": "integer"},
+        "word": {"type": "string", "minLength": 1},
+        "choice": {"enum": ["first", "last"]},
+    }
+
+    edges = dict(samples({"type": "object", "properties": kinds}))["edge values"]
+
+    assert edges.pop("word")
+    assert edges == {"text": "", "items": [], "flag": False, "count": 0, "choice": "last"}
