@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from onetool_ipy.faces.notebook.completion import CompletionContext
+from onetool_ipy.faces.notebook.completion import CompletionContext, complete
 from tests.conftest import FreshKernel
 from tests.faces.notebook.test_extension_magics import write_pack
 from tests.harness.kernel import Kernel
 from tests.harness.project import Project
+from tests.harness.servers import hostile
 
 MODES = '''
 from typing import Literal
@@ -211,3 +212,19 @@ def test_an_alias_is_offered_with_what_it_leads_to(project: Project) -> None:
         "gone": ("function", {}),
         "last": ("function", spec.parameters),
     }
+
+
+def test_the_arguments_of_a_servers_prompt_are_completed_by_that_server(project: Project) -> None:
+    box = project.open({"servers": {"srv": hostile("--offers")}})
+    box.servers.start("srv")
+    context = CompletionContext(box, (), {})
+
+    def offered(line: str) -> list[str]:
+        found = complete(line, context)
+        return [] if found is None else [offer.text for offer in found.offers]
+
+    assert offered("%tool srv.greet ci") == ["city="]
+    assert [text.removeprefix("city=") for text in offered("%tool srv.greet city=V")] == [
+        "Vienna",
+        "Venice",
+    ]
