@@ -218,7 +218,10 @@ def pytest_terminal_summary(
             f" nothing and the others at most {max(attacks, default=0):.1f} bits,"
             f" {sum(asked) / len(asked):.2f} questions per benign program ({len(asked)} programs)"
         )
-    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    # With these markers most files are not read: see pytest_ignore_collect.
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.getoption(
+        "markexpr"
+    ) not in ("browser", "screen")
     if not is_whole or MARKED not in config.stash:
         return
     terminalreporter.section("scenarios")
