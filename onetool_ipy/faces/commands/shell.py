@@ -346,7 +346,7 @@ def mock(context: CommandContext, options: Options) -> None:
     from onetool_ipy.faces.mcp.mock import RestMock, mock_toolbox, read_recording
 
     calls = read_recording(path, context.box.mask)
-    with mock_toolbox(path, calls) as (box, tools):
+    with mock_toolbox(path, calls, context.box.mask) as (box, tools):
         if "--http" not in flags:
             serve_stdio(box, allow=tools, say=say)
             return

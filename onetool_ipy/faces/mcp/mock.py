@@ -49,8 +49,13 @@ def read_recording(path: Path, mask: Callable[[str], str]) -> list[RecordedCall]
 
 
 @contextmanager
-def mock_toolbox(path: Path, calls: list[RecordedCall]) -> Iterator[tuple[Toolbox, list[str]]]:
-    """Open a toolbox of its own whose tools are those of a recording; also their names."""
+def mock_toolbox(
+    path: Path, calls: list[RecordedCall], mask: Callable[[str], str]
+) -> Iterator[tuple[Toolbox, list[str]]]:
+    """Open a toolbox of its own whose tools are those of a recording; also their names.
+
+    `mask` is the project's: a secret is masked in the recording, so it is in what callers send.
+    """
     names = list(dict.fromkeys(call.tool for call in calls if "." in call.tool))
     schemas = {call.tool: call.input_schema for call in calls if call.input_schema}
     with tempfile.TemporaryDirectory(prefix="onetool-mock-") as folder:
@@ -64,7 +69,7 @@ def mock_toolbox(path: Path, calls: list[RecordedCall]) -> Iterator[tuple[Toolbo
                         name=name, description=about, parameters=schema, run=_never, read_only=True
                     )
                     box.registry.register(spec)
-            box.replays.begin(Cassette(path.absolute(), mode="replay", repeats=True))
+            box.replays.begin(Cassette(path.absolute(), mode="replay", mask=mask, repeats=True))
             yield box, names
 
 

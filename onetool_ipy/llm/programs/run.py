@@ -132,6 +132,10 @@ class ProgramOptions:
     told: Guard | None = None
 
 
+class _Unclear(NotApproved):
+    """The answer to a plan names no write of it. The program is kept: it was no decision."""
+
+
 class _Waiting(Exception):
     """The program waits: nobody could be asked, or only its plan was wanted."""
 
@@ -319,7 +323,7 @@ class ProgramRun:
                     self._forget()
             except CallFailure as exc:
                 answer.error = exc
-                if not isinstance(exc, ProgramChanged):
+                if not isinstance(exc, (ProgramChanged, _Unclear)):
                     self._forget()
         answer.text, answer.calls, answer.question = (
             self._printed,
@@ -581,10 +585,11 @@ class ProgramRun:
             raise _Waiting(f"The program has {count} to make, and nobody could be asked.") from None
         numbers = {number for number in reply.content.get("run", ()) if type(number) is int}
         if strange := numbers.difference(range(1, len(rows) + 1)):
-            raise NotApproved(
+            message = (
                 f"The writes of the program were not made: the answer named write {min(strange)},"
                 f" and there {'is 1' if len(rows) == 1 else f'are {len(rows)}'}."
             )
+            raise _Unclear(self._resume_line(message))
         if reply.action != "accept" or not numbers:
             raise NotApproved(
                 "The writes of the program were not made:"

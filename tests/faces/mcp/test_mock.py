@@ -24,7 +24,7 @@ from onetool_ipy import open_toolbox
 from onetool_ipy.base.masking import MASK
 from onetool_ipy.core.tool import HttpHooks, ToolSpec
 from onetool_ipy.faces.cli import main
-from onetool_ipy.faces.mcp.mock import RestMock, read_recording
+from onetool_ipy.faces.mcp.mock import RestMock, mock_toolbox, read_recording
 from onetool_ipy.stores.cassettes import RecordedCall
 from tests.harness import exam
 from tests.harness.patience import HANG_S
@@ -394,3 +394,27 @@ def test_a_recording_with_a_secret_is_refused(
     error = capsys.readouterr().err
     assert "holds a secret of this project" in error
     assert "sk-mock" not in error
+
+
+def test_a_tool_call_with_the_projects_secret_gets_the_recorded_answer(tmp_path: Path) -> None:
+    """The secret is masked in the recording, so it is in what the caller sends."""
+    folder, path = tmp_path / ".onetool", tmp_path / "calls.jsonl"
+    folder.mkdir()
+    (folder / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (folder / "secrets.yaml").write_text(f'KEY: "{KEY}"\n', encoding="utf-8")
+    (folder / "secrets.yaml").chmod(0o600)
+    asked = {"message": f"with {KEY}"}
+
+    with open_toolbox(
+        folder / "onetool.yaml", env={"ONETOOL_STATE": str(tmp_path / "state")}
+    ) as box:
+        with box.ot.replay(path, mode="auto"):
+            assert box.call("tools.echo", asked).ok
+        calls = read_recording(path, box.mask)
+        with mock_toolbox(path, calls, box.mask) as (mock, _):
+            answer = mock.call("tools.echo", asked)
+            other = mock.call("tools.echo", {"message": "with another"})
+
+    assert KEY not in path.read_text(encoding="utf-8")
+    assert answer.unwrap() == "with ***"
+    assert not other.ok

@@ -551,6 +551,9 @@ def test_a_number_outside_of_the_plan_is_no_answer(shop: Shop, numbers: list[int
     assert f"named write {min(set(numbers) - {1})}, and there are 4" in str(answer.error)
     assert not shop.writes
     assert [row["state"] for row in answer.plan] == ["not reached"] * 4
+    again = shop.resume(shop.waiting, [1])
+    assert again.ok
+    assert len(shop.writes) == 1
 
 
 def test_the_time_of_an_answer_is_not_that_of_the_program(shop: Shop) -> None:
