@@ -12,8 +12,8 @@ are looked for again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -85,6 +85,7 @@ a person may use."""
 _TRIES = 50
 """How often an answer is begun anew: each time that another process closed a journal meanwhile."""
 _CHANGING = "its files change all the time"
+_LONGEST_END_S = 20.0
 _MEMORY = "512MB"
 
 
@@ -175,7 +176,6 @@ class CallDatabase:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = threading.RLock()
         self._abandoned: list[DuckDBPyConnection] = []
         self._hold_connections()
         self._parts: dict[Path, tuple[Stamp | None, ParquetPart | None]] = {}
@@ -231,6 +231,13 @@ class CallDatabase:
                 connection.close()
         raise StoreError(self._folder, fault.splitlines()[0][:200], doing="read")
 
+    @contextmanager
+    def writing(self) -> Iterator[DuckDBPyConnection]:
+        """Lend the connection to whoever writes parts, maybe in another thread, one at a time: the
+        process does not end meanwhile. Raises DatabaseMissing."""
+        with self._writing:
+            yield self.connect()
+
     def connect(self) -> DuckDBPyConnection:
         """Open DuckDB, once. Raises DatabaseMissing."""
         with self._lock:
@@ -249,15 +256,17 @@ class CallDatabase:
         """Leave the connection to the process that this one was forked from: its threads are not
         here, so closing it would wait for ever."""
         self._abandoned += self._connections
+        self._end.detach()
         self._hold_connections()
-        self._lock = threading.RLock()
         self._fresh = {}
 
     def _hold_connections(self) -> None:
         """Make room for the connection. It goes before the interpreter does: DuckDB prints a page
         of warnings about one that is still there at the very end."""
         self._connections: list[DuckDBPyConnection] = []
-        finalize(self, self._connections.clear)
+        self._lock, self._writing = threading.RLock(), threading.RLock()
+        # Whoever writes takes the other lock meanwhile, so its own is the first.
+        self._end = finalize(self, _end, self._connections, (self._writing, self._lock))
 
     def _look(self, connection: DuckDBPyConnection) -> Calls:
         """Find out what is on disk. Raises FileNotFoundError if it changes meanwhile."""
@@ -356,6 +365,17 @@ class CallDatabase:
                 if path.exists():
                     self._parts[path] = (stamp, None)
         return is_whole
+
+
+def _end(connections: list[DuckDBPyConnection], locks: Sequence[threading.RLock]) -> None:
+    """Let the connection go, once no other thread uses it.
+
+    The interpreter ends a thread that is inside DuckDB by aborting the whole process. The locks
+    stay taken: a thread that comes later waits, and is ended in peace.
+    """
+    for lock in locks:
+        lock.acquire(timeout=_LONGEST_END_S)
+    connections.clear()
 
 
 def connect(folder: Path) -> DuckDBPyConnection:

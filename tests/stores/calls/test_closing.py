@@ -7,6 +7,8 @@ import datetime
 import gzip
 import json
 import math
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -316,3 +318,30 @@ def test_answers_are_those_of_a_plain_computation(
         == [START - datetime.timedelta(seconds=calls[number][5]) for number in order[:7]]
     )
     log.close()
+
+
+ENDS_AT_ONCE = """
+import sys, threading
+from pathlib import Path
+from onetool_ipy.stores.calls.log import CallLog
+def run_later(work):
+    threading.Thread(target=work, daemon=True).start()
+log = CallLog(Path(sys.argv[1]), close_calls=1, rotate_calls=100_000, run_later=run_later)
+for number in range(20_000):
+    log.record(f"id{number}", "a.b", "python", {"n": number}, True, 1.0, args_size=8)
+log.close()
+print(log.usage().total_calls)
+while not Path(sys.argv[1], "tidy.lock").exists():
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_while_a_journal_is_closed_ends_in_peace(tmp_path: Path) -> None:
+    """Python aborted the process: it ended a thread that was inside DuckDB."""
+    command = [sys.executable, "-c", ENDS_AT_ONCE, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+    assert (run.returncode, run.stdout, run.stderr) == (0, "20000\n", "")
+    assert len([*tmp_path.glob("*.parquet")]) == 1
+    assert not [*tmp_path.glob("*.jsonl")]
