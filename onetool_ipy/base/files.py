@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 import stat
@@ -397,13 +398,14 @@ def read_object(path: Path) -> dict[str, Any]:
     cannot be read.
 
     Whoever changes a part of a file reads it like this first, so nobody writes over what could not
-    be read. A name that stands twice is refused too: one of the two values would be lost.
+    be read. A name that stands twice, or a number that no float can hold, is refused too: it would
+    be lost.
     """
     try:
         content = read(path)
         if content is None:
             return {}
-        data = json.loads(content.data, object_pairs_hook=_unique)
+        data = json.loads(content.data, object_pairs_hook=_unique, parse_float=_finite)
         if not isinstance(data, dict):
             raise Unreadable("does not hold a JSON object")
     except RecursionError:
@@ -412,6 +414,13 @@ def read_object(path: Path) -> dict[str, Any]:
         reason = f"it {exc}" if isinstance(exc, Unreadable) else f"it is not valid JSON ({exc})"
         raise StoreError(path, reason.rstrip("."), doing="read", hint=_LEFT_ALONE) from None
     return data
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

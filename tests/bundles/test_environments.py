@@ -97,8 +97,9 @@ def test_saving_changes_the_saved_entry_and_nothing_else(
         '{"a": {}, "a": {}}',
         "[" * 100_000,
         "\udcff",
+        '{"shop": {"a": {"base_url": "https://a", "more": 1e999}}}',
     ],
-    ids=["empty", "cut", "comma", "list", "text", "name twice", "deep", "not UTF-8"],
+    ids=["empty", "cut", "comma", "list", "text", "name twice", "deep", "not UTF-8", "number"],
 )
 def test_a_file_that_cannot_be_read_is_refused_in_words_and_never_written(
     project: Project, text: str
