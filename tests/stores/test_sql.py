@@ -123,6 +123,25 @@ def test_a_held_table_and_the_same_table_on_disk_give_one_answer(box: Toolbox) -
     assert rows(box, query) == held
 
 
+def test_without_duckdb_it_says_so_in_words(tmp_path: Path) -> None:
+    program = """
+        import sys
+        sys.modules["duckdb"] = None
+        from onetool_ipy import open_toolbox
+        box = open_toolbox(sys.argv[1], env={"HOME": sys.argv[1], "ONETOOL_STATE": sys.argv[1]})
+        result = box.call("ot.sql", {"query": "select 1"})
+        print(result.error.reason, result.error.message, result.error.hint)
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("unavailable Questions about calls need DuckDB")
+    assert (done.stdout.rstrip()[-21:], done.stderr) == ("are recorded all the same."[-21:], "")
+
+
 def test_queries_leave_nothing_of_duckdb_at_the_end_of_a_program(tmp_path: Path) -> None:
     program = """
         import sys

@@ -137,7 +137,7 @@ TABLE: tuple[Command, ...] = (
         for name, alias_of in (("history why", ""), ("why", "history why"))
     ),
     Command("sql", "QUERY",
-        "SQL over calls, stored results (r_HANDLE) and your tables; also as the cell's body",
+        "SQL over calls, stored results (r_HANDLE) and your tables",
         calls.sql, takes=("table",), takes_body=True, is_text=True),
     Command("stats", "[day|week|month|all]", "how the tools are used", catalog.stats,
         options=(_TOOL,
