@@ -446,7 +446,7 @@ def require_no_words(
     word = options.words[0]
     near = did_you_mean(word, verbs_of(command.name, place))
     raise UsageProblem(
-        f"{lead} {command.name} takes no word, and there is '{word[:40]}'. {near}".strip(),
+        f"{lead} {command.name} does not know '{word[:40]}'. {near}".strip(),
         hint=f"See: {lead} {command.name} --help",
     )
 
