@@ -160,9 +160,10 @@ def test_columns_are_filtered_hidden_and_resized(screens: Screens, sales: Locato
     box = screens.page.locator(".otx-filter-box:popover-open")
     for name, condition in (("at", "2024-02"), ("price", "> 100")):
         sales.get_by_role("button", name=f"Filter {name}", exact=True).click()
-        box.get_by_label(f"Condition for {name}").fill(condition)
+        screens.page.keyboard.type(condition)  # the condition has the focus
         expect(sales.locator(".otx-chips")).to_contain_text(condition)
-        box.get_by_label(f"Condition for {name}").press("Enter")
+        screens.page.keyboard.press("Enter")
+        expect(box).to_have_count(0)
     sales.get_by_role("button", name="Filter town", exact=True).click()
     box.get_by_label("Wien").check()
     expected = screens.value(
@@ -176,7 +177,10 @@ def test_columns_are_filtered_hidden_and_resized(screens: Screens, sales: Locato
     assert serious(screens, ".otx") == []
     sales.get_by_role("button", name="Filter price", exact=True).click()
     box.get_by_label("Condition for price").fill("> much")
-    expect(sales).to_contain_text("'much' is not a number")
+    expect(box.get_by_role("alert")).to_contain_text("'much' is not a number")
+    expect(sales.get_by_role("status").filter(has_text="of 5,000 rows")).to_contain_text(
+        f"{count} of"
+    )
     box.get_by_role("button", name="Clear").click()
     expect(box).to_contain_text("113 values")
     screens.page.keyboard.press("Escape")

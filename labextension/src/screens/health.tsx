@@ -14,18 +14,8 @@ const CHECK = 'Starts and tests every server, and looks for missing programs and
 type Action = { label: string } & ({ kind: 'trust' } | { kind: 'server'; server: string; action: string } | { kind: 'open'; path: string; line: number | null } | { kind: 'copy'; text: string });
 
 /** A problem; its action does what the hint says. */
-export interface Problem {
-  where: string;
-  message: string;
-  hint: string;
-  action: Action | null;
-}
-
-export interface Report {
-  tools: number;
-  servers: Record<string, { state: string }>;
-  problems: Problem[];
-}
+export type Problem = { where: string; message: string; hint: string; action: Action | null };
+type Report = { tools: number; servers: Record<string, { state: string }>; problems: Problem[] };
 
 /** What the buttons of a problem do. */
 export interface HealthActions {

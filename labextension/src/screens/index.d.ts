@@ -1,6 +1,5 @@
 /** What the panel uses of the screens that are plain JavaScript yet, and where it finds the others. */
 
-import type { Requests, Source } from './requests.js';
 import type { Transport } from './transport.js';
 
 export { addTabKeys, debounce, fill, h, reconcile, retryButton, selectTab, show } from './dom.js';
@@ -25,14 +24,6 @@ export interface IBrowserOptions {
 
 export function createBrowser(transport: Transport, options?: IBrowserOptions): IBrowser;
 
-export interface IViewer {
-  element: HTMLElement;
-  show(result: Record<string, unknown>): void;
-  close(): void;
-}
-
-export function createViewer(source: Source): IViewer;
-
 /** The tool to edit; empty for a new one. */
 export interface IHttpPlace {
   bundle?: string;
@@ -55,3 +46,4 @@ export { type Answer as IAnswer, createQuestion, type Question as IQuestion } fr
 export { type Inventory as IWouldRun, needsTrust, type Trust as ITrust } from './trust.js';
 export { createServerPage } from './serverPage.js';
 export { createServers, type Servers as IServers } from './servers.js';
+export { createViewer } from './viewer.js';

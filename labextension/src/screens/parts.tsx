@@ -87,7 +87,6 @@ interface MenuProps {
   /** Given by a view that closes the menu itself. */
   isOpen?: Signal<boolean>;
   kind?: string;
-  /** Called once the box can be seen. */
   onOpen?: () => void;
   children: ComponentChildren;
 }
@@ -104,9 +103,12 @@ export function Menu({ label, isOpen: given, kind = '', onOpen, children }: Menu
       if (!menu.current?.contains(event.target as Node)) isOpen.value = false;
     };
     document.addEventListener('pointerdown', onPointerDown, true);
-    onOpen?.();
     return () => document.removeEventListener('pointerdown', onPointerDown, true);
   }, [isOpen.value]);
+  const toggle = (): void => {
+    isOpen.value = !isOpen.peek();
+    if (isOpen.peek()) onOpen?.();
+  };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key !== 'Escape' || !isOpen.value) return;
     isOpen.value = false;
@@ -115,7 +117,7 @@ export function Menu({ label, isOpen: given, kind = '', onOpen, children }: Menu
   };
   return (
     <span ref={menu} class={`otx-menu ${kind}`.trim()} onKeyDown={onKeyDown}>
-      <button ref={button} class="otx-small" type="button" aria-expanded={isOpen.value} onClick={() => (isOpen.value = !isOpen.peek())}>{label}</button>
+      <button ref={button} class="otx-small" type="button" aria-expanded={isOpen.value} onClick={toggle}>{label}</button>
       <div class="otx-menu-body" hidden={!isOpen.value}>{children}</div>
     </span>
   );

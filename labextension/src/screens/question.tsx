@@ -18,18 +18,8 @@ type Argument = { name: string; text: string };
 type Call = { tool: string; summary: string; badges: string[]; note: string; args: Argument[] };
 type Titled = { const: string; title?: string }[];
 
-interface Field {
-  type: string;
-  title?: string;
-  description?: string;
-  format?: string;
-  default?: unknown;
-  oneOf?: Titled;
-  anyOf?: Titled;
-  enum?: string[];
-  enumNames?: string[];
-  items?: Field;
-}
+type Choices = { oneOf?: Titled; anyOf?: Titled; enum?: string[]; enumNames?: string[] };
+type Field = Choices & { type: string; title?: string; description?: string; format?: string; default?: unknown; items?: Choices };
 
 /** Which of the calls, numbered from 1, shall run; a call without a decision is not in it. */
 type Decisions = ReadonlyMap<number, boolean>;
@@ -55,10 +45,7 @@ export interface Question {
   state?: { decisions: Signal<Decisions>; isBusy: Signal<boolean> };
 }
 
-export interface Answer {
-  action: 'accept' | 'decline' | 'cancel';
-  content: Record<string, unknown>;
-}
+export type Answer = { action: 'accept' | 'decline' | 'cancel'; content: Record<string, unknown> };
 
 type Send = (action: Answer['action'], content?: Answer['content']) => void;
 
@@ -125,15 +112,7 @@ function titleOf({ asker, calls, url, yes, text, program, eachTime, places }: Qu
   return url ? `${asker} sends you to an address` : `${asker} asks you`;
 }
 
-interface ButtonProps {
-  kind?: string;
-  label?: string;
-  isOff?: boolean;
-  onClick: () => void;
-  children: ComponentChildren;
-}
-
-function Button({ kind, label, isOff = false, onClick, children }: ButtonProps) {
+function Button({ kind, label, isOff = false, onClick, children }: { kind?: string; label?: string; isOff?: boolean; onClick: () => void; children: ComponentChildren }) {
   return <button class={kind} type="button" aria-label={label} disabled={useContext(Busy) || isOff} onClick={onClick}>{children}</button>;
 }
 
@@ -390,8 +369,6 @@ function valueOf({ type }: Field, isRequired: boolean, inputs: HTMLInputElement[
 
 /** The values of a field with their titles. */
 function choicesOf(field: Field): [string, string][] {
-  const node = (field.type === 'array' ? field.items : field) ?? field;
-  const titled = node.oneOf ?? node.anyOf;
-  if (titled) return titled.map(one => [one.const, one.title ?? one.const]);
-  return (node.enum ?? []).map((value, at) => [value, node.enumNames?.[at] ?? value]);
+  const { oneOf, anyOf, enum: values = [], enumNames } = (field.type === 'array' ? field.items : null) ?? field;
+  return (oneOf ?? anyOf)?.map(one => [one.const, one.title ?? one.const]) ?? values.map((value, at) => [value, enumNames?.[at] ?? value]);
 }

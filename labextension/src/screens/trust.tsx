@@ -4,31 +4,10 @@ import { type ComponentChild, type Key, render } from 'preact';
 
 const MAX_ITEMS = 5;
 
-interface Part {
-  key: string;
-  kind: string;
-  name: string;
-  text: string;
-  details: string[];
-  changes: string[];
-}
-
+type Part = { key: string; kind: string; name: string; text: string; details: string[]; changes: string[] };
 /** What a yes covers. */
-export interface Inventory {
-  folder: string;
-  packFiles: string[];
-  parts: Part[];
-  httpTools: number;
-  hosts: string[];
-  snippets: string[];
-}
-
-export interface Trust {
-  folder: string;
-  isTrusted: boolean;
-  how: string;
-  wouldRun: Inventory;
-}
+export type Inventory = { folder: string; packFiles: string[]; parts: Part[]; httpTools: number; hosts: string[]; snippets: string[] };
+export type Trust = { folder: string; isTrusted: boolean; how: string; wouldRun: Inventory };
 
 interface FormProps {
   inventory: Inventory;

@@ -50,7 +50,9 @@ _MOST_SHEET_ROWS = 1_048_575
 _MOST_SHEET_TEXT = 32_767
 _MOST_SHEET_NUMBER = 10**15
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
-_CONDITION = re.compile(r"(>=|<=|!=|=|>|<|!)?\s*(.*)", re.DOTALL)
+_CONDITION = re.compile(r"(>=|<=|!=|==?|>|<|!)?\s*(.*)", re.DOTALL)
+_OF_NUMBERS = frozenset("0123456789.,+-eE_ ")
+_OF_DATES = frozenset("0123456789-:.+TZtz ")
 _SECONDS = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200)
 _DAYS = (1, 2, 7, 14, 28, 91, 182, 365, 730, 1_826, 3_652, 18_262, 36_524)
 
@@ -96,15 +98,26 @@ def query_of(payload: Mapping[str, Any]) -> TableQuery:
 
 
 def parse_condition(text: str, kind: str) -> Condition:
-    """Read a condition on a column: `> 5`, `2..8`, `2..<8`, `= exactly`, `!not this`, or a part of
-    the text."""
-    low, _, high = (part.strip() for part in text.strip().partition(".."))
-    if low and high.removeprefix("<").strip() and kind in ORDERED:
-        return Condition(
-            "..<" if high.startswith("<") else "..", low, high.removeprefix("<").strip()
-        )
+    """Read a condition on a column: `> 5`, `2..8`, `2..<8`, `2..`, `..8`, `= exactly`, `!not this`,
+    or a part of the text."""
+    low, dots, high = (part.strip() for part in text.strip().partition(".."))
+    end = high.removeprefix("<").strip()
+    if dots and (low or end) and kind in ORDERED:
+        below = high.startswith("<")
+        if low and end:
+            return Condition("..<" if below else "..", low, end)
+        return Condition(">=", low) if low else Condition("<" if below else "<=", end)
     parts = _CONDITION.fullmatch(text.strip())
     sign, operand = (parts[1] or "", parts[2]) if parts else ("", text.strip())
+    if sign == "==":
+        sign, operand = "=", operand if kind in ORDERED else f"={operand}"
+    # No number and no date has such a part: the words are a slip, not a search without a match.
+    if kind in ("integer", "number") and set(operand) - _OF_NUMBERS:
+        number_of(operand)
+    if kind == "date" and set(operand) - _OF_DATES:
+        raise UsageProblem(
+            f"'{operand[:40]}' is not a part of a date.", hint="For example: 2024-03, > 2024"
+        )
     if sign in (">", ">=", "<", "<=") and kind not in ORDERED:
         raise UsageProblem(
             f"'{sign}' works on numbers and dates.", hint="For text: a part of it, =all of it."
@@ -118,7 +131,8 @@ def number_of(text: str) -> float:
         return float(text.replace(",", "").replace("_", ""))
     except ValueError:
         raise UsageProblem(
-            f"'{text[:40]}' is not a number.", hint="For example: > 5, 2..8"
+            f"'{text[:40]}' is not a number." if text else "A number is missing.",
+            hint="For example: > 5, 2..8",
         ) from None
 
 

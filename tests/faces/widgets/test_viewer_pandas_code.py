@@ -49,6 +49,8 @@ def taken(data: pd.DataFrame, visible: list[int], **payload: Any) -> pd.DataFram
         {"columns": {"2": "= 5"}},
         {"columns": {"2": "!= 5"}},
         {"columns": {"3": "5..20.5"}},
+        {"columns": {"2": "5.."}},
+        {"columns": {"0": "..2024-02"}},
         {"columns": {"1": "wien"}},
         {"columns": {"1": "=WIEN"}},
         {"columns": {"1": "!=wien"}},

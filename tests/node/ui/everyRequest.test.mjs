@@ -210,6 +210,7 @@ const ROWS = [
   ['comparable', viewerOf({}), async view => (button(view, 'Compare').getAttribute('aria-expanded') === 'true' && button(view, 'Compare').click(), button(view, 'Compare').click())],
   ['compare', viewerOf({}), async view => {
     button(view, 'Compare').click();
+    await settled(); // the choices of the time before are gone
     await until(() => view.element.querySelector('.otx-compare-choice'));
     view.element.querySelector('.otx-compare-choice').click();
   }],

@@ -165,6 +165,52 @@ test('the filter of a column has a condition and the counted values', async () =
   viewer.close();
 });
 
+test('the filter of a column has the focus; a condition that is not understood leaves rows, count and the other filters', async () => {
+  const rows = [[1, '10', 'x'], [2, '20', 'y'], [3, '30', 'z']];
+  const refused = "'much' is not a number.";
+  const { $, asked, viewer } = await openTable({
+    values: () => ({ items: [], total: 0 }),
+    table: ({ columns }) => {
+      if (Object.values(columns).includes('> much')) throw new Error(refused);
+      return { columns: COLUMNS, rows: rows.slice(0, columns[0] ? 2 : 3), total: columns[0] ? 2 : 3 };
+    }
+  });
+  const condition = () => $('.otx-filter-box input[type="text"]');
+  $('[aria-label="Filter a"]').click();
+  assert.equal(document.activeElement, condition());
+  type(condition(), '< 25');
+  keyDown(condition(), 'Enter');
+  await until(() => /2 of 3 rows/.test($('.otx-table-bar').textContent));
+  $('[aria-label="Filter <b>"]').click();
+  assert.equal(condition().value, '');
+  type(condition(), '> much');
+  keyDown(condition(), 'Enter');
+  await until(() => $('.otx-filter-box [role="alert"]').textContent === refused);
+  assert.equal(condition().getAttribute('aria-invalid'), 'true');
+  assert.match($('.otx-table-bar').textContent, /2 of 3 rows/);
+  assert.equal(viewer.element.querySelectorAll('.otx-table-row').length, 2);
+  assert.match($('.otx-chips').textContent, /^a < 25 ×Clear filters$/);
+  $('[aria-label="Filter a"]').click();
+  assert.equal($('.otx-filter-box [role="alert"]').hidden, true);
+  const before = asked.length;
+  viewer.element.querySelector('.otx-sort').click();
+  await until(() => asked.slice(before).some(({ kind }) => kind === 'table'));
+  assert.deepEqual(asked.findLast(({ kind }) => kind === 'table').payload.columns, { 0: '< 25' });
+  viewer.close();
+});
+
+test('a table without a row that matches says so, and clears its filters', async () => {
+  const { $, viewer } = await openTable({ table: ({ filter }) => ({ columns: COLUMNS, rows: filter ? [] : [[1, '1', 'x']], total: filter ? 0 : 1 }) });
+  type($('[aria-label="Filter rows"]'), 'zzzz');
+  await until(() => $('.otx-table-empty'));
+  assert.equal($('.otx-table-empty').firstChild.textContent, "No row has 'zzzz'.");
+  $('.otx-table-empty button').click();
+  await until(() => $('.otx-table-row'));
+  assert.equal($('.otx-table-empty'), null);
+  assert.equal($('[aria-label="Filter rows"]').value, '');
+  viewer.close();
+});
+
 test('copying more than is allowed leaves the number of rows on the screen', async () => {
   const { $, viewer } = await openTable({ copied: () => { throw new Error('At most 10,000 rows are copied at once.'); } });
   button(viewer, 'Cells').click();
