@@ -358,9 +358,10 @@ class AskMagic:
             options.pop(name, None)
         parts = self._box.ask.preview(text, **options)
         total = sum(part.tokens for part in parts)
-        texts = [
-            f"{part.name} · about {part.tokens:,} tokens\n{part.text}".rstrip() for part in parts
-        ]
+        texts = []
+        for part in parts:
+            size = f" · about {part.tokens:,} tokens" if part.tokens else ""
+            texts.append(f"{part.name}{size}\n{part.text}".rstrip())
         return Page(
             "\n\n".join([f"This would be sent, about {total:,} tokens. Nothing was sent.", *texts])
         )

@@ -212,9 +212,11 @@ class Asker:
         tokens = AskBudget(
             box.config.settings.ask, box.config.settings.stats.chars_per_token
         ).tokens
-        return [
+        places = RequestPart("where these tools can send to (not sent itself)", reach, 0)
+        parts = [
             RequestPart(name, box.mask(text), tokens(chars)) for name, text, chars in texts if chars
-        ] + ([RequestPart("not sent: where these tools can send to", reach, 0)] if reach else [])
+        ]
+        return [*parts, places] if reach else parts
 
     def _reach(self, specs: Iterable[ToolSpec]) -> str:
         """Return the places that tools can send to, each on a line with its tools."""
