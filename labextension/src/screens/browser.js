@@ -31,15 +31,16 @@ const NOTICES = ['closed', 'trust', 'favourite', 'result', 'busy', 'load', 'sear
 
 /**
  * Returns `{element, open(name, args), find(name), load(), close()}`. `onInsert(code, isRun)` and `onDrag(name, event)` are for a
- * front end with a notebook to put a call into; `onTrust()` is called when the user trusts the project.
+ * front end with a notebook to put a call into; `onTrust()` is called when the user trusts the project. With `onOpen` and
+ * `onOpenResult` tools and results are shown elsewhere.
  */
 export function createBrowser(transport, options = {}) {
   return new ToolBrowser(transport, options);
 }
 
 class ToolBrowser {
-  constructor(transport, { onInsert = null, onDrag = null, onTrust = () => {}, isSmall = false } = {}) {
-    Object.assign(this, { transport, onTrust, isSmall, filters: { ...NO_FILTERS }, view: 'tools', notices: {} });
+  constructor(transport, { onInsert = null, onDrag = null, onTrust = () => {}, onOpen = null, onOpenResult = null, isSmall = false } = {}) {
+    Object.assign(this, { transport, onTrust, onOpen, onOpenResult, isSmall, filters: { ...NO_FILTERS }, view: 'tools', notices: {} });
     this.requests = new Requests(transport);
     this.loads = this.requests.latestOf((_, ask) => Promise.all([ask('overview'), ask('entries')]));
     const onFavourite = (name, isOn) => this.setFavourite(name, isOn);
@@ -256,11 +257,12 @@ class ToolBrowser {
     show(fill(this.none, h('p', null, message), isFiltered ? all : null), this.view === 'tools' && isNone);
   }
 
-  /** Show a tool's page, or the tools of a pack. */
+  /** Show a tool's page, or the tools of a pack. Returns whether it is shown here. */
   async find(name) {
     await this.loading;
-    const isPack = this.overview?.packs.some(pack => pack.name === name);
-    return isPack ? this.showPack(name) : this.open(name);
+    const isPack = this.overview?.packs.some(pack => pack.name === name) ?? false;
+    await (isPack ? this.showPack(name) : this.open(name));
+    return isPack || !this.onOpen;
   }
 
   /** List only the tools of a pack. */
@@ -272,6 +274,10 @@ class ToolBrowser {
 
   /** Show the page of a tool; with `args` its form is filled in. Returns whether the page shows it. */
   async open(name, args = null, isFocused = true) {
+    if (this.onOpen) {
+      this.onOpen({ name, args });
+      return true;
+    }
     const before = document.activeElement;
     this.showPage();
     const isShown = await this.page.open(name, args);
@@ -377,11 +383,13 @@ class ToolBrowser {
   }
 
   async rerun(row) {
+    if (this.onOpen) return this.onOpen({ name: row.tool, args: row.args, isRun: true });
     if (await this.open(row.tool, row.args, false)) await this.page.run();
   }
 
   resultRow(row) {
     const open = async () => {
+      if (this.onOpenResult) return this.onOpenResult(row.handle);
       this.showPage();
       const reply = await this.page.openResult(row.handle);
       if (reply.status !== 'late') this.say('result', reply.status === 'failed' ? reply.error.message : '', open);

@@ -9,14 +9,23 @@ export { type Message, type Payload, Transport } from './transport.js';
 export interface IBrowser {
   element: HTMLElement;
   open(name: string, args?: Record<string, unknown> | null, isFocused?: boolean): Promise<void>;
-  find(name: string): Promise<void>;
+  find(name: string): Promise<boolean>;
   load(): Promise<void>;
   askTrustAgain(): Promise<void>;
   close(): void;
 }
 
+/** A tool to open, with arguments to fill in, and whether to run it with them. */
+export interface IWantedTool {
+  name: string;
+  args?: Record<string, unknown> | null;
+  isRun?: boolean;
+}
+
 export interface IBrowserOptions {
-  onInsert?: ((code: { tool: string; python: string }, isRun: boolean) => void) | null;
+  /** Shows tools and results elsewhere; without it the browser shows them itself. */
+  onOpen?: ((wanted: IWantedTool) => void) | null;
+  onOpenResult?: ((handle: string) => void) | null;
   onDrag?: ((name: string, event: DragEvent) => void) | null;
   onTrust?: () => void;
   isSmall?: boolean;
@@ -46,4 +55,5 @@ export { type Answer as IAnswer, createQuestion, type Question as IQuestion } fr
 export { type Inventory as IWouldRun, needsTrust, type Trust as ITrust } from './trust.js';
 export { createServerPage } from './serverPage.js';
 export { createServers, type Servers as IServers } from './servers.js';
+export { createToolTab, type ToolTab as IToolTab, type ToolTabOptions as IToolTabOptions } from './toolTab.js';
 export { createViewer } from './viewer.js';
