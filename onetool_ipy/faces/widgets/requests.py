@@ -40,6 +40,7 @@ from onetool_ipy.faces.widgets.overviews import (
     health_report,
     history_page,
     lines_around,
+    python_packs,
     stored_results,
     usage_data,
 )
@@ -141,6 +142,8 @@ class ScreenRequests:
             "serverMessages": servers.messages,
             "serverMessage": servers.message,
             "serverLogs": servers.logs,
+            "packs": lambda _payload: python_packs(box),
+            "pasted": servers.pasted,
             "addServer": servers.add,
             "problemLines": lambda p: lines_around(box, text_in(p, "where")),
             "health": lambda _payload: check_health(box),
