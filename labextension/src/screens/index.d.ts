@@ -6,32 +6,7 @@ export { addTabKeys, debounce, fill, h, reconcile, retryButton, selectTab, show 
 export { type Ask, type LatestRequest, type Reply, Requests, type Source } from './requests.js';
 export { type Message, type Payload, Transport } from './transport.js';
 
-export interface IBrowser {
-  element: HTMLElement;
-  open(name: string, args?: Record<string, unknown> | null, isFocused?: boolean): Promise<void>;
-  find(name: string): Promise<boolean>;
-  load(): Promise<void>;
-  askTrustAgain(): Promise<void>;
-  close(): void;
-}
-
-/** A tool to open, with arguments to fill in, and whether to run it with them. */
-export interface IWantedTool {
-  name: string;
-  args?: Record<string, unknown> | null;
-  isRun?: boolean;
-}
-
-export interface IBrowserOptions {
-  /** Shows tools and results elsewhere; without it the browser shows them itself. */
-  onOpen?: ((wanted: IWantedTool) => void) | null;
-  onOpenResult?: ((handle: string) => void) | null;
-  onDrag?: ((name: string, event: DragEvent) => void) | null;
-  onTrust?: () => void;
-  isSmall?: boolean;
-}
-
-export function createBrowser(transport: Transport, options?: IBrowserOptions): IBrowser;
+export { createBrowser, type ToolBrowser as IBrowser, type WantedTool as IWantedTool } from './browser.js';
 
 /** The tool to edit; empty for a new one. */
 export interface IHttpPlace {
