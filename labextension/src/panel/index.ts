@@ -233,7 +233,7 @@ function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: IWantedTool):
   const tools = panel.current;
   if (tools?.connection.transport) {
     openTool(app, tools.connection.transport, wanted, {
-      onInsert: (code, isRun) => void tools.insert(code.tool ?? '', isRun),
+      onInsert: (code, isRun) => (app.shell.activateById(tools.notebook.id), void tools.insert(code.tool ?? '', isRun)),
       onTrust: () => (app.shell.activateById(PANEL_ID), void panel.askTrust()),
       onChanged: () => void tools.browser?.load()
     });
