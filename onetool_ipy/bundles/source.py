@@ -200,12 +200,16 @@ class BundleTools:
         snapshot = self._store.snapshot()
         yield from snapshot.problems
         yield from self._environments.problems()
+        # A secret that many tools lack is one problem.
+        lacks: dict[object, list[Problem]] = {}
         for held in snapshot.live():
             if not held.bundle.is_enabled:
                 continue
             for tool in held.tools.values():
                 if tool.is_enabled and (lack := self._lack(held, tool)):
-                    yield Problem(f"{held.bundle.slug}.{tool.slug}@{tool.version}", *lack)
+                    lacks.setdefault(lack.secret or lack, []).append(lack)
+        for first, *more in lacks.values():
+            yield first._replace(where=f"{first.where} and {len(more)} more") if more else first
 
     def refresh(self) -> bool:
         """Whether the files changed since the tools were last listed."""
@@ -321,20 +325,19 @@ class BundleTools:
         own = [step.request.timeout_ms for _, step in tool.http.plan()]
         return max(self._http_timeout_s if ms is None else ms / 1000 for ms in own) + _SLACK_S
 
-    def _lack(self, held: StoredBundle, tool: Tool) -> tuple[str, str] | None:
+    def _lack(self, held: StoredBundle, tool: Tool) -> Problem | None:
         """Return what an enabled tool lacks, and what to do about it."""
+        where = f"{held.bundle.slug}.{tool.slug}@{tool.version}"
         if tool.go_tool is not None:
             if self._find(tool.go_tool.func) is not None:
                 return None
-            return (
-                f"the function '{tool.go_tool.func}' is not there.",
-                "The tool comes back with it.",
-            )
+            message = f"the function '{tool.go_tool.func}' is not there."
+            return Problem(where, message, "The tool comes back with it.")
         try:
             runner: Any = self._runners.of(held.completed(tool), f"{held.bundle.slug}.{tool.slug}")
             missing = runner.missing_secrets()
         except InvalidTool as exc:
-            return f"cannot be called: {exc.message}", exc.hint
+            return Problem(where, f"cannot be called: {exc.message}", exc.hint)
         if not missing:
             return None
         if environment := held.bundle.environment:
@@ -342,14 +345,13 @@ class BundleTools:
                 f"'{missing[0]}' is neither a variable of the environment '{environment.name}' nor"
                 " a secret."
             )
-            return (
-                message,
-                (
-                    f"Set it: %tool bundle env {held.bundle.slug} {environment.name} --set"
-                    f" {missing[0]}=VALUE"
-                ),
+            place = f"{held.bundle.slug} {environment.name}"
+            return Problem(
+                where, message, f"Set it: %tool bundle env {place} --set {missing[0]}=VALUE"
             )
-        return f"the secret '{missing[0]}' is missing.", "Add it to secrets.yaml, then reload."
+        message = f"the secret '{missing[0]}' is missing."
+        hint = "Add it to secrets.yaml, then reload."
+        return Problem(where, message, hint, secret=missing[0])
 
 
 def _note() -> Callable[[dict[str, Any]], None] | None:

@@ -58,12 +58,13 @@ _LITERALS = frozenset(("true", "True", "false", "False", "null", "None"))
 
 class Problem(NamedTuple):
     """Something that is wrong and stops nothing else; listed by `ot.health()`. `server` is the MCP
-    server's name."""
+    server's name, `secret` that of the secret that is missing."""
 
     where: str
     message: str
     hint: str = ""
     server: str = ""
+    secret: str = ""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" + (f" {self.hint}" if self.hint else "")

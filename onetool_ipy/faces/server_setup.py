@@ -118,7 +118,7 @@ class ServerSetup:
         added = 0
         for each in found:
             try:
-                _require_server(each.data)
+                require_server(each.data)
                 lines.append(self._save(each) if is_saved else self._for_session(each))
                 added += 1
             except UsageProblem as exc:
@@ -221,7 +221,7 @@ class ServerSetup:
         return entry
 
 
-def _require_server(data: Json) -> None:
+def require_server(data: Json) -> None:
     """Raise UsageProblem for the line that installs a server: it is not the one that starts it."""
     words = [Path(str(data.get("command") or "")).name, *map(str, data.get("args") or ())]
     hit = _INSTALLS.match(" ".join(words))

@@ -364,7 +364,7 @@ def test_tools_use_the_base_url_and_the_auth_of_their_bundle(
     assert sent["own"]["url"] == f"{BASE}/own?k=***"
     assert sent["by-hand"]["headers"] == {"authorization": "Token 1"}
     problems = {problem.where: problem.message for problem in project_bundles.box.problems()}
-    assert problems["my-api.short@1"] == "the secret 'API_TOKEN' is missing."
+    assert problems["my-api.short@1 and 1 more"] == "the secret 'API_TOKEN' is missing."
     assert "my-api.other@1" not in problems
 
 

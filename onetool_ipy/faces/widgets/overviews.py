@@ -59,10 +59,27 @@ def health_report(box: Toolbox) -> Json:
         "project": str(box.config.paths.project),
         "trust": box.gate.state(),
         "tools": len(specs),
+        "own": sum(spec.origin != "builtin" for spec in specs),
         "fingerprint": blake2b(names.encode()).hexdigest()[:16],
         "problems": problem_rows(box),
         "servers": servers,
     }
+
+
+def python_packs(box: Toolbox) -> Json:
+    """The packs of Python that are the person's own: of pack files, of packages and of cells."""
+    rows = [
+        {
+            "name": name,
+            "tools": len(specs),
+            "disabled": all(spec.disabled for spec in specs),
+            "where": printable_line(box.mask(specs[0].where)),
+            "action": _action(box, Problem(specs[0].where, "")),
+        }
+        for name, specs in box.registry.known_packs().items()
+        if specs[0].origin not in ("builtin", "bundle", "mcp")
+    ]
+    return {"items": rows}
 
 
 def check_health(box: Toolbox) -> Json:
@@ -120,6 +137,8 @@ def _action(box: Toolbox, problem: Problem) -> Json | None:
                 "server": problem.server,
                 "action": "restart",
             }
+    if problem.secret:
+        return {"kind": "secret", "label": "Save", "name": problem.secret}
     if command := _COMMAND.fullmatch(problem.hint):
         return {"kind": "copy", "label": "Copy", "text": command[1]}
     if place := _place_of(box, problem.where):

@@ -11,7 +11,9 @@ import shlex
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import Json
-from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
+from onetool_ipy.faces import pasted
+from onetool_ipy.faces.client_files import FoundServer, without_secrets
+from onetool_ipy.faces.server_setup import ServerSetup
 from onetool_ipy.faces.widgets import text_in
 from onetool_ipy.toolbox import Toolbox
 
@@ -106,13 +108,37 @@ class ServerRequests:
         """What a server wrote to stderr, the last of it."""
         return {"text": self._box.mask(self._box.servers.logs(self._name(payload)))[-_MAX_LOGS:]}
 
+    def pasted(self, payload: Json) -> Json:
+        """Say what a text is, and what can be done with it; nothing is done."""
+        name, text = str(payload.get("name") or "").strip(), str(payload.get("text") or "")
+        read = pasted.read(self._box, text, name=name)
+        reply = {**read._asdict(), "fields": [each._asdict() for each in read.fields]}
+        reply["choices"] = [each._asdict() for each in read.choices]
+        masked: Json = values.map_text(values.to_json(reply), self._box.mask)
+        return masked
+
     def add(self, payload: Json) -> Json:
-        """Add what a person pasted: a command line, an address, or JSON."""
+        """Add what a person pasted: a command line, an address, or JSON. What is secret in it, and
+        the `values` that were typed for what it lacks, go into secrets.yaml."""
         name, is_saved = str(payload.get("name") or "").strip(), bool(payload.get("isSaved"))
-        servers, notes = read_pasted(text_in(payload, "text"), name), list[str]()
-        if not name:
-            servers, notes = self._setup.proposed(servers)
-        return {"said": "\n".join([*self._setup.add(servers, is_saved=is_saved), *notes])}
+        servers, fields, notes = pasted.servers_of(self._box, text_in(payload, "text"), name)
+        servers, problems = pasted.usable(servers)
+        typed = payload.get("values") or {}
+        secrets = {each.name: str(typed.get(each.name) or "") for each in fields}
+        if lacking := [name for name, value in secrets.items() if not value]:
+            raise UsageProblem(f"Fill in {', '.join(lacking)}.")
+        ready = []
+        for server in servers:
+            data, own = without_secrets(server)
+            secrets |= own
+            ready.append(FoundServer(server.name, data))
+            self._setup.require_free(server.name)
+        self._setup.keep_secrets(secrets)
+        lines = self._setup.add(ready, is_saved=is_saved)
+        return {
+            "said": "\n".join([*lines, *notes, *problems]),
+            "names": [server.name for server in ready],
+        }
 
     def _name(self, payload: Json) -> str:
         name = text_in(payload, "name")

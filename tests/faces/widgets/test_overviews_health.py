@@ -12,7 +12,12 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import Unavailable, UsageProblem
-from onetool_ipy.faces.widgets.overviews import check_health, lines_around, problem_rows
+from onetool_ipy.faces.widgets.overviews import (
+    check_health,
+    lines_around,
+    problem_rows,
+    python_packs,
+)
 
 SECRET = "s3cr3t-in-problems"
 Project = Callable[..., Toolbox]
@@ -62,6 +67,32 @@ def test_a_secrets_file_is_not_shown_and_its_command_is_copied(project: Project)
         assert found["action"]["kind"] == "copy"
         assert found["action"]["text"].startswith("chmod 600 ")
         assert lines_around(box, found["where"])["lines"] == []
+
+
+def test_a_secret_that_two_tools_lack_is_one_problem_with_a_field(project: Project) -> None:
+    with project() as box:
+        bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="shop", display_name="Shop")
+        auth = {"type": "bearer", "value": "${SHOP_TOKEN}"}
+        for slug in ("get", "list"):
+            http = {"request": {"urlTemplate": "https://shop.example/x", "auth": auth}}
+            record = {"type": "http", "displayName": slug, "description": slug, "http": http}
+            box.bundles.put_tool(bundle.bundle_id, slug, "1", record)
+
+        found = only(box, "SHOP_TOKEN")
+
+        assert found["where"] == "shop.get@1 and 1 more"
+        assert found["action"] == {"kind": "secret", "label": "Save", "name": "SHOP_TOKEN"}
+
+
+def test_the_packs_of_a_persons_own_python_are_listed_with_their_file(
+    project: Project, tmp_path: Path
+) -> None:
+    source = 'pack = "geo"\ndef here() -> int:\n    "Where."\n    return 1\n'
+    with project(geo=source) as box:
+        (found,) = python_packs(box)["items"]
+
+    path = str(tmp_path / ".onetool" / "tools" / "geo.py")
+    assert (found["name"], found["tools"], found["action"]["path"]) == ("geo", 1, path)
 
 
 def test_a_server_that_failed_is_restarted(project: Project) -> None:

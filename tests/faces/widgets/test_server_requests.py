@@ -95,12 +95,14 @@ def test_a_saved_server_is_in_the_file_until_it_is_removed(box: Toolbox, tmp_pat
     servers = ServerRequests(box)
     file = tmp_path / ".onetool" / "onetool.yaml"
     pasted = (
-        '{"mcpServers": {"notes": {"command": "notes-server", "env": {"NOTES_TOKEN":'
-        ' "abc-secret"}}}}'
+        '{"mcpServers": {"notes": {"command": "true", "env": {"NOTES_TOKEN": "abc-secret"}},'
+        ' "gone": {"command": "no-such-program"}}}'
     )
     said = servers.add({"text": pasted, "isSaved": True})["said"]
-    assert "NOTES_NOTES_TOKEN" in said
-    assert "There is no program 'notes-server' on your PATH." in said
+    secrets = (tmp_path / ".onetool" / "secrets.yaml").read_text(encoding="utf-8")
+    assert secrets == 'NOTES_NOTES_TOKEN: "abc-secret"\n'
+    assert "Without 1: There is no program 'no-such-program' on your PATH." in said
+    assert "gone" not in file.read_text(encoding="utf-8")
     assert "notes" in file.read_text(encoding="utf-8")
     assert "abc-secret" not in file.read_text(encoding="utf-8")
     assert servers.list({})["items"][0]["isSaved"] is True
@@ -117,8 +119,28 @@ def test_wrong_requests_say_what_is_wrong(box: Toolbox) -> None:
         servers.act({"name": "x", "action": "explode"})
     with pytest.raises(UsageProblem, match="There is a server 'x'"):
         servers.add({"text": "true", "name": "x"})
-    with pytest.raises(UsageProblem, match="secret"):
-        servers.add({"text": '{"y": {"command": "true", "env": {"API_TOKEN": "abc"}}}'})
+    with pytest.raises(UsageProblem, match="There is no program"):
+        servers.add({"text": "no-such-program --flag"})
+
+
+def test_what_a_readme_leaves_open_is_filled_in_and_kept_as_a_secret(
+    box: Toolbox, tmp_path: Path
+) -> None:
+    """A server for this session too: its configuration names the secret, and never has it."""
+    servers = ServerRequests(box)
+    text = '{"y": {"command": "true", "env": {"API_TOKEN": "<your token>"}}}'
+    shown = servers.pasted({"text": text})
+    assert [field["name"] for field in shown["fields"]] == ["API_TOKEN"]
+    assert shown["runs"] == ["y: true"]
+    with pytest.raises(UsageProblem, match="Fill in API_TOKEN"):
+        servers.add({"text": text})
+
+    assert servers.add({"text": text, "values": {"API_TOKEN": "abc"}})["names"] == ["y"]
+
+    secrets = (tmp_path / ".onetool" / "secrets.yaml").read_text(encoding="utf-8")
+    assert secrets == 'API_TOKEN: "abc"\n'
+    assert dict(box.servers.definition("y").env) == {"API_TOKEN": "abc"}
+    assert servers.pasted({"text": text.replace('"y"', '"z"')})["fields"] == []
 
 
 def test_an_untrusted_server_is_not_started(
