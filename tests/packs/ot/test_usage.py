@@ -190,6 +190,7 @@ def test_a_report_asked_for_from_outside_stays_in_the_roots(box: Toolbox, tmp_pa
     assert not outside.exists()
 
 
+@pytest.mark.posix("pipes and devices in folders")
 @pytest.mark.parametrize("source", ["mcp", "rest", "model"])
 def test_a_report_path_outside_the_roots_is_never_opened(
     box: Toolbox, tmp_path: Path, source: Any
@@ -207,6 +208,7 @@ def test_a_report_path_outside_the_roots_is_never_opened(
         )
 
 
+@pytest.mark.posix("pipes, sockets and devices in folders")
 def test_a_report_is_never_written_to_what_is_no_plain_file(box: Toolbox, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as served:
