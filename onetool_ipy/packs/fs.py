@@ -217,7 +217,7 @@ class Confined:
             with scanned(real, check) as entries:
                 yield entries
         except OSError as exc:
-            raise ExecutionFailed(f"Cannot open '{path}': {exc.strerror}.") from exc
+            raise ExecutionFailed(f"Cannot open '{path}': {os.strerror(exc.errno or 0)}.") from exc
 
     @contextmanager
     def _opened(self, real: str, path: str) -> Iterator[int]:
@@ -228,7 +228,7 @@ class Confined:
             _require_file(os.lstat(real), path)
             fd = open_plain(real)
         except OSError as exc:
-            raise ExecutionFailed(f"Cannot open '{path}': {exc.strerror}.") from exc
+            raise ExecutionFailed(f"Cannot open '{path}': {os.strerror(exc.errno or 0)}.") from exc
         try:
             status, lies = os.fstat(fd), place_of(fd, real)
             self._require_inside(lies, path)

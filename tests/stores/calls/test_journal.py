@@ -189,6 +189,7 @@ def test_threads_share_one_journal(tmp_path: Path) -> None:
     assert len({row.call_id for row in log.history(limit=None)}) == 4000
 
 
+@pytest.mark.posix("fork")
 def test_a_forked_child_has_a_journal_and_a_session_of_its_own(tmp_path: Path) -> None:
     code = """
 import os, sys
