@@ -553,6 +553,7 @@ def test_a_token_is_seen_nowhere(
     assert not [path for path in written if CANARY.encode() in path.read_bytes()]
 
 
+@pytest.mark.posix("modes of files")
 def test_a_file_of_tokens_that_others_may_read_is_not_used(
     box: Toolbox, server: OAuthServer, state: Path, tmp_path: Path
 ) -> None:
