@@ -33,6 +33,7 @@ from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S
 from tests.harness.servers import others_python
 from tests.harness.surroundings import ROOT
+from tests.harness.systems import has_mode
 
 CLIENT = ROOT / "tests" / "node" / "client.mjs"
 LANGCHAIN = Path(__file__).with_name("langchain_client.py")
@@ -708,7 +709,7 @@ def _served_by(kernel: Kernel, line: str = "%tool serve") -> tuple[str, str, str
     given = json.loads(Path(file[1]).read_text())["mcpServers"]["onetool"]
     token = given["headers"]["Authorization"].removeprefix("Bearer ")
     assert token not in shown
-    assert Path(file[1]).stat().st_mode & 0o777 == 0o600
+    assert has_mode(Path(file[1]), 0o600)
     assert given["url"] == url[0]
     return url[0], token, file[1]
 
