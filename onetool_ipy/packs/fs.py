@@ -178,9 +178,12 @@ class Confined:
         drives = [os.path.splitdrive(root)[0] for root in self._roots]
         if IS_WINDOWS and (fault := windows_fault(expanded, drives)):
             raise OutsideRoots(f"'{path}' {fault}, so it is not opened.")
-        if os.path.isabs(expanded):
+        if not os.path.isabs(expanded):
+            expanded = os.path.join(self._working(), expanded)
+        try:
             return os.path.realpath(expanded)
-        return os.path.realpath(os.path.join(self._working(), expanded))
+        except OSError as exc:  # on Windows some names of devices
+            raise ExecutionFailed(f"Cannot open '{path}': {os.strerror(exc.errno or 0)}.") from exc
 
     def _walk(self, path: str, depth: int) -> Iterator[dict[str, Any]]:
         top = self._real(path)
