@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import OneToolError, UsageProblem
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import printable, printable_line, visible
 from onetool_ipy.base.processes import command_line, quoted
 from onetool_ipy.base.records import collector_paused, models_built_late
@@ -48,7 +48,7 @@ _BOOLEANS = {
 }
 
 
-class NotDone(OneToolError):
+class NotDone(UsageProblem, reason="not_done"):
     """A command that did nothing, since the person said no or a file is in the way."""
 
 
@@ -493,7 +493,9 @@ def trust(_context: CommandContext, options: Options) -> Page | None:
     path = options.words[0] if options.words else "."
     folder = Path(path).resolve()
     if not folder.is_dir():
-        raise NotDone(f"There is no folder '{path}'.")
+        raise NotDone(
+            f"There is no folder '{path}'.", hint="Give that of a project: onetool-ipy trust ."
+        )
     with open_leniently(cwd=folder) as box:
         if "--remove" in options.values:
             was_listed = box.gate.revoke()

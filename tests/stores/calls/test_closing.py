@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from onetool_ipy.stores.calls.closing import Retention
 from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
+from tests.harness.systems import has_mode
 from tests.stores.calls.aids import DAY, START, Clock, clock, note
 
 __all__ = ["clock"]  # a fixture
@@ -100,7 +101,7 @@ def test_a_part_is_a_table_that_any_program_can_read(tmp_path: Path, clock: Cloc
 
     last = START - DAY + 499 * datetime.timedelta(seconds=100)
     assert rows == [(500, last.replace(tzinfo=None), '{"n":9}')]
-    assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.parquet")} == {0o600}
+    assert all(has_mode(path, 0o600) for path in tmp_path.glob("*.parquet"))
 
 
 @pytest.mark.parametrize("left", ["journal", "gzip"])
@@ -163,30 +164,31 @@ def test_journals_of_the_last_version_are_read_and_closed(tmp_path: Path, clock:
     assert (tmp_path / "calls.db").exists()
 
 
-def test_small_parts_of_past_months_are_joined(tmp_path: Path, clock: Clock) -> None:
-    log = tidied(tmp_path, clock)
+def test_small_parts_are_joined_twenty_at_once(tmp_path: Path, clock: Clock) -> None:
+    log = filled(tmp_path, clock, 2000)
     log.attach("id450", "r_450")
     log.close()
     before = view(log)
-    clock.now = datetime.datetime.now(datetime.UTC) + 40 * DAY
 
     log.tidy()
 
-    clock.now = START
-    assert states(tmp_path)["part"] == 1
+    assert states(tmp_path) == {"part": 1, "open": 1}, "a journal without calls is left"
     assert view(log) == view(CallLog(tmp_path, clock=clock)) == before
     assert {row.handle for row in log.history(limit=None)} == {None, "r_7", "r_450"}
 
 
 def test_a_kill_while_parts_are_joined_counts_no_call_twice(tmp_path: Path, clock: Clock) -> None:
-    log = tidied(tmp_path, clock)
-    before = view(log)
+    log = tidied(tmp_path, clock, count=1900)
     small = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}
-    clock.now = datetime.datetime.now(datetime.UTC) + 40 * DAY
+    assert len(small) == 19
+    for number in range(1900, 1950):
+        note(log, "a.t0", number)
+    before = view(log)
+    log.close()
     log.tidy()
+    assert states(tmp_path)["part"] == 1
     for path, data in list(small.items())[:3]:
         path.write_bytes(data)
-    clock.now = START
 
     assert view(CallLog(tmp_path, clock=clock)) == before
     log.tidy()
