@@ -618,9 +618,12 @@ def _typed_leaves(
 
 
 def _leaves_of(call: Outgoing) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
-    """Yield each leaf of each argument with the argument's name and its part of the schema."""
+    """Yield each leaf of each argument with the argument's name and its part of the schema. A name
+    that the schema does not have is a leaf, too."""
     properties = call.spec.parameters.get("properties", {})
     for name, value in call.args.items():
+        if name not in properties:
+            yield name, {}, name
         for node, leaf in _typed_leaves(value, _part(properties, name)):
             yield name, node, leaf
 

@@ -485,6 +485,17 @@ def test_the_shape_of_an_argument_costs_what_it_can_say(tree: list[Any]) -> None
     assert not is_free or guard.spent >= math.log2(math.comb(2 * count, count) / (count + 1))
 
 
+@pytest.mark.parametrize("more", [{}, {"additionalProperties": {"type": "integer"}}])
+def test_the_name_of_an_argument_that_no_schema_has_must_be_explained(more: Any) -> None:
+    guard, spec = _guard("Go to page"), _SPEC.replace(parameters=_TEXT | more)
+
+    def flow(name: str) -> Any:
+        return guard.check(Outgoing(spec, {"q": "Go", name: 1}, PLACE), lambda: _DAY).flow
+
+    assert "in `Mia_Brandt_84210`" in flow("Mia_Brandt_84210").text
+    assert flow("page") is None
+
+
 @pytest.mark.parametrize("part", ["[]", "{}", "[[]]", "{'Go': {}}"])
 def test_many_empty_parts_are_asked_about(part: str) -> None:
     spec = _SPEC.replace(parameters=_ANY)
