@@ -47,3 +47,4 @@ export { type Inventory as IWouldRun, needsTrust, type Trust as ITrust } from '.
 export { createServerPage } from './serverPage.js';
 export { createServers, type Servers as IServers } from './servers.js';
 export { createViewer } from './viewer.js';
+export { type AskOptions as IAskOptions, createAsk } from './ask.js';
