@@ -50,7 +50,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
   const kept = requests.latestOf(async ({ session }: { session: string }, ask) => ({ session, ...(await ask<Omit<Conversation, 'session'>>('conversation', { session })) }));
   const session = signal('');
   const model = signal('');
-  /** Whether the form for a model is open; while it was not pressed, where there is none. */
+  /** Whether the form for a model is open; while nobody has pressed its button, where there is no model and nothing to read. */
   const isChoosing = signal<boolean | null>(null);
   const isUnsure = signal(false);
   const draft = signal('');
@@ -178,7 +178,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
       </div>
     );
   }
-  const isFormShown = (): boolean => isChoosing.value ?? models.value.value?.models.length === 0;
+  const isFormShown = (): boolean => isChoosing.value ?? (models.value.value?.models.length === 0 && conversation.value !== null && !exchanges.value.length);
 
   function Talk() {
     const talk = useRef<HTMLDivElement>(null);

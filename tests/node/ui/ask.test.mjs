@@ -126,6 +126,7 @@ test('a model is found, tested and saved without a word typed; a key is stored b
   let isSaved = false;
   const { asked, button, text, choose, view, $ } = await open({
     models: () => (isSaved ? LOCAL : none),
+    conversation: () => ({ items: [], earlier: 0, tokens: 0, cost: null }),
     findModels: () => ({ items: [{ place: 'LM Studio on port 1234', entry, models: ['small', 'large'] }], said: '' }),
     testModel: ({ entry: tried }) => ({ isOk: tried.model === 'large', said: `${tried.model} said ${EVIL}` }),
     httpSecret: () => ({ secrets: ['TOKEN', 'NEW'] }),

@@ -148,11 +148,15 @@ const servers = screenOf(({ transport }) => {
 }, view => button(view, 'Logs srv'));
 const serverPage = screenOf(({ transport }) => createServerPage(transport, 'srv'), view => button(view, 'Stop') && view.element.querySelector('.otx-messages li'));
 const editor = screenOf(({ transport }) => createHttpEditor(transport, {}), view => view.element.querySelector('datalist option'));
-const asking = screenOf(({ transport }) => {
-  const view = createAsk(transport, { onAsk: async () => '', onStop: () => {} });
+const asking = async kernel => {
+  const view = createAsk(kernel.transport, { onAsk: async () => '', onStop: () => {} });
+  document.body.replaceChildren(view.element);
   view.load();
+  await until(() => /Hello/.test(view.element.textContent));
+  button(view, 'Models').click();
+  await until(() => button(view, 'Look for models'));
   return view;
-}, view => button(view, 'Look for models') && /Hello/.test(view.element.textContent));
+};
 const sent = async kernel => {
   const view = await editor(kernel);
   type(field(view, 'URL'), 'https://api.shop.com/a');
