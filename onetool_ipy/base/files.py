@@ -73,6 +73,7 @@ _REASONS = {
     errno.ENOENT: "there is no such file or folder",
     errno.EISDIR: "it is a folder",
     errno.ENOTDIR: "a part of the path is not a folder",
+    errno.EEXIST: "a part of the path is not a folder",
     errno.ENAMETOOLONG: "the name is too long",
     errno.ELOOP: "it is a symbolic link",
     errno.EIO: "the disk reports an input/output error",
