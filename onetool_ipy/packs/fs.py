@@ -315,9 +315,8 @@ def _unopened(path: str, exc: OSError) -> ExecutionFailed:
     folder = os.path.dirname(path) or "."
     hint = f'See what is there: %tool fs.list_dir path="{folder}"'
     is_missing = isinstance(exc, FileNotFoundError)
-    return ExecutionFailed(
-        f"Cannot open '{path}': {exc.strerror}.", hint=hint if is_missing else ""
-    )
+    said = f"Cannot open '{path}': {os.strerror(exc.errno or 0)}."
+    return ExecutionFailed(said, hint=hint if is_missing else "")
 
 
 def _require_folder(status: os.stat_result, path: str) -> None:
