@@ -12,6 +12,7 @@ import pytest
 from onetool_ipy import tool
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.values import Json
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.question import Question
 from onetool_ipy.core.tool import ServerFacts
 from onetool_ipy.faces.widgets.questions import OpenQuestions
@@ -45,6 +46,15 @@ def test_overview_and_entries_tell_what_there_is(side: Side) -> None:
     assert overview["badges"] == ["read-only"]
 
 
+def test_tools_that_everybody_has_do_not_stand_above_ones_own(side: Side) -> None:
+    """Those that were called last come first in the list, but not `time.now`, called once."""
+    side.box.adopt(sorted, "own")
+    side.box.call("own.sorted", {"iterable": [2, 1]}, source="python")
+    side.box.call("time.now", {}, source="python")
+
+    assert side.ask("overview")["recent"] == ["own.sorted"]
+
+
 def test_what_the_project_recommends_is_first_and_marked(side: Side) -> None:
     assert "recommended" not in side.ask("overview")["tags"]
     config = side.box.config.paths.project / ".onetool" / "onetool.yaml"
@@ -72,7 +82,7 @@ def test_a_yes_to_trust_covers_what_its_form_showed_and_nothing_that_came_later(
     tools.mkdir(parents=True)
     (tools.parent / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     (tools / "first.py").write_text("def one():\n    'One.'\n", encoding="utf-8")
-    env = {"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    env = {"ONETOOL_STATE": str(tmp_path / "state"), **home_at(tmp_path)}
     replies: list[Json] = []
     with open_leniently(env=env, cwd=tmp_path / "clone") as box:
         screens = [ScreenRequests(box, send=replies.append, namespace=dict) for _ in range(2)]
