@@ -10,10 +10,11 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
+import { createNotebookAsk } from './askPlace';
 import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
-import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, Requests, type Transport } from '../screens/index.js';
+import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, type IWantedTool, Requests, type Transport } from '../screens/index.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -49,6 +50,12 @@ export class NotebookTools {
   /** Emitted when the user wants to import a document. */
   readonly importing = new Signal<this, void>(this);
 
+  /** Emitted with a tool that the user wants to open. */
+  readonly toolOpened = new Signal<this, IWantedTool>(this);
+
+  /** Emitted with the handle of a stored result that the user wants to see. */
+  readonly resultOpened = new Signal<this, string>(this);
+
   /** Emitted with the name of a server that the user wants to look at. */
   readonly serverOpened = new Signal<this, string>(this);
 
@@ -63,6 +70,14 @@ export class NotebookTools {
       this._usage = createUsage(this._browserTransport);
     }
     return this._usage;
+  }
+
+  /** The conversations with models, made when they are first wanted; null if no kernel is connected. */
+  get ask(): ReturnType<typeof createNotebookAsk> | null {
+    if (!this._ask && this._browserTransport) {
+      this._ask = createNotebookAsk(this.notebook, this._browserTransport);
+    }
+    return this._ask;
   }
 
   get browser(): IBrowser | null {
@@ -134,7 +149,8 @@ export class NotebookTools {
     this._servers = createServers(transport, { onOpen: name => this.serverOpened.emit(name) });
     this._browser = createBrowser(transport, {
       isSmall: true,
-      onInsert: (code, isRun) => void this.insert(code.tool, isRun),
+      onOpen: wanted => this.toolOpened.emit(wanted),
+      onOpenResult: handle => this.resultOpened.emit(handle),
       onTrust: () => void this.connection.refresh(),
       onDrag: (name, event) => {
         event.dataTransfer?.setData(DRAG_TYPE, name);
@@ -148,7 +164,8 @@ export class NotebookTools {
     this._browser?.close();
     this._servers?.close();
     this._usage?.close();
-    this._servers = this._usage = null;
+    this._ask?.close();
+    this._servers = this._usage = this._ask = null;
     this._browser = null;
     this._browserTransport = null;
     fill(this.tools);
@@ -157,6 +174,7 @@ export class NotebookTools {
   private _browser: IBrowser | null = null;
   private _servers: IServers | null = null;
   private _usage: IUsage | null = null;
+  private _ask: ReturnType<typeof createNotebookAsk> | null = null;
   private _browserTransport: Transport | null = null;
   private _bundles: BundlesView | null = null;
   private readonly _requests: Requests;
@@ -170,7 +188,7 @@ function fingerprintOf(report: IKernelReport): string {
 }
 
 /** Insert code into the active cell if it is an empty code cell, else into a new cell below, which becomes active. */
-async function insertCode(panel: NotebookPanel, code: string): Promise<Cell> {
+export async function insertCode(panel: NotebookPanel, code: string): Promise<Cell> {
   await panel.context.ready; // a cell inserted earlier is lost silently
   const notebook = panel.content;
   const current = notebook.activeCell;

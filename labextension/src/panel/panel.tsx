@@ -15,7 +15,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, h, type IHttpPlace, reconcile, Requests } from '../screens/index.js';
+import { addTabKeys, h, type IHttpPlace, type IWantedTool, reconcile, Requests } from '../screens/index.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -28,16 +28,17 @@ export const toolsIcon = new LabIcon({
 </svg>`
 });
 
-export type View = 'tools' | 'bundles' | 'servers' | 'usage' | 'health';
+export type View = 'tools' | 'bundles' | 'servers' | 'ask' | 'usage' | 'health';
 /** What the tabs are called, in order. Two views share the tab Status: five tabs do not fit into the panel's usual width. */
-const TITLES: Record<View | 'status', string> = { tools: 'Tools', bundles: 'Bundles', servers: 'Servers', status: 'Status', health: 'Health', usage: 'Usage' };
-const MAIN_TABS = ['tools', 'bundles', 'servers', 'status'] as const;
+const TITLES: Record<View | 'status', string> = { tools: 'Tools', bundles: 'Bundles', servers: 'Servers', ask: 'Ask', status: 'Status', health: 'Health', usage: 'Usage' };
+const MAIN_TABS = ['tools', 'bundles', 'servers', 'ask', 'status'] as const;
 const STATUS_VIEWS = ['health', 'usage'] as const;
-const VIEWS: View[] = ['tools', 'bundles', 'servers', 'health', 'usage'];
+const VIEWS: View[] = ['tools', 'bundles', 'servers', 'ask', 'health', 'usage'];
 /** What is shown in place of a view that has nothing to show yet. */
 const MISSING: Partial<Record<View, string>> = {
   bundles: 'Open a notebook to see the bundles of its project.',
   servers: 'MCP servers appear here once onetool_ipy is loaded in a kernel.',
+  ask: 'You can ask a model here once onetool_ipy is loaded in a kernel.',
   health: 'Open a notebook to see the health of its tools.',
   usage: 'Usage appears here once onetool_ipy is loaded in a kernel.'
 };
@@ -78,6 +79,12 @@ export class ToolsPanel extends Widget {
   /** Emitted when the user wants to import a document. */
   readonly importing = new Signal<this, void>(this);
 
+  /** Emitted with a tool that the user wants to open. */
+  readonly toolOpened = new Signal<this, IWantedTool>(this);
+
+  /** Emitted with the handle of a stored result that the user wants to see. */
+  readonly resultOpened = new Signal<this, string>(this);
+
   /** Emitted with the name of a server that the user wants to look at. */
   readonly serverOpened = new Signal<this, string>(this);
 
@@ -107,10 +114,10 @@ export class ToolsPanel extends Widget {
     if (view === 'usage' && known && known === this._held.usage) void this._current?.usage?.load();
   }
 
-  /** Show a tool's page, or the tools of a pack. */
-  async showTool(name: string): Promise<void> {
+  /** Open a tool's page, or show the tools of a pack. Returns whether the panel shows it. */
+  async showTool(name: string): Promise<boolean> {
     this.selectView('tools');
-    await this._current?.browser?.find(name);
+    return (await this._current?.browser?.find(name)) ?? true;
   }
 
   /** Show the bundles after a tool was saved in an editor. */
@@ -157,6 +164,8 @@ export class ToolsPanel extends Widget {
     tools.edited.connect((_, place) => this.edited.emit(place));
     tools.importing.connect(() => this.importing.emit());
     tools.serverOpened.connect((_, name) => this.serverOpened.emit(name));
+    tools.toolOpened.connect((_, wanted) => this.toolOpened.emit(wanted));
+    tools.resultOpened.connect((_, handle) => this.resultOpened.emit(handle));
     tools.changed.connect(() => {
       if (tools === this._current) {
         this._draw();
@@ -220,6 +229,7 @@ export class ToolsPanel extends Widget {
     hold('health', current?.health.element);
     if (view === 'bundles') hold('bundles', current?.bundles.element);
     if (view === 'usage') hold('usage', current?.usage?.element);
+    if (view === 'ask' && hold('ask', current?.ask?.element)) void current?.ask?.load();
     if (view === 'servers' && hold('servers', current?.servers?.element)) void current?.servers?.load();
   }
 
@@ -263,7 +273,7 @@ export class ToolsPanel extends Widget {
 
   private _notes(): string[] {
     const version = this.connection?.report?.version;
-    const notes = this.connection?.isBusy ? ['A cell is running: you see the last known state.'] : [];
+    const notes = this.connection?.isBusy && this._view !== 'ask' ? ['A cell is running: you see the last known state.'] : [];
     if (version && version !== VERSION) {
       notes.push(`The kernel has onetool_ipy ${version}, this panel has ${VERSION}. Install the same version for both.`);
     } else if (version && this._serverVersion && version !== this._serverVersion) {
