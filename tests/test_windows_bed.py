@@ -26,6 +26,7 @@ def test_fails(): assert False
 """
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_behind_a_test_that_hangs_and_each_counts_once(tmp_path: Path) -> None:
     (tmp_path / "tests" / "base").mkdir(parents=True)
     (tmp_path / "tests" / "base" / "test_small.py").write_text(TESTS, encoding="utf-8")
