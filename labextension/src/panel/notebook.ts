@@ -10,6 +10,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
+import { createNotebookAsk } from './askPlace';
 import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
@@ -69,6 +70,14 @@ export class NotebookTools {
       this._usage = createUsage(this._browserTransport);
     }
     return this._usage;
+  }
+
+  /** The conversations with models, made when they are first wanted; null if no kernel is connected. */
+  get ask(): ReturnType<typeof createNotebookAsk> | null {
+    if (!this._ask && this._browserTransport) {
+      this._ask = createNotebookAsk(this.notebook, this._browserTransport);
+    }
+    return this._ask;
   }
 
   get browser(): IBrowser | null {
@@ -155,7 +164,8 @@ export class NotebookTools {
     this._browser?.close();
     this._servers?.close();
     this._usage?.close();
-    this._servers = this._usage = null;
+    this._ask?.close();
+    this._servers = this._usage = this._ask = null;
     this._browser = null;
     this._browserTransport = null;
     fill(this.tools);
@@ -164,6 +174,7 @@ export class NotebookTools {
   private _browser: IBrowser | null = null;
   private _servers: IServers | null = null;
   private _usage: IUsage | null = null;
+  private _ask: ReturnType<typeof createNotebookAsk> | null = null;
   private _browserTransport: Transport | null = null;
   private _bundles: BundlesView | null = null;
   private readonly _requests: Requests;
@@ -177,7 +188,7 @@ function fingerprintOf(report: IKernelReport): string {
 }
 
 /** Insert code into the active cell if it is an empty code cell, else into a new cell below, which becomes active. */
-async function insertCode(panel: NotebookPanel, code: string): Promise<Cell> {
+export async function insertCode(panel: NotebookPanel, code: string): Promise<Cell> {
   await panel.context.ready; // a cell inserted earlier is lost silently
   const notebook = panel.content;
   const current = notebook.activeCell;

@@ -32,3 +32,4 @@ export { createServerPage } from './serverPage.js';
 export { createServers, type Servers as IServers } from './servers.js';
 export { createToolTab, type ToolTab as IToolTab, type ToolTabOptions as IToolTabOptions } from './toolTab.js';
 export { createViewer } from './viewer.js';
+export { type AskOptions as IAskOptions, createAsk } from './ask.js';

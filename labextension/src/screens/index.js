@@ -1,4 +1,5 @@
 // What the side panel imports of the screens.
+import { createAsk } from './ask.js';
 import { createBrowser } from './browser.js';
 import { addTabKeys, debounce, fill, h, reconcile, retryButton, selectTab, show } from './dom.js';
 import { createHealth } from './health.js';
@@ -13,4 +14,4 @@ import { needsTrust } from './trust.js';
 import { createUsage } from './usage.js';
 import { createViewer } from './viewer.js';
 
-export { Requests, Transport, addTabKeys, createBrowser, createHealth, createHttpEditor, createQuestion, createServerPage, createServers, createToolTab, createUsage, createViewer, debounce, fill, h, needsTrust, reconcile, retryButton, selectTab, show };
+export { Requests, Transport, addTabKeys, createAsk, createBrowser, createHealth, createHttpEditor, createQuestion, createServerPage, createServers, createToolTab, createUsage, createViewer, debounce, fill, h, needsTrust, reconcile, retryButton, selectTab, show };
