@@ -14,6 +14,7 @@ import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
 import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, Requests, type Transport } from '../screens/index.js';
+import { isEqual } from '../screens/schema.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -114,13 +115,13 @@ export class NotebookTools {
     const isNew = state === 'connected' && transport !== null && this._browserTransport !== transport;
     if (isNew) {
       this._openBrowser(transport);
-    } else if (state === 'connected' && report && fingerprintOf(report) !== this._fingerprint) {
+    } else if (state === 'connected' && report && !isEqual(fingerprintOf(report), this._fingerprint)) {
       void this._browser?.load();
     } else if (state === 'missing' || state === 'none' || state === 'other') {
       this._closeBrowser();
     }
     this.health.draw(report);
-    this._fingerprint = report ? fingerprintOf(report) : '';
+    this._fingerprint = report ? fingerprintOf(report) : [];
     if (report && this._bundles && (isNew || report.project !== this._bundles.rest.project)) {
       void this._bundles.follow(report.project);
     }
@@ -134,7 +135,7 @@ export class NotebookTools {
     this._servers = createServers(transport, { onOpen: name => this.serverOpened.emit(name) });
     this._browser = createBrowser(transport, {
       isSmall: true,
-      onInsert: (code, isRun) => void this.insert(code.tool, isRun),
+      onInsert: ({ tool }, isRun) => void (tool && this.insert(tool, isRun)),
       onTrust: () => void this.connection.refresh(),
       onDrag: (name, event) => {
         event.dataTransfer?.setData(DRAG_TYPE, name);
@@ -160,13 +161,13 @@ export class NotebookTools {
   private _browserTransport: Transport | null = null;
   private _bundles: BundlesView | null = null;
   private readonly _requests: Requests;
-  private _fingerprint = '';
+  private _fingerprint: unknown[] = [];
   private readonly _stopDrops: () => void;
 }
 
 /** Changes when the browser must load its tools again. */
-function fingerprintOf(report: IKernelReport): string {
-  return JSON.stringify([report.fingerprint, report.trust]);
+function fingerprintOf(report: IKernelReport): unknown[] {
+  return [report.fingerprint, report.trust];
 }
 
 /** Insert code into the active cell if it is an empty code cell, else into a new cell below, which becomes active. */

@@ -11,7 +11,6 @@ import { Badge, drawInto, Icon, Placed, Tabs } from './parts.js';
 import type { Ask, LatestRequest, Reply, Requests } from './requests.js';
 import { isEqual, isObject, type Schema } from './schema.js';
 import type { Payload, Transport } from './transport.js';
-// @ts-ignore It is plain JavaScript yet.
 import { createViewer } from './viewer.js';
 
 const TABS = [['form', 'Form'], ['json', 'JSON'], ['code', 'Code']] as const;
