@@ -469,10 +469,17 @@ class AtomicFile:
         self._dropped = 0
         self._is_synced = False
 
-    @property
-    def temp(self) -> Path:
-        """The path that the pieces are written to, for a library that writes by itself."""
-        return self._temp
+    @contextmanager
+    def lent(self) -> Iterator[Path]:
+        """Give the path of the temp file to a library that writes by itself. We close it meanwhile:
+        Windows opens no file for writing twice."""
+        self._close()
+        yield self._temp
+        try:
+            with deferred:
+                self._fd = os.open(self._temp, os.O_WRONLY | _COMMON_FLAGS)
+        except OSError as exc:
+            raise StoreError.of(self.path, exc) from exc
 
     def __enter__(self) -> AtomicFile:
         """Make the temp file, and its folder if that is missing."""

@@ -220,7 +220,7 @@ class Confined:
             with scanned(real, check) as entries:
                 yield entries
         except OSError as exc:
-            raise ExecutionFailed(f"Cannot open '{path}': {os.strerror(exc.errno or 0)}.") from exc
+            raise _unopened(path, exc) from exc
 
     @contextmanager
     def _opened(self, real: str, path: str) -> Iterator[int]:
@@ -231,7 +231,7 @@ class Confined:
             _require_file(os.lstat(real), path)
             fd = open_plain(real)
         except OSError as exc:
-            raise ExecutionFailed(f"Cannot open '{path}': {os.strerror(exc.errno or 0)}.") from exc
+            raise _unopened(path, exc) from exc
         try:
             status, lies = os.fstat(fd), place_of(fd, real)
             self._require_inside(lies, path)
@@ -309,6 +309,14 @@ def _is_same(status: os.stat_result, file: str | Path) -> bool:
         return os.path.samestat(status, os.stat(file))
     except (OSError, ValueError):
         return False
+
+
+def _unopened(path: str, exc: OSError) -> ExecutionFailed:
+    folder = os.path.dirname(path) or "."
+    hint = f'See what is there: %tool fs.list_dir path="{folder}"'
+    is_missing = isinstance(exc, FileNotFoundError)
+    said = f"Cannot open '{path}': {os.strerror(exc.errno or 0)}."
+    return ExecutionFailed(said, hint=hint if is_missing else "")
 
 
 def _require_folder(status: os.stat_result, path: str) -> None:

@@ -174,6 +174,19 @@ def test_atomic_file_is_invisible_until_it_is_committed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a"]
 
 
+def test_atomic_file_is_closed_while_a_library_writes_it(tmp_path: Path) -> None:
+    with AtomicFile(tmp_path / "a") as file:
+        with file.lent() as temp:
+            with pytest.raises(StoreError):
+                file.write(b"ours")
+            temp.write_bytes(b"theirs")
+        assert not (tmp_path / "a").exists()
+        file.commit()
+
+    assert (tmp_path / "a").read_bytes() == b"theirs"
+    assert os.listdir(tmp_path) == ["a"]
+
+
 def test_atomic_file_without_a_commit_leaves_nothing(tmp_path: Path) -> None:
     with suppress(ZeroDivisionError), AtomicFile(tmp_path / "a") as file:
         file.write(b"one")

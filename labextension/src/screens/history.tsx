@@ -5,7 +5,7 @@ import { type ComponentChildren, render } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { debounce, h } from './dom.js';
 import { counted, duration, number } from './format.js';
-import { Drawing, Failure, Outcome } from './parts.js';
+import { breakable, Drawing, Failure, Outcome } from './parts.js';
 import type { LatestRequest, Requests } from './requests.js';
 
 const PAGE_SIZE = 50;
@@ -213,5 +213,5 @@ function CallLine({ call, actions, isInRun = false }: { call: Call; actions: Act
 }
 
 function Head({ name, line }: { name: string; line: Line }) {
-  return <div class="otx-history-head"><span class="otx-tool-name">{name}</span><span class="otx-muted" title={duration(line.ms)}>{line.when}</span></div>;
+  return <div class="otx-history-head"><span class="otx-tool-name">{breakable(name)}</span><span class="otx-muted" title={duration(line.ms)}>{line.when}</span></div>;
 }

@@ -69,6 +69,11 @@ export function Icon({ src }: { src: string | null | undefined }) {
   return ICON.test(src ?? '') ? <img key={src} class="otx-icon" src={src!} alt="" onError={event => (event.currentTarget.hidden = true)} /> : null;
 }
 
+/** A name that may go on in the next line behind a dot or an underscore, and so not within a word. */
+export function breakable(name: string): ComponentChild[] {
+  return name.split(/(?<=[._])/).flatMap((part, at) => (at ? [<wbr />, part] : [part]));
+}
+
 /** Whether a call went well, as a mark with a name. */
 export function Outcome({ isOk }: { isOk: boolean }) {
   const outcome = isOk ? 'ok' : 'failed';
