@@ -187,7 +187,7 @@ def sales() -> pd.DataFrame:
     result.get_by_role("button", name="price ▲", exact=True).click()
     expect(result.locator(".otx-table-row").first).to_contain_text("1499.25")
 
-    result.get_by_role("button", name="Save as variable").click()
+    result.get_by_role("button", name="More: save").click()
     result.get_by_label("Name of the variable").fill("wien")
     result.get_by_role("button", name="Save", exact=True).click()
 
@@ -377,9 +377,8 @@ def _hostile_words(panel: Locator) -> list[Any]:
     expect(panel.locator(".otx-tool-summary").first).to_contain_text("<img src=x")
     found += serious(page)
     panel.locator(".otx-tool").first.click()
-    expect(panel.locator(".otx-tool-docs")).to_contain_text("<script>")
+    expect(page.locator(".onetool-ToolTab .otx-tool-docs")).to_contain_text("<script>")
     found += serious(page)
-    panel.get_by_role("button", name="All tools").click()
     tab(panel, "Bundles")
     panel.get_by_role("button", name="New HTTP tool").click()
     form = page.locator(".onetool-HttpTool")

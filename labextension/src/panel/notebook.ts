@@ -13,8 +13,12 @@ import { Signal } from '@lumino/signaling';
 import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
+<<<<<<< HEAD
 import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, Requests, type Transport } from '../screens/index.js';
 import { isEqual } from '../screens/schema.js';
+=======
+import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, type IWantedTool, Requests, type Transport } from '../screens/index.js';
+>>>>>>> main
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -49,6 +53,12 @@ export class NotebookTools {
 
   /** Emitted when the user wants to import a document. */
   readonly importing = new Signal<this, void>(this);
+
+  /** Emitted with a tool that the user wants to open. */
+  readonly toolOpened = new Signal<this, IWantedTool>(this);
+
+  /** Emitted with the handle of a stored result that the user wants to see. */
+  readonly resultOpened = new Signal<this, string>(this);
 
   /** Emitted with the name of a server that the user wants to look at. */
   readonly serverOpened = new Signal<this, string>(this);
@@ -135,7 +145,12 @@ export class NotebookTools {
     this._servers = createServers(transport, { onOpen: name => this.serverOpened.emit(name) });
     this._browser = createBrowser(transport, {
       isSmall: true,
+<<<<<<< HEAD
       onInsert: ({ tool }, isRun) => void (tool && this.insert(tool, isRun)),
+=======
+      onOpen: wanted => this.toolOpened.emit(wanted),
+      onOpenResult: handle => this.resultOpened.emit(handle),
+>>>>>>> main
       onTrust: () => void this.connection.refresh(),
       onDrag: (name, event) => {
         event.dataTransfer?.setData(DRAG_TYPE, name);

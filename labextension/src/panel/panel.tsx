@@ -15,7 +15,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, h, type IHttpPlace, reconcile, Requests } from '../screens/index.js';
+import { addTabKeys, h, type IHttpPlace, type IWantedTool, reconcile, Requests } from '../screens/index.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -78,6 +78,12 @@ export class ToolsPanel extends Widget {
   /** Emitted when the user wants to import a document. */
   readonly importing = new Signal<this, void>(this);
 
+  /** Emitted with a tool that the user wants to open. */
+  readonly toolOpened = new Signal<this, IWantedTool>(this);
+
+  /** Emitted with the handle of a stored result that the user wants to see. */
+  readonly resultOpened = new Signal<this, string>(this);
+
   /** Emitted with the name of a server that the user wants to look at. */
   readonly serverOpened = new Signal<this, string>(this);
 
@@ -107,10 +113,10 @@ export class ToolsPanel extends Widget {
     if (view === 'usage' && known && known === this._held.usage) void this._current?.usage?.load();
   }
 
-  /** Show a tool's page, or the tools of a pack. */
-  async showTool(name: string): Promise<void> {
+  /** Open a tool's page, or show the tools of a pack. Returns whether the panel shows it. */
+  async showTool(name: string): Promise<boolean> {
     this.selectView('tools');
-    await this._current?.browser?.find(name);
+    return (await this._current?.browser?.find(name)) ?? true;
   }
 
   /** Show the bundles after a tool was saved in an editor. */
@@ -157,6 +163,8 @@ export class ToolsPanel extends Widget {
     tools.edited.connect((_, place) => this.edited.emit(place));
     tools.importing.connect(() => this.importing.emit());
     tools.serverOpened.connect((_, name) => this.serverOpened.emit(name));
+    tools.toolOpened.connect((_, wanted) => this.toolOpened.emit(wanted));
+    tools.resultOpened.connect((_, handle) => this.resultOpened.emit(handle));
     tools.changed.connect(() => {
       if (tools === this._current) {
         this._draw();
