@@ -10,6 +10,7 @@ import pytest
 
 from onetool_ipy import InvalidConfig, open_toolbox
 from onetool_ipy.config.load import Config, load_config
+from onetool_ipy.config.paths import home_at
 
 FILES = {
     "onetool.yaml": "timeouts: {local_s: 3}\n",
@@ -40,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 def _load(folder: Path, *, named: bool = False) -> Config:
     home = folder.parent.parent
-    env = {"HOME": str(home), "ONETOOL_STATE": str(home / "state"), "ONETOOL_TRUST": str(home)}
+    env = {**home_at(home), "ONETOOL_STATE": str(home / "state"), "ONETOOL_TRUST": str(home)}
     return load_config(
         folder / "onetool.yaml" if named else None, env=env, cwd=folder.parent, home=home
     )
@@ -103,7 +104,7 @@ def test_a_named_folder_that_all_may_write_is_refused_with_an_error(folder: Path
     with pytest.raises(InvalidConfig, match="may be written by every user of this machine"):
         open_toolbox(
             folder / "onetool.yaml",
-            env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")},
+            env={**home_at(folder), "ONETOOL_STATE": str(folder / "state")},
         )
 
 

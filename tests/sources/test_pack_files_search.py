@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.sources.pack_files import MAX_FILES
 from tests.harness.project import Project
 
@@ -38,7 +39,7 @@ def test_a_pattern_that_leads_outside_is_a_problem_and_finds_nothing(
     pattern = pattern.format(outside=outside)
 
     box = project.open(
-        f'tools_dir: ["{pattern}", "tools/*.py"]', env={**project.env, "HOME": str(outside)}
+        f'tools_dir: ["{pattern}", "tools/*.py"]', env={**project.env, **home_at(outside)}
     )
 
     assert not _is_there(box, "far")

@@ -20,6 +20,7 @@ import { type IHttpPlace, type IWantedTool, needsTrust, Requests } from '../scre
 const PLUGIN = 'onetool-ipy:panel';
 const CATEGORY = 'onetool';
 const PLACES: [View, string, string][] = [
+  ['ask', 'Ask', 'Choose a model, and ask it in the notebook'],
   ['usage', 'Usage', 'Show how often tools were called, how long they took, and what failed'],
   ['health', 'Health', 'Show the state of the tools and servers, and what is wrong']
 ];
@@ -52,7 +53,7 @@ function activate(
   showQuestions(app, panel);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
   app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });
-  ['onetool:open', 'onetool:browser', 'onetool:usage', 'onetool:health', 'onetool:new-http', 'onetool:import', 'onetool:insert'].forEach((command, rank) => {
+  ['onetool:open', 'onetool:browser', 'onetool:ask', 'onetool:usage', 'onetool:health', 'onetool:new-http', 'onetool:import', 'onetool:insert'].forEach((command, rank) => {
     palette?.addItem({ command, category: CATEGORY, rank }); // before the tools
   });
   const paletteTools = new PaletteTools(panel, palette);

@@ -10,15 +10,12 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
+import { createNotebookAsk } from './askPlace';
 import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
-<<<<<<< HEAD
-import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, Requests, type Transport } from '../screens/index.js';
-import { isEqual } from '../screens/schema.js';
-=======
 import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, type IWantedTool, Requests, type Transport } from '../screens/index.js';
->>>>>>> main
+import { isEqual } from '../screens/schema.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -74,6 +71,14 @@ export class NotebookTools {
       this._usage = createUsage(this._browserTransport);
     }
     return this._usage;
+  }
+
+  /** The conversations with models, made when they are first wanted; null if no kernel is connected. */
+  get ask(): ReturnType<typeof createNotebookAsk> | null {
+    if (!this._ask && this._browserTransport) {
+      this._ask = createNotebookAsk(this.notebook, this._browserTransport);
+    }
+    return this._ask;
   }
 
   get browser(): IBrowser | null {
@@ -145,12 +150,8 @@ export class NotebookTools {
     this._servers = createServers(transport, { onOpen: name => this.serverOpened.emit(name) });
     this._browser = createBrowser(transport, {
       isSmall: true,
-<<<<<<< HEAD
-      onInsert: ({ tool }, isRun) => void (tool && this.insert(tool, isRun)),
-=======
       onOpen: wanted => this.toolOpened.emit(wanted),
       onOpenResult: handle => this.resultOpened.emit(handle),
->>>>>>> main
       onTrust: () => void this.connection.refresh(),
       onDrag: (name, event) => {
         event.dataTransfer?.setData(DRAG_TYPE, name);
@@ -164,7 +165,8 @@ export class NotebookTools {
     this._browser?.close();
     this._servers?.close();
     this._usage?.close();
-    this._servers = this._usage = null;
+    this._ask?.close();
+    this._servers = this._usage = this._ask = null;
     this._browser = null;
     this._browserTransport = null;
     fill(this.tools);
@@ -173,6 +175,7 @@ export class NotebookTools {
   private _browser: IBrowser | null = null;
   private _servers: IServers | null = null;
   private _usage: IUsage | null = null;
+  private _ask: ReturnType<typeof createNotebookAsk> | null = null;
   private _browserTransport: Transport | null = null;
   private _bundles: BundlesView | null = null;
   private readonly _requests: Requests;
@@ -186,7 +189,7 @@ function fingerprintOf(report: IKernelReport): unknown[] {
 }
 
 /** Insert code into the active cell if it is an empty code cell, else into a new cell below, which becomes active. */
-async function insertCode(panel: NotebookPanel, code: string): Promise<Cell> {
+export async function insertCode(panel: NotebookPanel, code: string): Promise<Cell> {
   await panel.context.ready; // a cell inserted earlier is lost silently
   const notebook = panel.content;
   const current = notebook.activeCell;

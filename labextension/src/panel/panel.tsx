@@ -28,16 +28,17 @@ export const toolsIcon = new LabIcon({
 </svg>`
 });
 
-export type View = 'tools' | 'bundles' | 'servers' | 'usage' | 'health';
+export type View = 'tools' | 'bundles' | 'servers' | 'ask' | 'usage' | 'health';
 /** What the tabs are called, in order. Two views share the tab Status: five tabs do not fit into the panel's usual width. */
-const TITLES: Record<View | 'status', string> = { tools: 'Tools', bundles: 'Bundles', servers: 'Servers', status: 'Status', health: 'Health', usage: 'Usage' };
-const MAIN_TABS = ['tools', 'bundles', 'servers', 'status'] as const;
+const TITLES: Record<View | 'status', string> = { tools: 'Tools', bundles: 'Bundles', servers: 'Servers', ask: 'Ask', status: 'Status', health: 'Health', usage: 'Usage' };
+const MAIN_TABS = ['tools', 'bundles', 'servers', 'ask', 'status'] as const;
 const STATUS_VIEWS = ['health', 'usage'] as const;
-const VIEWS: View[] = ['tools', 'bundles', 'servers', 'health', 'usage'];
+const VIEWS: View[] = ['tools', 'bundles', 'servers', 'ask', 'health', 'usage'];
 /** What is shown in place of a view that has nothing to show yet. */
 const MISSING: Partial<Record<View, string>> = {
   bundles: 'Open a notebook to see the bundles of its project.',
   servers: 'MCP servers appear here once onetool_ipy is loaded in a kernel.',
+  ask: 'You can ask a model here once onetool_ipy is loaded in a kernel.',
   health: 'Open a notebook to see the health of its tools.',
   usage: 'Usage appears here once onetool_ipy is loaded in a kernel.'
 };
@@ -228,6 +229,7 @@ export class ToolsPanel extends Widget {
     hold('health', current?.health.element);
     if (view === 'bundles') hold('bundles', current?.bundles.element);
     if (view === 'usage') hold('usage', current?.usage?.element);
+    if (view === 'ask' && hold('ask', current?.ask?.element)) void current?.ask?.load();
     if (view === 'servers' && hold('servers', current?.servers?.element)) void current?.servers?.load();
   }
 
@@ -271,7 +273,7 @@ export class ToolsPanel extends Widget {
 
   private _notes(): string[] {
     const version = this.connection?.report?.version;
-    const notes = this.connection?.isBusy ? ['A cell is running: you see the last known state.'] : [];
+    const notes = this.connection?.isBusy && this._view !== 'ask' ? ['A cell is running: you see the last known state.'] : [];
     if (version && version !== VERSION) {
       notes.push(`The kernel has onetool_ipy ${version}, this panel has ${VERSION}. Install the same version for both.`);
     } else if (version && this._serverVersion && version !== this._serverVersion) {

@@ -12,11 +12,7 @@ import { Badge, drawInto, Icon, Placed, Tabs } from './parts.js';
 import type { Ask, LatestRequest, Reply, Requests } from './requests.js';
 import { isEqual, isObject, type Schema } from './schema.js';
 import type { Payload, Transport } from './transport.js';
-<<<<<<< HEAD
-import { createViewer } from './viewer.js';
-=======
 import { createViewer, type Viewer } from './viewer.js';
->>>>>>> main
 
 const TABS = [['form', 'Form'], ['json', 'JSON'], ['code', 'Code'], ['calls', 'Calls']] as const;
 const SHOW_PROGRESS_MS = 300;

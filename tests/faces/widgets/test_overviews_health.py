@@ -12,6 +12,7 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import Unavailable, UsageProblem
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.faces.widgets.overviews import (
     check_health,
     lines_around,
@@ -111,7 +112,7 @@ def test_a_server_that_failed_is_restarted(project: Project) -> None:
 def test_a_project_that_is_not_trusted_is_asked_about(project: Project, tmp_path: Path) -> None:
     project(geo='pack = "geo"\ndef f(): "F."\n').close()
     with open_leniently(
-        env={"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path.parent)}, cwd=tmp_path
+        env={"ONETOOL_STATE": str(tmp_path / "state"), **home_at(tmp_path.parent)}, cwd=tmp_path
     ) as box:
         assert only(box, "not trusted")["action"] == {"kind": "trust", "label": "Trust"}
 
