@@ -84,7 +84,8 @@ CHANGES: dict[str, Callable[[Project], object]] = {
     "settings": lambda p: p.settings(servers={"geo-then": {"command": "geo"}}),
     "prompts": lambda p: p.write("prompts.yaml", "a: {text: b}"),
     "snippets": lambda p: _remove(p.home / "snippets.yaml"),
-    "secrets": lambda p: (p.home / "secrets.yaml").chmod(0o644),
+    # On Windows its folder decides who may read it.
+    "secrets": lambda p: (p.home / "secrets.yaml").chmod(0o644 if os.name == "posix" else 0o400),
     "environments": lambda p: p.write("environments.json", "{}"),
     "edited": lambda p: p.write("tools/shop.py", 'pack = "other"\n' + PACK),
     "added": lambda p: p.pack("new", PACK),

@@ -57,6 +57,7 @@ def test_files_of_the_user_count(folder: Path) -> None:
     assert (_counted(config), config.problems) == (list(FILES), ())
 
 
+@pytest.mark.posix("modes of files")
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_all_may_write_does_not_count(folder: Path, name: str, named: bool) -> None:
@@ -85,6 +86,7 @@ def test_a_file_of_another_user_does_not_count(folder: Path, name: str) -> None:
     assert f".onetool/{name}: belongs to another user, so it is ignored." in str(problem)
 
 
+@pytest.mark.posix("modes of files")
 def test_a_folder_that_all_may_write_is_refused(folder: Path) -> None:
     folder.chmod(0o777)
 
@@ -97,6 +99,7 @@ def test_a_folder_that_all_may_write_is_refused(folder: Path) -> None:
     assert _counted(_load(folder)) == list(FILES)
 
 
+@pytest.mark.posix("modes of files")
 def test_a_named_folder_that_all_may_write_is_refused_with_an_error(folder: Path) -> None:
     folder.chmod(0o777)
 

@@ -183,6 +183,7 @@ def test_a_pack_file_that_all_may_write_is_a_problem_and_does_not_count(
     assert box.call("near.one").data == box.call("inner.one").data == 1
 
 
+@pytest.mark.posix("modes of files")
 def test_a_sticky_folder_is_as_good_as_another(project: Project) -> None:
     project.write("tools/near.py", ONE)
     (project.home / "tools").chmod(0o1777)
@@ -206,6 +207,7 @@ def test_a_pack_file_of_another_user_is_a_problem_and_does_not_count(
     assert f"{project.home / place}: belongs to another user, so it is ignored." in _problems(box)
 
 
+@pytest.mark.posix("modes of files")
 def test_a_file_that_is_opened_to_all_after_the_start_is_not_run(project: Project) -> None:
     path = project.write("tools/near.py", ONE)
     box = project.open()

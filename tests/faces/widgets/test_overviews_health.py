@@ -62,6 +62,7 @@ def test_a_problem_in_a_file_opens_it_at_its_line_and_shows_masked_lines(
             lines_around(box, f"{tmp_path / '.onetool' / 'onetool.yaml'}:1")
 
 
+@pytest.mark.posix("modes of files")
 def test_a_secrets_file_is_not_shown_and_its_command_is_copied(project: Project) -> None:
     with project(mode=0o644) as box:
         found = only(box, "0600")
