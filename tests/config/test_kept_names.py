@@ -84,8 +84,7 @@ CHANGES: dict[str, Callable[[Project], object]] = {
     "settings": lambda p: p.settings(servers={"geo-then": {"command": "geo"}}),
     "prompts": lambda p: p.write("prompts.yaml", "a: {text: b}"),
     "snippets": lambda p: _remove(p.home / "snippets.yaml"),
-    # On Windows its folder decides who may read it.
-    "secrets": lambda p: (p.home / "secrets.yaml").chmod(0o644 if os.name == "posix" else 0o400),
+    "secrets": lambda p: (p.home / "secrets.yaml").chmod(0o644),
     "environments": lambda p: p.write("environments.json", "{}"),
     "edited": lambda p: p.write("tools/shop.py", 'pack = "other"\n' + PACK),
     "added": lambda p: p.pack("new", PACK),
@@ -98,7 +97,13 @@ CHANGES: dict[str, Callable[[Project], object]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+MODES = pytest.mark.posix("modes of files")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [pytest.param(name, marks=[MODES] if name == "secrets" else []) for name in CHANGES],
+)
 def test_nothing_is_known_once_something_has_changed(shop: Project, change: str) -> None:
     load(shop)
 
