@@ -59,7 +59,7 @@ export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: 
   });
 }
 
-export function openServer(app: JupyterFrontEnd, transport: Transport, name: string, options: { onTrust: () => void; onCall: (tool: string) => void }): void {
+export function openServer(app: JupyterFrontEnd, transport: Transport, name: string, options: { onTrust: () => void; onCall: (wanted: IWantedTool) => void }): void {
   open(app, { owner: transport, key: `server ${name}`, label: name, caption: `MCP server ${name}`, className: 'onetool-Server', open: () => createServerPage(transport, name, options) });
 }
 
