@@ -15,6 +15,7 @@ import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
 import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, type IWantedTool, Requests, type Transport } from '../screens/index.js';
+import { isEqual } from '../screens/schema.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -129,13 +130,13 @@ export class NotebookTools {
     const isNew = state === 'connected' && transport !== null && this._browserTransport !== transport;
     if (isNew) {
       this._openBrowser(transport);
-    } else if (state === 'connected' && report && fingerprintOf(report) !== this._fingerprint) {
+    } else if (state === 'connected' && report && !isEqual(fingerprintOf(report), this._fingerprint)) {
       void this._browser?.load();
     } else if (state === 'missing' || state === 'none' || state === 'other') {
       this._closeBrowser();
     }
     this.health.draw(report);
-    this._fingerprint = report ? fingerprintOf(report) : '';
+    this._fingerprint = report ? fingerprintOf(report) : [];
     if (report && this._bundles && (isNew || report.project !== this._bundles.rest.project)) {
       void this._bundles.follow(report.project);
     }
@@ -178,13 +179,13 @@ export class NotebookTools {
   private _browserTransport: Transport | null = null;
   private _bundles: BundlesView | null = null;
   private readonly _requests: Requests;
-  private _fingerprint = '';
+  private _fingerprint: unknown[] = [];
   private readonly _stopDrops: () => void;
 }
 
 /** Changes when the browser must load its tools again. */
-function fingerprintOf(report: IKernelReport): string {
-  return JSON.stringify([report.fingerprint, report.trust]);
+function fingerprintOf(report: IKernelReport): unknown[] {
+  return [report.fingerprint, report.trust];
 }
 
 /** Insert code into the active cell if it is an empty code cell, else into a new cell below, which becomes active. */
