@@ -277,7 +277,7 @@ def _imports(lab: Lab, folder: Path) -> None:
     )
     notebook.run_cell(0)
     panel = notebook.show_panel()
-    panel.get_by_role("tab", name="Bundles").click()
+    panel.get_by_role("tab", name="Sources").click()
     panel.get_by_role("button", name="Import tools").click()
     form = notebook.page.get_by_role("form", name="Import tools")
     document = Path(jupyter_server.__file__).parent / "services" / "api" / "api.yaml"
@@ -316,7 +316,7 @@ def _servers(lab: Lab, folder: Path) -> None:
     )
     notebook.execute("adder.add(a=2, b=3)")
     panel = notebook.show_panel()
-    panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Servers").click()
+    panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Sources").click()
     panel.get_by_role("button", name="Start maps").click()
     expect(panel.get_by_role("listitem").filter(has_text="maps")).to_contain_text("failed")
     expect(panel.get_by_role("listitem").filter(has_text="adder")).to_contain_text("connected")

@@ -136,12 +136,12 @@ def test_the_panel_in_its_four_tabs(notebook: Notebook) -> None:
     panel.get_by_role("tab", name="History").click()
     expect(panel.locator(".otx-run-line").first).to_be_visible()
     faults["history"] = look(notebook, panel)
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     panel.locator(".onetool-Bundle[data-slug=shop] .otx-expand").click()
     panel.get_by_role("button", name="Run all tools of shop").click()
     expect(panel.locator(".onetool-Bundle-report").first).to_contain_text("ok")
-    faults["bundles"] = [*look(notebook, panel), *walk(panel.locator(".onetool-Bundles"))]
-    tab(panel, "Servers")
+    faults["bundles"] = [*look(notebook, panel), *walk(panel.locator(".onetool-Sources"))]
+    tab(panel, "Sources")
     expect(panel.get_by_role("button", name="Open adder")).to_be_visible()
     faults["servers"] = [*look(notebook, panel), *walk(panel.locator(".otx-servers-screen"))]
     for view in ("Health", "Usage"):
@@ -154,7 +154,7 @@ def test_the_panel_in_its_four_tabs(notebook: Notebook) -> None:
 
 def test_the_tabs_of_the_main_area(notebook: Notebook) -> None:
     panel, page = notebook.show_panel(), notebook.page
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     panel.locator(".onetool-Bundle[data-slug=shop] .otx-expand").click()
     panel.get_by_role("button", name="Edit stock-of-a-warehouse 1").click()
     editor = page.locator(".onetool-HttpTool")
@@ -182,7 +182,7 @@ def test_the_tabs_of_the_main_area(notebook: Notebook) -> None:
     expect(form.get_by_label("Filter operations")).to_be_visible()
     faults["operations"] = [*look(notebook, form), *walk(form)]
     notebook.command("application:close")
-    tab(panel, "Servers")
+    tab(panel, "Sources")
     panel.get_by_role("button", name="Open adder").click()
     server = page.locator(".otx-server-page")
     expect(server).to_contain_text("Add two numbers.")

@@ -287,7 +287,7 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     expect(panel).to_be_visible()
     tab(panel, "Tools")
     page.keyboard.press("ArrowRight")
-    expect(panel.get_by_role("tab", name="Bundles")).to_be_focused()
+    expect(panel.get_by_role("tab", name="Sources")).to_be_focused()
     assert notebook.page_errors == []
 
 
@@ -380,7 +380,7 @@ def _hostile_words(panel: Locator) -> list[Any]:
     expect(panel.locator(".otx-tool-docs")).to_contain_text("<script>")
     found += serious(page)
     panel.get_by_role("button", name="All tools").click()
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     panel.get_by_role("button", name="New HTTP tool").click()
     form = page.locator(".onetool-HttpTool")
     form.get_by_label("URL", exact=True).fill(EVIL)
@@ -435,7 +435,7 @@ def test_panel_works_under_a_base_url_with_a_token(
             notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="+time.now")
         ).to_have_count(0)
         notebook.page.keyboard.press("Escape")
-        tab(panel, "Bundles")
+        tab(panel, "Sources")
         panel.get_by_role("switch", name="Pack time").click()
         expect(panel.get_by_role("switch", name="Pack time")).not_to_be_checked()
         notebook.command("settingeditor:open", query="onetool_ipy")
@@ -574,8 +574,8 @@ def test_nothing_jumps_is_glued_together_or_left_empty(lab: Lab) -> None:
         expect(result).to_contain_text(f"{6000 - 1000 * index:,} rows")
         expect(result.locator(".otx-table-row").first).to_be_visible()
         assert result.evaluate(_UNUSED) <= 30
-    tab(panel, "Bundles")
-    none = panel.locator(".onetool-Bundles-none")
+    tab(panel, "Sources")
+    none = panel.locator(".onetool-Sources-none")
     expect(none).to_contain_text("No bundles yet: write an HTTP tool, or import tools.")
     assert none.evaluate(_GAP) >= 8
     notebook.command("onetool:new-http")

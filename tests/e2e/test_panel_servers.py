@@ -27,7 +27,7 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     panel = load(notebook)
     counted = notebook.page.locator(".onetool-Status")
     count = int(counted.inner_text().split()[0])
-    tab(panel, "Servers")
+    tab(panel, "Sources")
     screen = panel.locator(".otx-servers-screen")
     expect(screen).to_contain_text("No MCP servers yet.")
     paste = screen.get_by_label("Command, address or JSON of a server")
@@ -69,7 +69,7 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     assert tool.locator(".otx-chip").all_inner_texts() == ["destructive", "open world"]
     assert tool.locator("img").evaluate(WIDTH) > 0
     panel.get_by_label("Tag", exact=True).select_option("")
-    tab(panel, "Servers")
+    tab(panel, "Sources")
     row.get_by_role("button", name="Remove adder").click()
     row.get_by_role("button", name="Really remove? adder").click()
     expect(row).to_have_count(0)

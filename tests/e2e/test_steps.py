@@ -61,7 +61,7 @@ def test_rows_are_filtered_and_exported_and_a_server_is_added_and_called(
     person.click(page.locator('.lm-TabBar-tab[data-id="onetool-ipy-panel"]'))
     panel = page.locator("#onetool-ipy-panel")
     expect(panel.locator(".otx-tool").first).to_be_visible()
-    tab(panel, "Servers")
+    tab(panel, "Sources")
     person.clicks += 1
     person.paste(
         panel.get_by_label("Command, address or JSON of a server"),
@@ -175,7 +175,7 @@ def test_an_http_tool_with_a_token_is_made_tried_and_saved(lab: Lab, api: Stub) 
     page, person = notebook.page, Steps(notebook.page)
     panel, editor = page.locator("#onetool-ipy-panel"), page.locator(".onetool-HttpTool")
     person.click(page.locator('.lm-TabBar-tab[data-id="onetool-ipy-panel"]'))
-    person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Bundles"))
+    person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Sources"))
     person.click(panel.get_by_role("button", name="New HTTP tool"))
     expect(editor.get_by_label("URL", exact=True)).to_be_focused()
     page.keyboard.insert_text(api.url("/items"))
@@ -198,7 +198,7 @@ def test_three_of_twenty_operations_are_imported(lab: Lab, api: Stub) -> None:
     page, person = notebook.page, Steps(notebook.page)
     panel, form = page.locator("#onetool-ipy-panel"), page.get_by_role("form", name="Import tools")
     person.click(page.locator('.lm-TabBar-tab[data-id="onetool-ipy-panel"]'))
-    person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Bundles"))
+    person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Sources"))
     person.click(panel.get_by_role("button", name="Import tools"))
     expect(form.get_by_label("Document", exact=True)).to_be_focused()
     page.keyboard.insert_text(api.url("/openapi.json"))

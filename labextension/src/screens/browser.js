@@ -20,6 +20,8 @@ const KEYS = [
   ['?', 'show these keys']
 ];
 const VIEWS = [['tools', 'Tools'], ['history', 'History'], ['results', 'Results']];
+/** In the panel the views are its tabs; the results stand beside the calls. */
+const PANEL_VIEWS = [['history', 'Calls'], ['results', 'Results']];
 const SLOW_MS = 2500;
 /** How many new parts of a trusted project get a form each; more are one form. */
 const MAX_FORMS = 3;
@@ -30,7 +32,7 @@ const MAX_MATCHES = 500;
 const NOTICES = ['closed', 'trust', 'favourite', 'result', 'busy', 'load', 'search'];
 
 /**
- * Returns `{element, open(name, args), find(name), load(), close()}`. `onInsert(code, isRun)` and `onDrag(name, event)` are for a
+ * Returns `{element, open(name, args), find(name), select(view), showCalls(), load(), close()}`. `onInsert(code, isRun)` and `onDrag(name, event)` are for a
  * front end with a notebook to put a call into; `onTrust()` is called when the user trusts the project.
  */
 export function createBrowser(transport, options = {}) {
@@ -56,7 +58,8 @@ class ToolBrowser {
     this.build();
     this.subscriptions = [
       transport.store.onClosed(reason => this.onClosed(reason)),
-      transport.store.onChanged(() => this.load())
+      transport.store.onChanged(() => this.load()),
+      transport.store.onCall(event => event.result && this.showCalls())
     ];
     this.busyTimer = setInterval(() => this.showBusy(), 1000);
     this.load();
@@ -71,10 +74,7 @@ class ToolBrowser {
     this.packButtons = new Map();
     this.side = show(h('div.otx-side', { tabindex: '-1' }), false);
     this.help = show(h('div.otx-keys', { role: 'note', 'aria-label': 'Keys' }, KEYS.map(([key, does]) => h('div', null, h('kbd', null, key), ` ${does}`))), false);
-    this.views = addTabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'Tools, history and results' }, VIEWS.map(([kind, title]) => {
-      const text = isSmall && kind === 'tools' ? 'All' : title;
-      return h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.selectView(kind) }, text);
-    })));
+    this.views = addTabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': isSmall ? 'Calls and results' : 'Tools, history and results' }, (isSmall ? PANEL_VIEWS : VIEWS).map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.selectView(kind) }, title))));
     this.none = show(h('div.otx-no-matches'), false);
     const back = h('button.otx-small.otx-back', { type: 'button', onclick: () => this.back() }, '‹ All tools');
     this.intro = h(
@@ -329,7 +329,7 @@ class ToolBrowser {
   }
 
   async onCallFinished() {
-    if (this.view === 'history') this.history.load();
+    this.showCalls();
     if (this.view === 'results') this.drawResults();
     const reply = await this.requests.latest('overview', 'recent').again();
     if (reply.status === 'ok') this.tools.recent = reply.value.recent; // else the order of the list stays as it was
@@ -340,6 +340,19 @@ class ToolBrowser {
     if (await this.open(call.tool, call.args, false)) this.page.showCall(call);
   }
 
+  /** Load the calls again, if they are in view: some have ended. */
+  showCalls() {
+    if (this.view === 'history') this.history.load();
+  }
+
+  /** Show the tools or the calls, as the panel's tabs say; the page of a tool stays until the other one is chosen. */
+  select(view) {
+    const isCalls = this.view !== 'tools';
+    if (isCalls === (view === 'history')) return this.showCalls();
+    this.element.classList.remove('otx-page-open');
+    return this.selectView(view);
+  }
+
   /** Show one of the views. Each has its own search text. */
   selectView(view) {
     const isOther = view !== this.view;
@@ -348,6 +361,7 @@ class ToolBrowser {
     if (isOther) this.search.value = this.queries[view];
     selectTab(this.views, tab => tab.dataset.kind === view);
     const isTools = view === 'tools';
+    show(this.views, !this.isSmall || !isTools);
     this.search.placeholder = `Search ${view}`;
     const combobox = { role: 'combobox', 'aria-expanded': 'true', 'aria-controls': this.tools.id, 'aria-autocomplete': 'list' };
     for (const [name, value] of Object.entries(combobox)) isTools ? this.search.setAttribute(name, value) : this.search.removeAttribute(name);

@@ -122,6 +122,7 @@ class HttpEditor {
       this.status.append(' ', retryButton(() => this.start(place)));
     }
     this.setLoading(false);
+    if (reply.status === 'ok' && place.pasted) this.take(place.pasted);
   }
 
   setLoading(isLoading) {
@@ -412,6 +413,16 @@ class HttpEditor {
     const text = event.clipboardData?.getData('text/plain') ?? '';
     if (!/^\s*curl\s/.test(text)) return;
     event.preventDefault();
+    this.take(text);
+  }
+
+  /** Fill the fields from a curl command or an address. */
+  take(text) {
+    if (/^https?:/i.test(text)) {
+      this.url.value = text;
+      this.changed();
+      return;
+    }
     this.curlBox.open = true;
     this.curl.value = text;
     this.readCurl();

@@ -11,6 +11,10 @@ export interface IBrowser {
   open(name: string, args?: Record<string, unknown> | null, isFocused?: boolean): Promise<void>;
   find(name: string): Promise<void>;
   load(): Promise<void>;
+  /** Show the tools or the calls. */
+  select(view: 'tools' | 'history'): void;
+  /** Some calls have ended. */
+  showCalls(): void;
   askTrustAgain(): Promise<void>;
   close(): void;
 }
@@ -29,6 +33,8 @@ export interface IHttpPlace {
   bundle?: string;
   tool?: string;
   version?: string;
+  /** A curl command, or an address, to make a new tool of. */
+  pasted?: string;
 }
 
 export function createHttpEditor(transport: Transport, place: IHttpPlace, options?: { onSaved: (name: string) => void; onSwitched: () => void; isTab: boolean }): { element: HTMLElement; focus(): void; close(): void };
