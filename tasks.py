@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent
 LATEST = bool(os.environ.get("LATEST"))
@@ -268,7 +269,7 @@ def _by_uv(uv: Path, environment: Environment) -> bool:
     if environment.lends:
         _lend(folder, ROOT / environment.lends)
         requirements = _without_lent(uv, environment, env)
-    install = [uv, "pip", "install", "--quiet", "--python", _python(folder)]
+    install = [uv, "pip", "install", "--python", _python(folder)]
     if environment.constraints and not LATEST:
         install += [
             "--constraint",
@@ -277,9 +278,9 @@ def _by_uv(uv: Path, environment: Environment) -> bool:
             environment.constraints,
         ]
     install += ["--upgrade"] if LATEST else []
-    outcome = _quiet([*install, *(["--no-deps"] if environment.lends else []), *requirements], env)
+    outcome = _heard([*install, *(["--no-deps"] if environment.lends else []), *requirements], env)
     if outcome.returncode == 0 and environment.alone:
-        outcome = _quiet([*install, "--no-deps", *environment.alone], env)
+        outcome = _heard([*install, "--no-deps", *environment.alone], env)
     if outcome.returncode == 0:
         return True
     reason = _reason(outcome)
@@ -669,6 +670,22 @@ def _quiet(
         return subprocess.CompletedProcess(command, 127, "", str(error))
 
 
+def _heard(words: Sequence[str | Path], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run uv, keep what it prints, and say how far it is: it may download for minutes."""
+    command = [str(word) for word in words]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    lines = []
+    with subprocess.Popen(
+        command, cwd=ROOT, env=dict(env), text=True, errors="replace", **pipes
+    ) as uv:
+        for line in uv.stdout or ():
+            if line.startswith(_TELLING):
+                _say(f"  {line.strip()}")
+            elif not line.startswith((" +", " -", " ~", " Downloaded", " Built", "Using")):
+                lines.append(line)
+    return subprocess.CompletedProcess(command, uv.returncode, "", "".join(lines))
+
+
 def _clean() -> dict[str, str]:
     """The caller's variables without those of other projects, and our own programs first."""
     env = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
@@ -744,6 +761,8 @@ def _step(what: str, verb: str = "Install") -> Iterator[None]:
 
 
 _PRINTING = threading.Lock()
+_TELLING = ("Resolved ", "Downloading ", "Building ", "Prepared ", "Installed ")
+"""How lines of uv begin that say how far it is."""
 
 
 def _say(line: str) -> None:

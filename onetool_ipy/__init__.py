@@ -14,20 +14,23 @@ from onetool_ipy._version import __version__
 if TYPE_CHECKING:
     from onetool_ipy.assemble import open_toolbox
     from onetool_ipy.base.errors import (
+        AskFailed,
         DuplicateTool,
         InvalidConfig,
         InvalidTool,
         OneToolError,
+        ToolCallError,
         UnknownProvider,
         UsageProblem,
     )
     from onetool_ipy.core.decorate import tool
-    from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
+    from onetool_ipy.core.result import Failure, ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
     from onetool_ipy.proxies import PackProxy
     from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
+    "AskFailed",
     "DuplicateTool",
     "Failure",
     "InvalidConfig",
@@ -56,7 +59,8 @@ _HOMES = {
     "ToolResult": "core.result",
     "Failure": "core.result",
     "OneToolError": "base.errors",
-    "ToolCallError": "core.result",
+    "AskFailed": "base.errors",
+    "ToolCallError": "base.errors",
     "UsageProblem": "base.errors",
     "InvalidConfig": "base.errors",
     "InvalidTool": "base.errors",

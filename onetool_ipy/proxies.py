@@ -14,11 +14,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import NoSuchTool, OneToolError, Returned, UsageProblem
+from onetool_ipy.base.errors import (
+    OneToolError,
+    Returned,
+    ToolCallError,
+    ToolNotFound,
+    UsageProblem,
+)
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import ResolvedCall
-from onetool_ipy.core.result import ToolCallError, ToolResult, own_frames
+from onetool_ipy.core.result import ToolResult, own_frames
 from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.render.views import ErrorText, Listing
@@ -121,7 +127,7 @@ class PackProxy:
         proxy = self._find(tool)
         if proxy is None:
             error = self._box.registry.missing(f"{self._name}.{tool}")
-            raise NoSuchTool(self._box.mask(error.message), hint=error.hint)
+            raise ToolNotFound(self._box.mask(error.message), hint=error.hint)
         return proxy
 
     def __dir__(self) -> list[str]:

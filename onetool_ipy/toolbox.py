@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from onetool_ipy.base import forks, tables, values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clock_stopped
-from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, UsageProblem
+from onetool_ipy.base.errors import (
+    TRUST_IT,
+    InvalidConfig,
+    OneToolError,
+    ToolCallError,
+    UsageProblem,
+)
 from onetool_ipy.base.files import StoreError, names_in, read_object
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
@@ -28,7 +34,7 @@ from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
-from onetool_ipy.core.result import ToolCallError, ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, Problem, ToolCall
 from onetool_ipy.host import Host
 from onetool_ipy.proxies import OtProxy, PackProxy

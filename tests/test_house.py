@@ -127,10 +127,7 @@ def test_imports_go_down_only() -> None:
     assert done.returncode == 0, done.stdout
 
 
-KNOW_THE_SYSTEM = {
-    *("base/files.py", "base/processes.py", "config/paths.py"),
-    "stores/calls/journal.py",  # until its lock moves down to base/files.py
-}
+KNOW_THE_SYSTEM = {"base/files.py", "base/processes.py", "config/paths.py"}
 _SYSTEM = re.compile(r"\bsys\.platform\b|\bos\.name\b|\bplatform\.system\b")
 _OF_SYSTEMS = {
     *("_winapi", "fcntl", "grp", "msvcrt", "pty", "pwd", "resource", "termios", "win32job"),

@@ -87,7 +87,7 @@ def test_the_story_at_the_top_is_true(kernel: Kernel) -> None:
         outputs = []
         for cell in cells[1:]:
             asked = len(api.asked)
-            code, _, comment = cell.rpartition("      # ")
+            code, _, comment = cell.rpartition("  # ")
             outputs.append((kernel.execute(code).text, len(api.asked) - asked, comment.strip()))
 
     (first, first_calls, said), (second, second_calls, said_then) = outputs

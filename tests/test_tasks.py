@@ -128,6 +128,7 @@ def test_the_pinned_version_is_installed_unless_the_newest_is_wanted(
 
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert f"Installing onetool-ipy and its test tools into {folder} ..." in outcome.stdout
+    assert "\n  Resolved 3 packages" in outcome.stdout, "it says how far it is"
     assert "so pip does" not in outcome.stdout
     assert small.version_of_thing(folder) == version
 

@@ -5,6 +5,10 @@ What a tool, a step or a source raises is a CallFailure, which the executor turn
 request for a bundle or one of its tools that is not granted is a RequestRefused (spec 002). The
 other classes are misuse of our API.
 
+People meet three of them, and only these are shown by their names: a call that failed is a
+ToolCallError, a question to a model that failed an AskFailed, and all else a UsageProblem. `reason`
+says which one of its kind it is.
+
 A tool's failure is data (`ToolResult.error`); misuse of our API raises. `transient` of a class says
 whether the same call may succeed a little later; `is_transient` answers that for any exception. In
 a notebook each of these shows as its few lines of text, by `_render_traceback_`, and never as a
@@ -37,8 +41,9 @@ overloaded."""
 
 class OneToolError(Exception):
     """Every exception of ours. `hint` says what to do next; `transient`, whether trying again may
-    help."""
+    help; `shown_as` is the class that people know it by."""
 
+    shown_as: ClassVar[str] = "OneToolError"
     transient: bool = False
 
     def __init_subclass__(cls, **facts: str | int) -> None:
@@ -64,26 +69,87 @@ class OneToolError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         texts = self.lines() or [type(self).__name__]
-        lines = [f"{type(self).__name__}: {texts[0]}", *(f"  {line}" for line in texts[1:])]
+        lines = [f"{self.shown_as}: {texts[0]}", *(f"  {line}" for line in texts[1:])]
         lines += [f"  {place}" for place in _places_in_cells(self.__traceback__)]
         return [printable(line) for line in lines]
 
 
-class CallFailure(OneToolError):
+class UsageProblem(OneToolError, shown_as="UsageProblem"):
+    """What was typed, or asked for, cannot be done. `reason` names the kind where there are
+    several."""
+
+    reason: str | None = None
+
+
+class AskFailed(OneToolError, shown_as="AskFailed"):
+    """The model failed during an ask. `answer` has everything up to then."""
+
+    reason: str | None = None
+
+    def __init__(self, message: str, *, hint: str = "", answer: Any = None) -> None:
+        super().__init__(message, hint=hint)
+        self.answer = answer
+
+
+class ToolCallError(OneToolError, shown_as="ToolCallError"):
+    """A call that failed. `.error` is its Failure, `.result` the whole ToolResult, None if the call
+    did not begin.
+
+    For a local Python tool its traceback ends in the tool's own frame, so that `%debug` opens
+    there.
+    """
+
+    def __init__(self, result: Any, shown: Sequence[str] = ()) -> None:
+        assert result.error is not None
+        super().__init__(result.error.message, hint=result.error.hint)
+        self.result = result
+        self._shown = tuple(shown)
+        self.transient = is_transient(result.error.exception)
+
+    @property
+    def error(self) -> Any:
+        return self.result.error
+
+    @property
+    def code(self) -> Code:
+        found: Code = self.error.code
+        return found
+
+    @property
+    def reason(self) -> str | None:
+        found: str | None = self.error.reason
+        return found
+
+    def _render_traceback_(self) -> list[str]:
+        return list(self._shown) or super()._render_traceback_()
+
+
+class CallFailure(ToolCallError):
     """A call that failed for a reason we know. Raised inside a call, returned as
     `ToolResult.error`."""
 
     code: ClassVar[Code] = "execution_error"
     reason: ClassVar[str | None] = None
     status: ClassVar[int] = 502
+    result = None
+    _shown = ()
 
     def __init__(self, message: str, *, hint: str = "", details: object = None) -> None:
-        super().__init__(message, hint=hint)
+        OneToolError.__init__(self, message, hint=hint)
         self.details = details
 
+    @property
+    def error(self) -> Any:
+        """The failure itself: it has the attributes of a Failure."""
+        return self
 
-class ToolNotFound(CallFailure, code="tool_not_found", status=404):
-    """No tool has that name, or the caller may not see it."""
+
+class ToolNotFound(CallFailure, AttributeError, KeyError, code="tool_not_found", status=404):
+    """No tool has that name, or the caller may not see it. An attribute or an item of a pack that
+    is not there raises it, too."""
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class NotAllowed(ToolNotFound, reason="not_allowed", status=403):
@@ -223,7 +289,7 @@ class ProgramUnsure(ProgramError, reason="program_unsure", status=409):
     """A kept program whose kernel ended during a write: nobody knows whether the write happened."""
 
 
-class RequestRefused(OneToolError):
+class RequestRefused(UsageProblem):
     """A request for a bundle or one of its tools that is not granted. It changed nothing.
 
     `details` lists what is wrong with its body: `{pointer, message}` for each place, "" being all
@@ -231,7 +297,6 @@ class RequestRefused(OneToolError):
     """
 
     code: ClassVar[str] = "invalid_request"
-    reason: ClassVar[str | None] = None
     status: ClassVar[int] = 400
 
     def __init__(self, message: str, *, hint: str = "", details: Sequence[Json] = ()) -> None:
@@ -259,19 +324,11 @@ class BodyTooLarge(RequestRefused, code="too_large", status=413):
     """The body of the request is too large."""
 
 
-class NoSuchTool(OneToolError, AttributeError, KeyError):
-    """A pack has no tool of that name. It is an AttributeError and a KeyError, shown in our few
-    lines."""
-
-    def __str__(self) -> str:
-        return self.message
+NoSuchTool = ToolNotFound
+"""Its name in earlier versions."""
 
 
-class UsageProblem(OneToolError):
-    """A `%tool` line or a command that cannot be understood."""
-
-
-class InvalidConfig(OneToolError, ValueError):
+class InvalidConfig(UsageProblem, ValueError, reason="invalid_config"):
     """A configuration that cannot be used. `problems` holds every fault found, not just the
     first."""
 
@@ -280,15 +337,15 @@ class InvalidConfig(OneToolError, ValueError):
         self.problems = tuple(problems)
 
 
-class InvalidTool(OneToolError, ValueError):
+class InvalidTool(UsageProblem, ValueError, reason="invalid_tool"):
     """A tool that cannot be registered; the message says what is wrong with it."""
 
 
-class DuplicateTool(InvalidTool):
+class DuplicateTool(InvalidTool, reason="duplicate_tool"):
     """A name that another tool has."""
 
 
-class UnknownProvider(OneToolError, ValueError):
+class UnknownProvider(UsageProblem, ValueError, reason="unknown_provider"):
     """A model provider whose format is not known."""
 
 

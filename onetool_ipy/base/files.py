@@ -27,7 +27,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from onetool_ipy.base.errors import OneToolError, words_of
+from onetool_ipy.base.errors import UsageProblem, words_of
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.processes import IS_WINDOWS, is_running, system_words
 
@@ -95,7 +95,7 @@ Stamp = tuple[int, int, int, int]
 """Time of change of the content and of the entry, in ns; size; number."""
 
 
-class StoreError(OneToolError):
+class StoreError(UsageProblem):
     """A file that could not be read or written; `path` says which, `reason` why."""
 
     def __init__(
@@ -103,7 +103,7 @@ class StoreError(OneToolError):
     ) -> None:
         super().__init__(f"Cannot {doing} '{path}': {reason}.", hint=hint)
         self.path = Path(path)
-        self.reason = reason
+        self.reason: str = reason
 
     @classmethod
     def of(cls, path: Path | str, exc: OSError | ValueError, *, doing: str = "write") -> StoreError:
@@ -345,6 +345,8 @@ def windows_fault(path: str, drives: Iterable[str]) -> str:
         return "is on another machine"
     if drive and not rest.startswith("\\"):
         return "is relative to the folder of a drive"
+    if drive[1:] == ":" and not drive[0].isalpha():
+        return "names a stream of a file"
     for name in filter(None, rest.split("\\")):
         if ":" in name:
             return "names a stream of a file"

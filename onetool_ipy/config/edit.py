@@ -1,5 +1,5 @@
 """The few edits we make in a user's own files, each after the user asked for it: a host, a server,
-a secret, a snippet.
+a model, a secret, a snippet.
 
 An edit inserts text at a place that the YAML parser gave; everything around stays byte for byte.
 The result is parsed and compared before it replaces the file. If a file is written in a way that
@@ -71,13 +71,24 @@ def add_server(paths: Paths, name: str, data: Json) -> Path:
     return file
 
 
-def add_model(file: Path, name: str, data: Json) -> None:
-    """Add a model to `models:` of an `onetool.yaml`; never replace one. Creates the file if it is
-    missing."""
+def add_model(place: Paths | Path, stem: str, data: Json) -> str:
+    """Add a model to `models:` of a project, or of the file `place`; return its name, which is
+    `stem` or one like it that is free. Creates `onetool.yaml` if it is missing.
+
+    A single model is the default without being named so; it stays the default beside a new one.
+    """
+    file = place if isinstance(place, Path) else place.config_file or _folder(place) / CONFIG_NAME
+    section = _parse_ours(file, _read(file)).get("models") or {}
+    models = section if isinstance(section, dict) else {}
+    free = (name for name in (stem, *(f"{stem}-{n}" for n in range(2, len(models) + 3))))
+    name = next(name for name in free if name not in models)
+    if len(models) == 1 and "default" not in models:
+        _add(file, "models", "default", "default", next(iter(models)))
     _add(file, "models", "model", name, data)
+    return name
 
 
-def _add(file: Path, section: str, noun: str, name: str, data: Json) -> None:
+def _add(file: Path, section: str, noun: str, name: str, data: Any) -> None:
     """Add a named entry to a section."""
     text = _read(file)
     before = _parse_ours(file, text)

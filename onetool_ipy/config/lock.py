@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import write_whole
 from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.values import Json
@@ -39,7 +39,7 @@ _KINDS: dict[str, LockedKind] = {
 """What each part of a lock file is about."""
 
 
-class LockProblem(OneToolError):
+class LockProblem(UsageProblem, reason="lock"):
     """The lock file is missing, damaged, or of a later version."""
 
 

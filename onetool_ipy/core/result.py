@@ -13,14 +13,14 @@ import json
 import re
 import types
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from onetool_ipy.base import errors, tables, values
-from onetool_ipy.base.errors import CallFailure, Code, OneToolError, UsageProblem, is_transient
+from onetool_ipy.base.errors import CallFailure, Code, ToolCallError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
 from onetool_ipy.base.tables import is_dataframe, is_foreign, is_frame, is_sparse
@@ -300,30 +300,6 @@ class ToolResult:
             return self._site.mask
         box = current.toolbox()
         return str if box is None else cast("Callable[[str], str]", box.mask)
-
-
-class ToolCallError(OneToolError):
-    """A failed call that was asked to raise. `.error` is the Failure, `.result` the whole
-    ToolResult.
-
-    For a local Python tool its traceback ends in the tool's own frame, so that `%debug` opens
-    there.
-    """
-
-    def __init__(self, result: ToolResult, shown: Sequence[str] = ()) -> None:
-        assert result.error is not None
-        super().__init__(result.error.message, hint=result.error.hint)
-        self.result = result
-        self.error: Failure = result.error
-        self._shown = tuple(shown)
-        self.transient = is_transient(result.error.exception)
-
-    @property
-    def code(self) -> Code:
-        return self.error.code
-
-    def _render_traceback_(self) -> list[str]:
-        return list(self._shown) or super()._render_traceback_()
 
 
 class LinePage(dict[str, Any]):

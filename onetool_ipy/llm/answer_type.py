@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import InvalidTool, OneToolError, UsageProblem
+from onetool_ipy.base.errors import AskFailed, InvalidTool, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.schema.check import Checker, dotted
@@ -25,7 +25,6 @@ from onetool_ipy.schema.check import Checker, dotted
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from onetool_ipy.llm.ask.answer import Answer
 
 _FIELD = "value"
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(?P<body>.*?)\n?```", re.DOTALL)
@@ -33,7 +32,7 @@ _MAX_REASONS = 10
 _MAX_REASON = 200
 
 
-class AnswerMismatch(OneToolError):
+class AnswerMismatch(AskFailed, reason="answer_mismatch"):
     """A model's answer is not of the type that was asked for. `text` is the answer, `reasons` say
     what is wrong."""
 
@@ -41,7 +40,6 @@ class AnswerMismatch(OneToolError):
         super().__init__(message, hint="; ".join(reasons))
         self.text = text
         self.reasons = reasons
-        self.answer: Answer | None = None
 
 
 class AnswerType:

@@ -83,7 +83,7 @@ def default_url(provider: str) -> str:
 
 
 def listed_models(
-    provider: str, key: str, http_client: HttpClient, base_url: str = ""
+    provider: str, key: str | None, http_client: HttpClient, base_url: str = ""
 ) -> list[str]:
     """Return the models that a provider lists for a key, the newest first where it says how old
     they are.

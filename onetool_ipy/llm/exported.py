@@ -17,13 +17,13 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import Unavailable, UsageProblem
+from onetool_ipy.base.errors import ToolCallError, Unavailable, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import Config, needs_approval
 from onetool_ipy.core import names
 from onetool_ipy.core.registry import Registry
-from onetool_ipy.core.result import ToolCallError, ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, Problem, ToolSpec
 from onetool_ipy.llm.ask.session import json_text
 

@@ -425,11 +425,13 @@ class Anthropic(WireFormat):
     image_limits = ImageLimits(max_bytes=3_750_000)
 
     def url(self, request: ModelRequest) -> str:
-        base = base_of(request.base_url, version="", endpoints=("/messages", "/v1"))
-        return f"{base}/v1/messages"
+        return f"{self._root(request.base_url)}/v1/messages"
 
     def models_url(self, base_url: str) -> str:
-        return f"{base_url}/v1/models"
+        return f"{self._root(base_url)}/v1/models"
+
+    def _root(self, base_url: str) -> str:
+        return base_of(base_url, version="", endpoints=("/messages", "/v1"))
 
     def headers(self, key: str | None) -> dict[str, str]:
         return {
@@ -673,6 +675,9 @@ class Ollama(WireFormat):
     def url(self, request: ModelRequest) -> str:
         return self.root(request.base_url) + "/api/chat"
 
+    def models_url(self, base_url: str) -> str:
+        return self.root(base_url) + "/api/tags"
+
     def root(self, base_url: str) -> str:
         """Return the address of the server, without a path of its interface."""
         return base_of(base_url, version="", endpoints=("/chat", "/api", "/v1"))
@@ -803,10 +808,13 @@ class OpenAi(WireFormat):
     reader = _OpenAiReader
 
     def url(self, request: ModelRequest) -> str:
-        return (
-            base_of(request.base_url, version="v1", endpoints=("/chat/completions",))
-            + "/chat/completions"
-        )
+        return f"{self._root(request.base_url)}/chat/completions"
+
+    def models_url(self, base_url: str) -> str:
+        return f"{self._root(base_url)}/models"
+
+    def _root(self, base_url: str) -> str:
+        return base_of(base_url, version="v1", endpoints=("/chat/completions",))
 
     def body(self, request: ModelRequest) -> Json:
         body: Json = {

@@ -28,7 +28,7 @@ import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import UsageProblem
 
 if TYPE_CHECKING:
     from jinja2 import nodes
@@ -162,7 +162,7 @@ def literal(value: object) -> str:
     return write(value, 0)
 
 
-class TemplateProblem(OneToolError):
+class TemplateProblem(UsageProblem, reason="template"):
     """A body that cannot be expanded."""
 
 

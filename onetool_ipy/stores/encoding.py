@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import Json
 
 _TAG = "$type"
@@ -57,7 +57,7 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
 _NAMES = {kind: name for name, (kind, *_) in _SCALARS.items()}
 
 
-class NotEncodable(OneToolError):
+class NotEncodable(UsageProblem, reason="not_encodable"):
     """A value that cannot be recorded without changing it."""
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.stores.result_file import ResultText
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _MAX_QUERY = 200
 _WORD = re.compile(r"\w+")
 
 
-class InvalidPattern(OneToolError, ValueError):
+class InvalidPattern(UsageProblem, ValueError):
     """A search pattern that RE2 refuses; `reason` says why."""
 
     def __init__(self, pattern: str, reason: str) -> None:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import AtomicFile, StoreError, remove, remove_stale_temp_files
 from onetool_ipy.base.tables import is_dataframe
 from onetool_ipy.base.values import Json
@@ -73,7 +73,7 @@ _CUT_TRIES = 16
 _CUT_STEP = 997
 
 
-class HandleNotFound(OneToolError):
+class HandleNotFound(UsageProblem, reason="handle_not_found"):
     """No result was ever stored under this handle, or it was deleted."""
 
     def __init__(self, handle: object) -> None:
@@ -84,7 +84,7 @@ class HandleNotFound(OneToolError):
         self.handle = handle
 
 
-class HandleExpired(OneToolError):
+class HandleExpired(UsageProblem, reason="handle_expired"):
     """The result under this handle is gone: its time was up, or it was removed to make room."""
 
     def __init__(self, handle: str, why: str = "") -> None:

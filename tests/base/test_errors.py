@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
-from onetool_ipy import ToolResult
+from onetool_ipy import ToolCallError, ToolResult
+from onetool_ipy.base import errors
 from onetool_ipy.base.errors import (
     CallCancelled,
     CallTimeout,
@@ -20,7 +23,7 @@ from onetool_ipy.base.errors import (
     Unavailable,
     is_transient,
 )
-from onetool_ipy.core.result import Failure, ToolCallError
+from onetool_ipy.core.result import Failure
 from onetool_ipy.net.response import ConnectionFailed
 
 
@@ -80,3 +83,30 @@ def test_a_failed_call_inside_a_tool_is_as_transient_as_that_call(inner: Excepti
     failure = Failure("execution_error", "It failed.", "a.b", exception=inner)
 
     assert is_transient(ToolCallError(ToolResult(False, error=failure))) is is_transient(inner)
+
+
+def test_every_exception_is_one_of_the_three_that_people_meet() -> None:
+    """Whichever module it is of: only they are made of `OneToolError` itself."""
+    folder = Path(errors.__file__).parents[1]
+    classes = [
+        name
+        for file in folder.rglob("*.py")
+        for name in re.findall(
+            r"^class (\w+)\([^)]*\bOneToolError\b", file.read_text("utf-8"), re.M
+        )
+    ]
+
+    assert sorted(classes) == ["AskFailed", "ToolCallError", "UsageProblem"]
+    assert {errors.InvalidTool.shown_as, errors.NotFound.shown_as} == {"UsageProblem"}
+    assert errors.Untrusted("no")._render_traceback_() == ["ToolCallError: no"]
+
+
+def test_no_such_tool_is_one_class_and_has_the_name_of_earlier_versions() -> None:
+    assert errors.NoSuchTool is errors.ToolNotFound
+    missing = errors.ToolNotFound("No tool 'a.b'.")
+    assert isinstance(missing, (ToolCallError, AttributeError, KeyError))
+    assert (missing.error.code, missing.result, str(missing)) == (
+        "tool_not_found",
+        None,
+        "No tool 'a.b'.",
+    )

@@ -217,7 +217,7 @@ def test_a_kernel_that_does_not_answer_keeps_no_bundle_away(lab: Lab, api: Stub)
 
 _BEGIN_LOAD = """id => {
   const panel = [...window.jupyterapp.shell.widgets('left')].find(widget => widget.id === id);
-  window.olderLoad = panel.current.bundles.load();
+  window.olderLoad = panel.current.sources.load();
 }"""
 
 
@@ -255,7 +255,7 @@ def test_long_names_and_their_versions_are_whole_in_a_narrow_panel(lab: Lab, api
     notebook.execute(line)
     notebook.execute(f"%tool {name}")
 
-    panel.get_by_role("tab", name="History").click()
+    tab(panel, "History")
     called = panel.locator(".otx-history .otx-tool-name", has_text=name)
     expect(called).to_be_visible()
     assert called.evaluate(_IS_WHOLE)

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import onetool_ipy
 from tests.e2e.screens import AXE
-from tests.e2e.test_panel import LOAD, NOT_LOADED, load, tab, wait_for_cells
+from tests.e2e.test_panel import LOAD, NOT_LOADED, health_of, load, tab, usage_of, wait_for_cells
 from tests.harness.lab import Lab
 from tests.harness.wheel import Installed
 
@@ -287,7 +287,7 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     expect(panel).to_be_visible()
     tab(panel, "Tools")
     page.keyboard.press("ArrowRight")
-    expect(panel.get_by_role("tab", name="Sources")).to_be_focused()
+    expect(panel.get_by_role("tab", name="History")).to_be_focused()
     assert notebook.page_errors == []
 
 
@@ -318,10 +318,9 @@ def test_each_notebook_has_its_own_health(lab: Lab) -> None:
         "() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')"
     )
     load(notebook)
-    tab(panel, "Health")
+    health = health_of(panel)
     tabs = page.locator("#jp-main-dock-panel .lm-TabBar-tab")
     tabs.filter(has_text="first.ipynb").click()
-    health = panel.locator(".onetool-Panel-health")
     health.get_by_role("button", name="Check now").click()
     expect(health).to_contain_text("no-such-program")
 
@@ -340,8 +339,7 @@ def test_each_notebook_has_its_own_health(lab: Lab) -> None:
 def _health(panel: Locator) -> list[Any]:
     """Problems with what to do about each; gives what axe finds."""
     page = panel.page
-    tab(panel, "Health")
-    expect(panel).to_contain_text("There is no command '/nowhere/<img src=x")
+    expect(health_of(panel)).to_contain_text("There is no command '/nowhere/<img src=x")
     expect(panel).to_contain_text("There is no tool 'nowhere.tool'.")
     expect(panel.get_by_role("button", name="Restart: onetool.yaml:1")).to_have_text("Restart")
     problem = panel.locator(".otx-problem", has_text="nowhere.tool")
@@ -355,16 +353,15 @@ def _health(panel: Locator) -> list[Any]:
 def _badly_placed(panel: Locator) -> list[Any]:
     """Gives what is cut or overlaps on each page of the panel."""
     found: list[Any] = []
-    shown = {
-        "Usage": "No calls yet",
-        "Servers": "broken",
-        "Bundles": "fs",
-        "Health": "problems",
-        "Tools": "nb.evil",
-    }
-    for place in shown:
+    expect(usage_of(panel)).to_contain_text("No calls yet")
+    found += [("Usage", each) for each in panel.page.evaluate(_BADLY_PLACED)]
+    panel.page.get_by_role("tab", name="notebook.ipynb").click()
+    expect(health_of(panel)).to_contain_text("problems")
+    found += [("Health", each) for each in panel.page.evaluate(_BADLY_PLACED)]
+    panel.locator(".onetool-Panel-problems").click()
+    for place, words in {"Sources": "broken", "History": "No calls", "Tools": "nb.evil"}.items():
         tab(panel, place)
-        expect(panel.locator(f".onetool-Panel-{place.lower()}")).to_contain_text(shown[place])
+        expect(panel).to_contain_text(words)
         found += [(place, each) for each in panel.page.evaluate(_BADLY_PLACED)]
     return found
 

@@ -12,6 +12,9 @@ import sys
 
 import pefile
 
+IMPORTS, EXPORTS = (
+    [pefile.DIRECTORY_ENTRY[f"IMAGE_DIRECTORY_ENTRY_{name}"]] for name in ("IMPORT", "EXPORT")
+)
 SET = b"api-ms-win-crt-math-l1-1-0.dll"
 OURS = b"otcrt-math.dll"
 KINDS = "cacos cacosh casin casinh catan catanh ccos ccosh cexp clog conj cproj csin csinh csqrt ctan ctanh cpow cabs carg cimag creal"
@@ -20,7 +23,9 @@ COMPLEX = {name + end for name in KINDS.split() for end in ("", "f", "l")}
 
 def main() -> None:
     source, ucrt, python, site = map(pathlib.Path, sys.argv[1:])
-    pe = pefile.PE(str(ucrt))
+    # To parse all of it takes gigabytes and minutes for the larger ones.
+    pe = pefile.PE(str(ucrt), fast_load=True)
+    pe.parse_data_directories(EXPORTS)
     names = {symbol.name.decode() for symbol in pe.DIRECTORY_ENTRY_EXPORT.symbols if symbol.name}
     # A C++ name holds '@' or '?', which a .def reads otherwise; the math set has none.
     plain = sorted(name for name in names - COMPLEX if "@" not in name and "?" not in name)
@@ -45,7 +50,10 @@ def main() -> None:
     )
     for path in sorted(site.rglob("*")):
         if path.suffix.lower() in (".pyd", ".dll") and SET in (data := path.read_bytes()):
-            pe = pefile.PE(data=data)
+            if not any(b"\0%b\0" % name.encode() in data for name in COMPLEX):
+                continue
+            pe = pefile.PE(data=data, fast_load=True)
+            pe.parse_data_directories(IMPORTS)
             for entry in pe.DIRECTORY_ENTRY_IMPORT:
                 used = {symbol.name.decode() for symbol in entry.imports if symbol.name}
                 if entry.dll.lower() == SET and used & COMPLEX:

@@ -1,4 +1,8 @@
-"""One JSON line for each test that ended, so that a run that is cut off has told what it saw."""
+"""JSON lines about each test that began and ended, in the file $WINREPORT.
+
+A run that is cut off has told what it saw: the next one leaves those tests out, and also the test
+in whose middle it ended.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +13,37 @@ from pathlib import Path
 import pytest
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    file = Path(os.environ["WINREPORT"])
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    over = {json.loads(line)["id"] for line in lines}
+    items[:] = [item for item in items if item.nodeid not in over]
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    _write(nodeid, "began", "", 0)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call" or report.outcome != "passed":
-        _add(report)
+        _write(report.nodeid, report.outcome, _text_of(report), report.duration)
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     if report.failed:
-        _add(report)
+        _write(report.nodeid, report.outcome, _text_of(report), 0)
 
 
-def pytest_sessionfinish() -> None:
-    _write({"id": "", "outcome": "finished", "text": ""})
+def pytest_sessionfinish(exitstatus: int) -> None:
+    if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        _write("", "finished", "", 0)
 
 
-def _add(report: pytest.TestReport | pytest.CollectReport) -> None:
-    text = report.longreprtext[-4000:] if report.failed else ""
-    _write({"id": report.nodeid, "outcome": report.outcome, "text": text})
+def _text_of(report: pytest.TestReport | pytest.CollectReport) -> str:
+    return report.longreprtext[-6000:] if report.failed else ""
 
 
-def _write(line: dict[str, str]) -> None:
+def _write(name: str, outcome: str, text: str, duration_s: float) -> None:
+    line = {"id": name, "outcome": outcome, "text": text, "s": round(duration_s, 2)}
     with Path(os.environ["WINREPORT"]).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")

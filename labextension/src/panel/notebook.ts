@@ -115,7 +115,7 @@ export class NotebookTools {
 
   /** A cell may have called tools, and changed what the requests of other programs change. */
   private _onCellEnd(): void {
-    this._browser?.showCalls();
+    this._browser?.loadView();
     if (this._sources?.element.offsetParent) void this._sources.refresh();
   }
 

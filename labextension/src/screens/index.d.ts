@@ -14,7 +14,7 @@ export interface IBrowser {
   /** Show the tools or the calls. */
   select(view: 'tools' | 'history'): void;
   /** Some calls have ended. */
-  showCalls(): void;
+  loadView(): void;
   askTrustAgain(): Promise<void>;
   close(): void;
 }

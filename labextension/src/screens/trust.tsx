@@ -1,6 +1,6 @@
 // The form that asks the user to trust a project, or one part of it: what would run or be reached, and two buttons. Its
 // content comes from the project's files and is shown as text. Long lists are folded; nothing is left out.
-import { type ComponentChild, type Key, render } from 'preact';
+import type { ComponentChild, Key } from 'preact';
 
 const MAX_ITEMS = 5;
 
@@ -25,13 +25,6 @@ interface FormProps {
 export function needsTrust(trust: Trust | null | undefined): boolean {
   if (!trust) return false;
   return trust.how === 'untrusted' || (trust.isTrusted && (trust.wouldRun?.parts ?? []).length > 0);
-}
-
-/** The form as an element, for screens that draw by hand: `{element}`. */
-export function trustForm(inventory: Inventory, options: Omit<FormProps, 'inventory'>): { element: Element } {
-  const box = document.createElement('div');
-  render(<TrustForm inventory={inventory} {...options} />, box);
-  return { element: box.firstElementChild! };
 }
 
 export function TrustForm({ inventory, part = '', isTrusted = false, isBusy = false, onYes, onNo }: FormProps) {

@@ -168,6 +168,9 @@ interface RowsProps<T> {
   onKey?: (event: KeyboardEvent) => boolean;
   [attribute: `on${string}` | `aria-${string}`]: unknown;
   style?: string;
+  id?: string;
+  tabIndex?: number;
+  hidden?: boolean;
 }
 
 export function Rows<T>({ rows, seen, label, role = 'group', head, headHeight = 0, draw, onKey, style = '', ...attributes }: RowsProps<T>) {

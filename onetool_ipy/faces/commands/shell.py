@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import OneToolError, UsageProblem
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import printable, printable_line, visible
 from onetool_ipy.base.processes import command_line, quoted
 from onetool_ipy.base.records import collector_paused, models_built_late
@@ -48,7 +48,7 @@ _BOOLEANS = {
 }
 
 
-class NotDone(OneToolError):
+class NotDone(UsageProblem, reason="not_done"):
     """A command that did nothing, since the person said no or a file is in the way."""
 
 

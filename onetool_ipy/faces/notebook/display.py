@@ -22,11 +22,11 @@ from typing import Any, NoReturn, Protocol
 
 from onetool_ipy.base import tables
 from onetool_ipy.base.background import outcome
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import OneToolError, ToolCallError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.tables import is_frame
 from onetool_ipy.base.values import Json
-from onetool_ipy.core.result import LinePage, ToolCallError, ToolResult, own_frames
+from onetool_ipy.core.result import LinePage, ToolResult, own_frames
 from onetool_ipy.render import html
 from onetool_ipy.render.media import OWN_TYPES, Image, type_of
 from onetool_ipy.render.result import DisplayLimits, note_line, show

@@ -15,12 +15,18 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.base.errors import (
+    CallFailure,
+    OneToolError,
+    ToolCallError,
+    ToolNotFound,
+    UsageProblem,
+)
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.core.resolve import seconds
-from onetool_ipy.core.result import ToolCallError, ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.commands import CommandContext, page
 from onetool_ipy.faces.commands.table import Commands, command_words
@@ -254,16 +260,16 @@ class LineRunner:
             *(spec.name for spec in self._box.registry.known()),
         ]
 
-    def _no_shortcut(self, name: str, known: Iterable[str]) -> UsageProblem:
+    def _no_shortcut(self, name: str, known: Iterable[str]) -> ToolNotFound:
         near = did_you_mean(name, known)
-        return UsageProblem(
+        return ToolNotFound(
             f"No snippet, alias or tool '{name}'. {near}".strip(),
             hint="See: ot.snippets(), ot.aliases()",
         )
 
     def _remember(self, exc: BaseException) -> None:
         """Remember a failure for `%tool history why`."""
-        if isinstance(exc, ToolCallError):
+        if isinstance(exc, ToolCallError) and exc.result is not None:
             return  # remembered where it was raised, with the tool's own exception
         if isinstance(exc, OneToolError):
             self._last.remember(exc)
@@ -336,8 +342,7 @@ class LineRunner:
         return name in self._box.registry.known_packs() or self._box.servers.is_unknown(name)
 
     def _require_tool(self, request: Line) -> None:
-        """Raise UsageProblem for a line that names a pack, or a mistyped command, in the place of a
-        tool."""
+        """Raise UsageProblem for a line that names a pack, ToolNotFound for a mistyped command."""
         name = request.name
         if self._is_pack(name):
             raise UsageProblem(
@@ -346,7 +351,7 @@ class LineRunner:
         near = difflib.get_close_matches(name, [*self._words, "ask"], n=1, cutoff=0.7)
         if near and not request.flags.soft:
             command = "%ask" if near == ["ask"] else f"%tool {near[0]}"
-            raise UsageProblem(
+            raise ToolNotFound(
                 f"No tool or command '{name}'. Did you mean '{command}'?",
                 hint="See all with: %tool help",
             )

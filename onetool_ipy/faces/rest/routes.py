@@ -22,6 +22,7 @@ from onetool_ipy.base.errors import (
     Disabled,
     InvalidRequest,
     NotFound,
+    RequestRefused,
     ToolNotFound,
     Unavailable,
     UsageProblem,
@@ -749,6 +750,8 @@ def set_trust(request: RestRequest) -> RestResponse:
             box.gate.grant(body.part, shown=inventory)
         else:
             box.gate.revoke()
+    except RequestRefused:
+        raise
     except UsageProblem as exc:
         raise InvalidRequest(exc.message, hint=exc.hint) from exc
     return RestResponse(200, box.gate.state())

@@ -31,6 +31,7 @@ from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.new_packs import save_new_pack
 from onetool_ipy.faces.widgets import text_in
+from onetool_ipy.faces.widgets.ask_requests import AskRequests
 from onetool_ipy.faces.widgets.comparison import choices, compared
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
@@ -84,6 +85,7 @@ class ScreenRequests:
         self._viewer = ResultViewer(box)
         self._servers = ServerRequests(box)
         self._http = HttpToolRequests(box, self._viewer)
+        self._ask = AskRequests(box, send)
         self._favourites = Favourites(box.config.paths.state / "favourites.json")
         self._jobs: dict[str, Job] = {}
         self._delayed: set[str] = set()
@@ -158,6 +160,14 @@ class ScreenRequests:
             "history": partial(history_page, box),
             "results": lambda _payload: stored_results(box),
             "usage": partial(usage_data, box),
+            "models": self._ask.models,
+            "findModels": self._ask.find,
+            "modelNames": self._ask.names,
+            "testModel": self._ask.test,
+            "saveModel": self._ask.save,
+            "sessions": self._ask.sessions,
+            "conversation": self._ask.conversation,
+            "forgetSession": self._ask.forget,
         }
 
     def show_first(self, result: ToolResult) -> None:
@@ -186,6 +196,7 @@ class ScreenRequests:
     def close(self) -> None:
         """Stop answering and cancel running jobs; may be called twice."""
         self._unsubscribe()
+        self._ask.close()
         jobs = tuple(self._jobs.values())
         self._jobs.clear()
         for job in jobs:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base import tables, values
-from onetool_ipy.base.errors import CallFailure, OneToolError
+from onetool_ipy.base.errors import AskFailed, CallFailure
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.core.question import Question
@@ -51,14 +51,6 @@ _ENDINGS: dict[StopReason, str] = {
 }
 _MAX_VALUE = 2_000
 _MAX_REPR = 20_000
-
-
-class AskFailed(OneToolError):
-    """The model failed during an ask. `answer` has everything up to then."""
-
-    def __init__(self, message: str, *, hint: str = "", answer: Answer | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.answer = answer
 
 
 @without_secrets

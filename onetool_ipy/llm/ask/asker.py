@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
+from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import ToolLabels, needs_approval, own_settings
 from onetool_ipy.core import current, names
@@ -30,6 +32,7 @@ from onetool_ipy.llm.ask.approval import Approvals
 from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named_values
 from onetool_ipy.llm.ask.call_runner import BadJson, CallRunner
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskParts, AskToolbox, ModelPrice
+from onetool_ipy.llm.ask.exchange import ExchangeListener
 from onetool_ipy.llm.ask.guard import PrivateSource
 from onetool_ipy.llm.ask.run import AskRun, instructions
 from onetool_ipy.llm.ask.session import (
@@ -82,6 +85,8 @@ class Asker:
         self.setup = ModelSetup(box)
         self._box = box
         self._always: dict[str, tuple[str, Json]] = {}
+        self._followers: list[Callable[[str, Json], None]] = []
+        self._running: dict[str, Json] = {}
 
     def __call__(
         self,
@@ -113,8 +118,8 @@ class Asker:
         if model is None:
             self.setup.offer()
         client = self._box.model(model)
-        box, listener = self._box, listener or AskListener()
-        conversation = self.session(session)
+        box, conversation = self._box, self.session(session)
+        listener = self._followed(prompt, conversation, listener or AskListener())
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
         budget = self._budget(client, max_steps)
         takes_images = cache(partial(image_limits, client))
@@ -141,7 +146,10 @@ class Asker:
         run = AskRun(ask, client, CallRunner(ask, self._approvals(approve), programs), answer_type)
         message = self._attached(prompt, attach, conversation, selection, takes_images)
         self._tell_guard(conversation, message, attach)
-        self.last = run.run(message, is_kept=session is not None)
+        try:
+            self.last = run.run(message, is_kept=session is not None)
+        finally:
+            self._keep_exchange(listener, conversation)
         mismatch = run.mismatch if programs is None else programs.mismatch
         self._record(self.last, source, attach, mismatch)
         if mismatch is not None:
@@ -372,6 +380,50 @@ class Asker:
     def session_names(self) -> list[str]:
         """Return the names of the sessions of this project, those on disk too."""
         return sorted({*self.sessions, *saved_names(self._session_folder)})
+
+    def follow(self, hear: Callable[[str, Json], None]) -> Callable[[], None]:
+        """Call `hear` with a session's name and its present exchange while an ask runs. Returns
+        what ends it."""
+        self._followers.append(hear)
+
+        def stop() -> None:
+            if hear in self._followers:
+                self._followers.remove(hear)
+
+        return stop
+
+    def exchanges(self, session: str) -> list[Json]:
+        """Return what was asked and answered in a session, the oldest first, with what runs
+        now."""
+        running = [row for row in tuple(self._running.values()) if row["session"] == session]
+        kept = self.session(session).exchanges()
+        known = {row["id"] for row in kept}
+        return [*kept, *(row for row in running if row["id"] not in known)]
+
+    def _followed(self, prompt: str, session: Session, listener: AskListener) -> AskListener:
+        """Return the listener of an ask; one that keeps its exchange too where the session has a
+        name."""
+        if not session.name:
+            return listener
+        exchange = {
+            "id": self._box.new_id(),
+            "session": session.name,
+            "at": self._box.now().isoformat(),
+            "prompt": prompt,
+        }
+        return ExchangeListener(listener, exchange, mask=self._box.mask, publish=self._publish)
+
+    def _publish(self, exchange: Json) -> None:
+        self._running[exchange["id"]] = exchange
+        for hear in tuple(self._followers):
+            hear(exchange["session"], exchange)
+
+    def _keep_exchange(self, listener: AskListener, session: Session) -> None:
+        """Put the exchange on disk. One that cannot be kept was shown all the same."""
+        if isinstance(listener, ExchangeListener):
+            with suppress(StoreError):
+                session.add_exchange(listener.exchange)
+            self._running.pop(listener.exchange["id"], None)
 
     @property
     def _session_folder(self) -> Path:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from onetool_ipy.base.background import Workers
+from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.config.load import Config
 from onetool_ipy.config.settings import AskSettings, Model
@@ -101,6 +101,9 @@ class AskToolbox(Protocol):
 
     @property
     def workers(self) -> Workers: ...
+
+    @property
+    def background(self) -> Background: ...
 
     @property
     def new_id(self) -> Callable[[], str]: ...

@@ -8,7 +8,8 @@ much at once, so that the next requests begin alike again and a provider's cache
 A session with a name has a file in the state of the project, readable by its owner alone and
 without secrets. It goes on in any kernel of the same user. Kernels that use one session at the same
 time lose nothing: an exchange is added, under a lock, to what the file holds by then. A file that
-cannot be read is left as it is, and the session is refused.
+cannot be read is left as it is, and the session is refused. Beside it stands what a person reads of
+it, a line of JSON for each exchange: a line that cannot be read costs itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ IMAGE_CHARS = 4_000
 _FORMAT = 1
 _MAX_BYTES = 64 * 1024 * 1024
 _MAX_NAME = 100
-_SUFFIX = ".json"
+_SUFFIX, _EXCHANGES = ".json", ".exchanges.jsonl"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r'\{"format": \d+, "name": ("(?:[^"\\]|\\.)*")')
 _HEAD_BYTES = 16 * 1024
@@ -74,6 +75,7 @@ class SessionFile:
         if len(stem) > _MAX_NAME:
             stem = hashlib.sha256(name.encode()).hexdigest()
         self._path = folder / f"{stem}{_SUFFIX}"
+        self._exchanges = self._path.with_name(f"{stem}{_EXCHANGES}")
         self._name = name
         self._mask = mask
         self._stamp: files.Stamp | None = None
@@ -124,9 +126,23 @@ class SessionFile:
         )
         self._stamp = files.stamp_of(self._path)
 
+    def add_exchange(self, exchange: Json) -> None:
+        """Add an exchange as a person reads it. Raises StoreError."""
+        line = json.dumps(exchange, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        files.append(self._exchanges, line + b"\n")
+
+    def exchanges(self) -> list[Json]:
+        """Return what was added, the oldest first."""
+        rows: list[Any] = []
+        for line in (files.read_own(self._exchanges, _MAX_BYTES) or b"").split(b"\n"):
+            with suppress(ValueError, RecursionError):
+                rows.append(json.loads(line))
+        return [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
+
     def remove(self) -> None:
-        """Delete the file."""
+        """Delete the file, and the exchanges beside it."""
         self._path.unlink(missing_ok=True)
+        self._exchanges.unlink(missing_ok=True)
         self._stamp = None
 
 
@@ -241,6 +257,15 @@ class Session:
         except StoreError:
             self.messages = short if self.messages == before else self.messages
             raise
+
+    def add_exchange(self, exchange: Json) -> None:
+        """Keep an exchange as a person reads it, if the session is kept. Raises StoreError."""
+        if self._file is not None:
+            self._file.add_exchange(exchange)
+
+    def exchanges(self) -> list[Json]:
+        """Return the exchanges as a person reads them, the oldest first."""
+        return [] if self._file is None else self._file.exchanges()
 
     def refresh(self) -> None:
         """Read what another kernel added to the file."""

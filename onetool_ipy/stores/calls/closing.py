@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onetool_ipy.base.files import remove_stale_temp_files
+from onetool_ipy.base.files import claim, remove, remove_stale_temp_files
 from onetool_ipy.stores.calls.database import (
     COLUMNS,
     IS_A_CALL,
@@ -35,7 +35,6 @@ from onetool_ipy.stores.calls.journal import (
     Contexts,
     JournalCall,
     JournalFile,
-    claim,
     files_in,
     parse,
 )
@@ -89,6 +88,8 @@ def tidy(
 
 def close_journal(connection: DuckDBPyConnection, file: JournalFile, least_calls: int) -> None:
     """Make a part of a journal that nobody owns any more, if it has so many calls."""
+    if not file.size and file.state == "open":  # its owner may not have claimed it yet
+        return
     try:
         fd = os.open(file.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
@@ -97,11 +98,13 @@ def close_journal(connection: DuckDBPyConnection, file: JournalFile, least_calls
         # Whoever had it before may have closed it, and deleted it, a moment ago.
         if not claim(fd) or not os.fstat(fd).st_nlink:
             return
-        if _write_part(connection, file, least_calls):
-            with suppress(PermissionError):  # on Windows somebody reads it; the part wins
-                file.path.unlink()
+        if not _write_part(connection, file, least_calls):
+            return
     finally:
         os.close(fd)
+    # Windows removes no open file. Nobody goes on with a journal that has a part.
+    with suppress(PermissionError):  # somebody reads it; the part wins
+        remove(file.path)
 
 
 def _write_part(connection: DuckDBPyConnection, file: JournalFile, least_calls: int) -> bool:
@@ -237,5 +240,6 @@ def _expire(
             )
             sums = part.file.as_state("expired").path
             write_parquet(connection, sums, query, part.metadata())
-            # A kill here leaves the part, which then expires again.
-            part.file.path.unlink()
+            # A kill here, or a reader on Windows, leaves the part, which then expires again.
+            with suppress(PermissionError):
+                remove(part.file.path)

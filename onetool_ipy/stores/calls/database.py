@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import finalize
 
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import AtomicFile, Stamp, StoreError, stamp_of
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.core.names import NOT_TOOLS
@@ -89,7 +89,7 @@ _LONGEST_END_S = 20.0
 _MEMORY = "512MB"
 
 
-class DatabaseMissing(OneToolError):
+class DatabaseMissing(UsageProblem, reason="database_missing"):
     """DuckDB, which answers questions about calls, cannot be loaded."""
 
     def __init__(self, reason: str) -> None:

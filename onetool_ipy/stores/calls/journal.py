@@ -30,7 +30,6 @@ import errno
 import os
 import re
 import stat
-import sys
 import threading
 import time
 import zlib
@@ -41,11 +40,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from onetool_ipy.base.files import StoreError, make_folder
+from onetool_ipy.base.files import StoreError, claim, make_folder
 from onetool_ipy.core.tool import Problem
-
-if sys.platform != "win32":
-    import fcntl
 
 FIELDS = (
     *(
@@ -79,6 +75,7 @@ _NAME = re.compile(r"(\d{8}T\d{12}-[0-9a-f]{8})(\.jsonl|\.jsonl\.gz|\.parquet|\.
 _BLOCK_BYTES = 64 << 10
 """How much is parsed at a time. Parsing holds the interpreter, and callers must not wait for it."""
 
+_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _RETRY_S = 1.0
 _MOST_LOOKS = 10
 _MAX_TS, _MAX_MS, _MAX_SIZE = 1 << 60, 1e12, 1 << 50
@@ -312,15 +309,9 @@ class Journal:
             if fd is None:
                 self._first = self._size = self._lines = 0
                 name = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{os.urandom(4).hex()}.jsonl"
-                path = self._folder / (name if sys.platform == "win32" else f".{name}")
-                flags = (
-                    os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-                )
-                fd = os.open(path, flags, 0o600)
+                # It is claimed before its first line, and others leave an empty journal alone.
+                fd = os.open(self._folder / name, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
                 claim(fd)
-                # It gets its name when it is locked, so that no other process adopts it before.
-                if sys.platform != "win32":
-                    os.rename(path, self._folder / name)
         except StoreError as exc:
             self._next_try = time.monotonic() + _RETRY_S
             self.fault = exc
@@ -332,16 +323,15 @@ class Journal:
         return fd
 
     def _adopt(self) -> int | None:
-        """Claim a short journal that nobody owns. Windows has no lock that tells."""
-        if sys.platform == "win32":
-            return None
+        """Claim a short journal that nobody owns."""
         files = files_in(self._folder)
         parts = {file.name for file in files if file.state in ("part", "expired")}
         for file in files:
-            if file.state != "open" or file.size >= self._rotate_bytes or file.name in parts:
+            is_short = 0 < file.size < self._rotate_bytes
+            if file.state != "open" or not is_short or file.name in parts:
                 continue
             with suppress(OSError):  # it is being compressed, or belongs to another user
-                fd = os.open(file.path, os.O_RDWR | os.O_APPEND)
+                fd = os.open(file.path, _FLAGS)
                 # Whoever owned it may have made a part of it a moment ago, and been killed.
                 if self._go_on_with(fd) and not file.as_state("part").path.exists():
                     return fd
@@ -404,18 +394,6 @@ def _names_in(folder: Path) -> list[str]:
         return sorted(os.listdir(folder))
     except FileNotFoundError:
         return []
-
-
-def claim(fd: int) -> bool:
-    """Lock an open journal for this process until it is closed; False if another process owns
-    it."""
-    if sys.platform == "win32":
-        return True  # which refuses to delete a file that is open elsewhere
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # also on a disk without locks: then nobody takes over anything
-        return False
-    return True
 
 
 def parse(data: bytes, contexts: Contexts) -> JournalLines:

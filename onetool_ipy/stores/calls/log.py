@@ -22,7 +22,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, TypeVar
 
 from onetool_ipy.base import forks, values
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import Record, ResolvedCall
@@ -77,7 +77,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
-class StatsDisabled(OneToolError):
+class StatsDisabled(UsageProblem, reason="stats_disabled"):
     """Usage was asked for while `stats.enabled` is off."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.masking import MASK
 from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.stores.calls.database import IS_A_CALL, Calls, literal
@@ -66,7 +66,7 @@ _CATEGORIES = (
 )
 
 
-class InvalidPeriod(OneToolError, ValueError):
+class InvalidPeriod(UsageProblem, ValueError, reason="invalid_period"):
     """A period that is not one of PERIODS."""
 
     def __init__(self, period: object) -> None:

@@ -107,7 +107,7 @@ def test_import_of_another_clients_file(loaded: Kernel) -> None:
         ("%tool server export vscode nobody", "No server 'nobody'."),
         ("%tool server import nowhere.json", "cannot be read"),
         ("%tool server import /", "cannot be read"),
-        ("%tool server list x", "takes no"),
+        ("%tool server list x", "does not know 'x'"),
     ],
 )
 def test_wrong_words(loaded: Kernel, line: str, said: str) -> None:

@@ -37,7 +37,7 @@ def test_a_mistyped_tool_of_a_pack_is_two_lines_too(loaded: Kernel) -> None:
         outcome = loaded.execute(cell, allow_errors=True)
         assert outcome.error is not None
         assert outcome.error.text.splitlines() == [
-            "NoSuchTool: No tool 'ot.tolos'. Did you mean 'ot.tools'?",
+            "ToolCallError: No tool 'ot.tolos'. Did you mean 'ot.tools'?",
             "  See all with: %tool list",
         ]
     assert loaded.evaluate("hasattr(ot, 'tolos')") == "False"

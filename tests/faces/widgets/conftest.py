@@ -26,7 +26,8 @@ class Side:
         (onetool / "onetool.yaml").write_text("version: 1\n")
         (onetool / "secrets.yaml").write_text(f"KEY: {SECRET}\n")
         (onetool / "secrets.yaml").chmod(0o600)
-        self.box = open_toolbox(folder, env={"ONETOOL_STATE": str(folder / "state")})
+        env = {"ONETOOL_STATE": str(folder / "state"), "HOME": str(folder / "home")}
+        self.box = open_toolbox(folder, env=env)
         self.names: dict[str, Any] = {}
         self.sent: queue.Queue[dict[str, Any]] = queue.Queue()
         self.unread: list[dict[str, Any]] = []

@@ -104,7 +104,8 @@ def test_rule_16_without_a_yes_nothing_is_written_and_the_message_has_the_line(
             box.ask("Hi")
 
     assert "vLLM on port" in caught.value.message
-    assert "Write in ~/.onetool/onetool.yaml:\nmodels: {local: {" in caught.value.hint
+    assert "on the tab Ask" in caught.value.hint
+    assert "Or write in ~/.onetool/onetool.yaml:\nmodels: {local: {" in caught.value.hint
     assert f'"base_url": "{server.url}/v1", "model": "some-model"' in caught.value.hint
     assert not (tmp_path / "home" / ".onetool").exists()
 
@@ -129,7 +130,7 @@ OPENAI_MODELS = {
             "/v1/models",
             "x-api-key",
         ),
-        ("OPENAI_API_KEY", "openai", OPENAI_MODELS, "/models", "authorization"),
+        ("OPENAI_API_KEY", "openai", OPENAI_MODELS, "/v1/models", "authorization"),
         (
             "GEMINI_API_KEY",
             "gemini",

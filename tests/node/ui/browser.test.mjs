@@ -50,29 +50,29 @@ test('recently used tools come first; a typo finds its tool; an empty list says 
   assert.match($(browser, '.otx-total').textContent, /no tool/);
   assert.equal($(browser, '.otx-no-matches').textContent, "No tool matches 'xyzzy'.");
   $(browser, '[data-kind="history"]').click();
-  assert.ok($(browser, '.otx-no-matches').hidden);
+  assert.equal($(browser, '.otx-no-matches'), null);
   assert.equal(search.value, '', 'the history has a search text of its own');
   $(browser, '[data-kind="tools"]').click();
   assert.equal(search.value, 'xyzzy');
   type(search, '');
   await until(() => names(browser).length === TOOLS.length);
-  assert.ok($(browser, '.otx-no-matches').hidden);
+  assert.equal($(browser, '.otx-no-matches'), null);
   browser.close();
 });
 
 test('a change in the kernel leaves the rows that stay, and where the user is in the list', async () => {
   const tools = Array.from({ length: 60 }, (_, at) => ({ ...TOOLS[1], name: `fs.tool${String(at).padStart(2, '0')}`, icon: 0 }));
   const { browser, transport } = await open({ entries: () => JSON.parse(JSON.stringify({ items: tools, icons: ['data:image/png;base64,aaaa'], isPartial: false })) });
-  const { list } = browser.tools;
-  Object.defineProperty(list.element, 'clientHeight', { value: 200 });
-  await list.scrollTo(20);
-  const row = list.body.children[0];
+  const { rows } = browser.tools;
+  Object.defineProperty(rows.element, 'clientHeight', { value: 200 });
+  await rows.scrollTo(20);
+  const row = $(browser, '.otx-tool');
   assert.match(row.textContent, /fs\.tool20/);
   tools.push({ ...tools[0], name: 'fs.tool60' });
   transport.receive({ event: 'changed' });
   await until(() => names(browser).length === 61);
-  assert.equal(list.top, 20);
-  assert.equal(list.body.children[0], row, 'a mouse button that is down on it is not lost');
+  assert.equal(rows.top, 20);
+  assert.equal($(browser, '.otx-tool'), row, 'a mouse button that is down on it is not lost');
   row.click();
   await until(() => browser.page.tool?.name === 'fs.tool20');
   browser.close();
@@ -175,7 +175,7 @@ test('icons that come as data are drawn as images, on the row and the page; othe
   assert.equal(drawn[0].getAttribute('alt'), '');
   assert.match(drawn[0].closest('.otx-tool').textContent, /far\.tool0/);
   drawn[0].dispatchEvent(new window.Event('error'));
-  assert.equal($(browser, '.otx-tool img'), null, 'a picture that is none leaves no broken image');
+  assert.ok(drawn[0].hidden, 'a picture that is none leaves no broken image');
   browser.close();
 });
 
@@ -218,14 +218,14 @@ test('a page or a trust form that comes late leaves the focus where the user has
   const late = kind => payload => new Promise(resolve => (replies[kind] = value => resolve(value ?? toolOf(payload.name))));
   const { browser, transport, search } = await open({ tool: late('tool'), trust: late('trust') });
   const row = $(browser, '.otx-tool');
-  browser.tools.element.focus();
+  browser.tools.rows.element.focus();
   row.click();
   search.focus();
   replies.tool();
   await until(() => $(browser, '.otx-form input'));
   await transport.request('overview');
   assert.equal(document.activeElement, search);
-  browser.tools.element.focus();
+  browser.tools.rows.element.focus();
   const opening = browser.open('fs.read_file');
   browser.element.focus(); // as if the list had been hidden
   replies.tool();
@@ -514,9 +514,9 @@ test('of results and tools that are opened, the last is shown, whatever arrives 
 
 test('of two lists of results the one that was requested last is shown', async () => {
   const replies = [];
-  const { browser, transport, search } = await open({ results: () => new Promise(resolve => replies.push(handles => resolve({ items: handles.map(handle => ({ handle, tool: '', when: 'now', summary: '' })) }))) });
+  const { browser, transport } = await open({ results: () => new Promise(resolve => replies.push(handles => resolve({ items: handles.map(handle => ({ handle, tool: '', when: 'now', summary: '' })) }))) });
   browser.selectView('results');
-  type(search, 'h');
+  browser.selectView('results');
   await until(() => replies.length === 2);
   const shown = () => [...browser.element.querySelectorAll('.otx-side .otx-tool-name')].map(each => each.textContent);
   replies[1](['h1', 'h2']);

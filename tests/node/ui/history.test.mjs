@@ -39,7 +39,7 @@ test('the search and the filter go to the kernel, and an empty list says why it 
   type(search, 'nowhere');
   await until(() => /No failed call matches 'nowhere'\./.test($('.otx-history').textContent));
   assert.deepEqual(requests().at(-1), { query: 'nowhere', isFailed: true, since: '', offset: 0, limit: 50 });
-  assert.equal(browser.view, 'history', 'typing does not leave the history');
+  assert.equal(browser.view.value, 'history', 'typing does not leave the history');
   press(search, 'Escape');
   await until(() => lines().length === 1);
   assert.equal(search.value, '');

@@ -4,11 +4,16 @@ import test from 'node:test';
 import { transportOf, ui, until } from './page.mjs';
 
 const { createBrowser } = await ui('browser');
-const { needsTrust, trustForm } = await ui('trust');
+const { needsTrust, TrustForm } = await ui('trust');
+const { h, render } = await import('../../../labextension/node_modules/preact/dist/preact.mjs');
 
 const part = (kind, name, more = {}) => ({ key: `${kind} ${name}`, kind, name, text: 'text', details: [], changes: [], ...more });
 const inventory = (more = {}) => ({ folder: '/p', packFiles: [], parts: [], httpTools: 0, hosts: [], snippets: [], ...more });
-const draw = (more, part = '') => trustForm(inventory(more), { part, onYes: () => {}, onNo: () => {} }).element;
+function draw(more, part = '', isTrusted = false) {
+  const box = document.createElement('div');
+  render(h(TrustForm, { inventory: inventory(more), part, isTrusted, onYes: () => {}, onNo: () => {} }), box);
+  return box;
+}
 
 test('every part is shown with what it gets', () => {
   const model = part('model', 'm', { text: 'openai x at https://evil.example', details: ['sends the key AWS_SECRET'] });
@@ -46,7 +51,7 @@ test('the form of one part is about that part alone, and says what changed', () 
 
 test('many new parts of a trusted project are one form', () => {
   const parts = Array.from({ length: 9 }, (_, number) => part('host', `h${number}.example`));
-  const element = trustForm(inventory({ parts }), { isTrusted: true, onYes: () => {}, onNo: () => {} }).element;
+  const element = draw({ parts }, '', true);
   assert.ok(element.textContent.includes('This project has changed since you trusted it.'));
   assert.equal(element.querySelector('.otx-run').textContent, 'Trust these changes');
 });
@@ -69,10 +74,13 @@ test('a yes sends what its form shows, not what the kernel sent since; a refused
   await browser.loading;
   held.push('b.py');
   await browser.onCallFinished();
-  browser.element.querySelector('.otx-trust .otx-run').click();
-  await until(() => !browser.notice.hidden);
+  const yes = browser.element.querySelector('.otx-trust .otx-run');
+  yes.click();
+  const notice = browser.element.querySelector('.otx-notice');
+  await until(() => !notice.hidden);
   assert.deepEqual(asked.find(({ kind }) => kind === 'trust').payload, { isTrusted: true, part: '', wouldRun: inventory({ packFiles: ['a.py'] }) });
-  assert.equal(browser.notice.textContent, 'The project has changed.');
-  assert.ok(browser.trust.textContent.includes('b.py'));
+  assert.equal(notice.textContent, 'The project has changed.');
+  await until(() => browser.element.querySelector('.otx-trust').textContent.includes('b.py'));
+  assert.ok(!yes.isConnected, 'a press that began on the old question is no answer to the new one');
   browser.close();
 });

@@ -117,6 +117,34 @@ def test_two_processes_at_once_have_a_journal_each(tmp_path: Path) -> None:
     assert first.usage().total_calls == second.usage().total_calls == 2
 
 
+def test_a_journal_without_a_line_is_left_to_the_process_that_made_it(tmp_path: Path) -> None:
+    """It may not have claimed it yet."""
+    made = tmp_path / "20260304T101112000000-0123abcd.jsonl"
+    made.touch()
+    log = CallLog(tmp_path, close_calls=0)
+    note(log, number=1)
+    log.close()
+
+    log.tidy()
+
+    assert made.read_bytes() == b""
+    assert [file.path.suffix for file in files_in(tmp_path)] == [".jsonl", ".parquet"]
+
+
+def test_a_journal_whose_owner_was_killed_is_gone_on_with(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, pathlib; from onetool_ipy.stores.calls.journal import Journal;"
+        "journal = Journal(pathlib.Path(sys.argv[1])); journal.append(b'{}\\n'); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 9
+
+    journals = [Journal(tmp_path) for _ in range(2)]
+    for journal in journals:
+        journal.append(line(id="c1"))
+
+    assert sorted(file.path.read_bytes().count(b"\n") for file in files_in(tmp_path)) == [1, 2]
+
+
 def test_a_full_journal_is_left_and_another_begun(tmp_path: Path) -> None:
     journal = Journal(tmp_path, rotate_bytes=300)
 

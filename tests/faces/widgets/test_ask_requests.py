@@ -1,0 +1,204 @@
+"""The screen Ask: a model is found, tried and saved, and what was asked is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.config.load import own_settings
+from onetool_ipy.faces.widgets.ask_requests import AskRequests
+from onetool_ipy.llm import ScriptedModel
+from onetool_ipy.llm.ask.setup import LocalServer
+from tests.faces.widgets.conftest import SECRET, Side
+from tests.llm.misbehaving import Answer, Misbehaving, answered
+
+LIST = answered(200, {"data": [{"id": "small"}, {"id": "big"}, {"id": "text-embedding"}]})
+SAID = answered(
+    200,
+    {
+        "choices": [
+            {"message": {"role": "assistant", "content": "Hello!"}, "finish_reason": "stop"}
+        ],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 2},
+    },
+)
+
+
+@pytest.fixture
+def home(side: Side, tmp_path: Path) -> Path:
+    """The home of the person, whose settings are their own."""
+    home: Path = side.box.config.home
+    assert home.is_relative_to(tmp_path)
+    return home
+
+
+def looking_at(side: Side, server: Misbehaving) -> None:
+    port = urlsplit(server.url).port
+    assert port is not None
+    side.box.ask.setup.servers = [LocalServer(port, "LM Studio", "openai", "/v1/models")]
+
+
+def entry(server: Misbehaving, **more: str) -> dict[str, str]:
+    return {"provider": "openai", "base_url": f"{server.url}/v1", "model": "small", **more}
+
+
+def test_nothing_is_dialled_before_a_person_presses_look(side: Side) -> None:
+    with Misbehaving(LIST) as server:
+        looking_at(side, server)
+        known = side.ask("models")
+        side.ask("sessions")
+        side.ask("conversation", session="chat")
+
+    assert server.seen == []
+    assert (known["models"], known["inProject"]) == ([], False)
+    assert "KEY" in known["keys"]
+    assert known["addresses"]["ollama"] == "http://127.0.0.1:11434"
+
+
+def test_a_model_is_found_tried_and_saved_without_yaml(side: Side, home: Path) -> None:
+    with Misbehaving(LIST, SAID) as server:
+        looking_at(side, server)
+        (found,) = side.ask("findModels")["items"]
+        tried = side.ask("testModel", entry=found["entry"])
+        saved = side.ask("saveModel", entry=found["entry"])
+
+    assert (found["models"], found["entry"]) == (["small", "big"], entry(server))
+    assert found["place"].startswith("LM Studio on port")
+    assert tried["isOk"] is True
+    assert tried["said"].startswith("small answered in ")
+    assert tried["said"].endswith(": Hello!")
+    sent = server.seen[1].body
+    assert (sent["max_tokens"], len(sent["tools"])) == (64, 1)
+    assert saved["said"] == "Saved as 'local' in ~/.onetool/onetool.yaml."
+    assert own_settings(home).models.named["local"].model == "small"
+    assert side.ask("models")["default"] == "local"
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (
+            answered(404, {"error": {"message": "no model 'small'"}}),
+            "answered 404: no model 'small'",
+        ),
+        (answered(401, {"error": f"bad key {SECRET}"}), "answered 401: bad key ***"),
+        (answered(400, {"error": "small does not support tools"}), "does not support tools"),
+        (answered(200, b"<html>"), "says it is JSON, but is not"),
+        (Answer(b""), "127.0.0.1"),
+    ],
+    ids=["missing", "key", "tools", "page", "closed"],
+)
+def test_a_test_that_fails_says_why(side: Side, reply: Answer, words: str) -> None:
+    with Misbehaving(reply) as server:
+        tried = side.ask("testModel", entry=entry(server))
+
+    assert tried["isOk"] is False
+    assert words in tried["said"]
+    assert SECRET not in tried["said"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({}, "Choose the kind"),
+        ({"provider": "other"}, "Choose the kind"),
+        ({"provider": "openai", "base_url": "http://x"}, "Type the name of the model"),
+        ({"provider": "openai", "model": "m"}, "Choose the key"),
+        ({"provider": "openai", "model": "m", "base_url": "x"}, "begins with http://"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_is_sent(
+    side: Side, wrong: dict[str, str], words: str
+) -> None:
+    for kind in ("testModel", "saveModel"):
+        assert words in side.raw(kind, entry=wrong)["error"]["message"]
+
+
+def test_a_named_server_lists_its_models(side: Side) -> None:
+    with Misbehaving(LIST) as server:
+        listed = side.ask("modelNames", entry=entry(server, key="KEY"))
+
+    assert listed == {"models": ["small", "big"]}
+    assert server.seen[0].path == "/v1/models"
+    assert server.seen[0].headers["authorization"] == f"Bearer {SECRET}"
+
+
+def test_in_an_untrusted_project_nothing_is_dialled(
+    side: Side, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path / "project")
+    env = {"ONETOOL_STATE": str(tmp_path / "other"), "HOME": str(tmp_path / "home")}
+    box = open_toolbox(env=env)
+    requests = AskRequests(box, lambda _message: None)
+    with Misbehaving(LIST) as server:
+        looking_at(side, server)
+        box.ask.setup.servers = side.box.ask.setup.servers
+        for act, payload in (
+            (requests.find, {}),
+            (requests.names, {"entry": entry(server)}),
+            (requests.test, {"entry": entry(server)}),
+            (requests.save, {"entry": entry(server), "inProject": True}),
+        ):
+            with pytest.raises(UsageProblem, match="This project is not trusted"):
+                act(payload)
+    box.close()
+
+    assert server.seen == []
+
+
+def test_a_second_model_keeps_every_line_and_the_default(side: Side) -> None:
+    file = side.box.config.paths.config_file
+    assert file is not None
+    before = 'version: 1\nmodels:  # mine\n  old: {provider: ollama, model: "m"}\n'
+    file.write_text(before, encoding="utf-8")
+    side.box.reload()
+
+    with Misbehaving(SAID) as server:
+        refused = side.raw("saveModel", entry=entry(server))["error"]["message"]
+        saved = side.ask("saveModel", entry=entry(server), inProject=True)
+
+    assert "The project names models of its own" in refused
+    assert saved["name"] == "local"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line in before.splitlines()] == before.splitlines()
+    models = side.ask("models")
+    assert (models["default"], {each["name"] for each in models["models"]}) == (
+        "old",
+        {"old", "local"},
+    )
+    assert side.box.model("local").name == "local"
+
+
+def test_a_conversation_is_sent_live_and_read_later(side: Side) -> None:
+    assert side.ask("conversation", session="chat")["items"] == []
+
+    side.box.ask(
+        f"Hi {SECRET}", model=ScriptedModel(["![p](http://x/p.png) <b>Hello</b>"]), session="chat"
+    )
+
+    live = side.wait(lambda m: m.get("event") == "ask" and m["exchange"]["state"] == "done")
+    (kept,) = side.ask("conversation", session="chat")["items"]
+    assert (live["session"], live["exchange"]) == ("chat", kept)
+    assert kept["prompt"] == "Hi ***"
+    (part,) = kept["parts"]
+    assert part["text"] == "![p](http://x/p.png) <b>Hello</b>"
+    assert "![" not in part["markdown"]
+    assert "<b>" not in part["markdown"]
+    assert side.ask("sessions") == {"items": ["chat"]}
+    side.ask("forgetSession", session="chat")
+    assert side.ask("conversation", session="chat")["items"] == []
+
+
+def test_a_closed_screen_hears_of_no_ask(side: Side) -> None:
+    side.ask("conversation", session="chat")
+    side.desk.close()
+
+    side.box.ask("Hi", model=ScriptedModel(["Hello."]), session="chat")
+
+    heard: list[Any] = [message for message in side.everything if '"event": "ask"' in message]
+    assert heard == []
