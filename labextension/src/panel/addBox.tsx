@@ -65,7 +65,7 @@ export class AddBox {
     const isOnlyServer = pasted?.choices[0].kind === 'server';
     const change = (part: Partial<typeof EMPTY>): void => void (this._draft.value = { ...this._draft.value, ...part });
     return (
-      <form class="onetool-Add" aria-label="Add" onSubmit={event => (event.preventDefault(), void this._go())}>
+      <form class="onetool-Add" onSubmit={event => (event.preventDefault(), void this._go())}>
         <textarea ref={this._box} class="otx-input otx-json" rows={text.includes('\n') ? 6 : 3} aria-label="Add" placeholder="Paste a curl command, an address, an OpenAPI document, or an MCP server's command or JSON" spellcheck={false} value={text} onInput={event => this._type(event)} onKeyDown={event => this._onKey(event)} />
         <input ref={this._file} type="file" accept=".json,.yaml,.yml" aria-label="Choose a file to add" hidden onClick={event => (event.currentTarget.value = '')} onChange={event => void this._pick(event.currentTarget.files?.[0])} />
         {failure ? <p class="otx-error" role="alert">{failure}</p> : <p class="onetool-Add-says" role="status">{pasted?.says ?? this._done.value}</p>}

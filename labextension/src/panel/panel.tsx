@@ -16,7 +16,7 @@ import type { IDocument } from './addBox';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, h, type IHttpPlace, reconcile, Requests } from '../screens/index.js';
+import { addTabKeys, h, type IBrowser, type IHttpPlace, reconcile, Requests } from '../screens/index.js';
 import { counted } from '../screens/format.js';
 import { VERSION } from './version';
 
@@ -270,6 +270,10 @@ export class ToolsPanel extends Widget {
   /** The screens that are shown; one stays to be read when its kernel is gone. One that is not in view is not made for it. */
   private _holdScreens(): void {
     const { _current: current, _view: view } = this;
+    // The browser of another notebook, or one that was made by now, may show the other of its two views.
+    const browser = current?.browser ?? null;
+    if (browser && browser !== this._browser && view !== 'sources') browser.select(view);
+    this._browser = browser;
     const hold = (each: Part, element: HTMLElement | undefined): void => void (this._held[each] = element ?? this._held[each]);
     hold('tools', current?.tools);
     hold('health', current?.health.element);
@@ -351,6 +355,7 @@ export class ToolsPanel extends Widget {
   private readonly _words: Partial<Record<Part, HTMLElement>> = {};
   private _held: Partial<Record<Part, HTMLElement>> = {};
   private _current: NotebookTools | null = null;
+  private _browser: IBrowser | null = null;
   private _view: View = 'tools';
   private _isHealthOpen = false;
   private _serverVersion: string | null = null;
