@@ -33,7 +33,7 @@ from onetool_ipy.base.processes import words_in
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.lock import NAME as LOCK
 from onetool_ipy.config.paths import FOLDER, home_at, state_folder
-from onetool_ipy.faces.mcp.mock import read_recording
+from onetool_ipy.faces.mcp.mock import holds_secret, read_recording
 from onetool_ipy.stores.results import is_handle
 from onetool_ipy.toolbox import Toolbox
 
@@ -41,8 +41,10 @@ VERSION = 1
 _MANIFEST = "sealed.json"
 _HANDLE = re.compile(r"\b[a-z][0-9a-z]{11}\b")
 _VARIES = re.compile(
+    r"<?(?:Off: )?Replay '[^'\n]*' \(\w+\)[^\n]*|"
     r"0x[0-9a-f]+|\b\d[\d,.]{0,20}\s{0,2}(?:ms|s|µs|min)\b|\b\d\d:\d\d(?::\d\d)?\b|<1 ms"
 )
+_OURS = ("nb", "ot", "fs", "tools", "time", "system")
 _MAX_PARTS = 1_000
 _MAX_BYTES = 1 << 30
 _MAX_RATIO = 500
@@ -71,7 +73,7 @@ def seal(notebook: Path, box: Toolbox) -> Path:
         raise UsageProblem(
             f"'{notebook.name}' replays no recording, so it cannot run offline.", hint=hint
         )
-    if box.mask(text) != text:
+    if holds_secret(text, box.mask):
         raise UsageProblem(
             f"'{notebook.name}' holds a secret of this project.", hint="Remove it, and save again."
         )
@@ -149,7 +151,7 @@ def _shown_results(cells: Iterable[Json], box: Toolbox) -> dict[str, bytes]:
                 data = file.read_bytes()
                 text = data.decode(errors="replace")
                 # A value may have become a secret after the result was stored.
-                if box.mask(text) != text:
+                if holds_secret(text, box.mask):
                     raise UsageProblem(
                         f"The result '{handle}' holds a secret of this project.",
                         hint="Clear that output.",
@@ -290,7 +292,8 @@ def _offer_recorded_tools(folder: Path, recordings: list[str]) -> None:
     for name in recordings:
         lines = []
         for call in read_recording(folder / name, str):
-            is_ours = call.tool.partition(".")[0] in ("nb", "ot", "fs", "tools", "time", "system")
+            # What a cell defines is there once the cell has run.
+            is_ours = call.of_notebook or call.tool.partition(".")[0] in _OURS
             if call.input_schema and "." in call.tool and not is_ours:
                 about = {
                     "name": call.tool,
@@ -423,7 +426,7 @@ def _text(value: object) -> str:
 
 def _outputs(cell: Json) -> str:
     """Return what a cell shows as text, without what differs from run to run: times, durations,
-    addresses."""
+    addresses, and where a recording is."""
     texts = []
     outputs = cell.get("outputs")
     for output in outputs if isinstance(outputs, list) else ():

@@ -79,6 +79,7 @@ class RecordedCall:
 
     `key` is the hash of tool and arguments, `version` that of the tool's schema. A line that
     `replaces` ends those before it with its key. `not_recorded` says why there is no result.
+    `of_notebook` is for a tool that a cell defined.
     """
 
     format: int = _FORMAT
@@ -94,6 +95,7 @@ class RecordedCall:
     ms: float = 0.0
     input_schema: Json | None = None
     requests: list[Json] | None = None
+    of_notebook: bool = False
 
     def to_line(self) -> str:
         """Return the line; fields that say nothing are left out."""
@@ -294,7 +296,12 @@ class Cassette:
         call = replace(call, failure=failure_form, ms=float(result.meta.get("duration_ms") or 0))
         if spec is not None:
             schema = values.map_text(values.to_json(spec.parameters), self._mask)
-            call = replace(call, version=schema_hash(spec), input_schema=schema)
+            call = replace(
+                call,
+                version=schema_hash(spec),
+                input_schema=schema,
+                of_notebook=spec.origin == "cell",
+            )
             with suppress(OneToolError, KeyError, TypeError, ValueError):
                 if spec.http is not None:
                     sent = spec.http.preview(dict(args))
@@ -401,7 +408,7 @@ def _fits(name: str, value: Any) -> bool:
         return value is None or (
             is_list and all(isinstance(each.get("url"), str) for each in value)
         )
-    if name in ("args", "result", "format", "replaces"):
+    if name in ("args", "result", "format", "replaces", "of_notebook"):
         return True
     return isinstance(value, (int, float) if name == "ms" else str)
 

@@ -71,7 +71,7 @@ _MAX_QUERY = 200_000
 _MAX_LOADED = 256 << 20
 _MAX_ANSWER = 512 << 20
 _MAX_OBJECT = 32 << 20
-_VECTORS = 50
+_VECTORS, _MAX_CHUNK = 50, 64 << 20
 _LISTED = 8
 _ENDING_S, _ASK_S = 0.8, 0.05
 _PLAIN = frozenset(
@@ -146,7 +146,7 @@ class Sql:
 
         rows = [(_CALLS, "every call of the log")]
         rows += [(f"{RESULT}{row['handle']}", row["tool"]) for row in self._results.list()]
-        rows += [(name, "a table of yours") for name in own.names() if name != _CALLS]
+        rows += [(name, "a table of yours") for name in own.names()]
         return pd.DataFrame(rows, columns=["table", "what"])
 
     def calls_of(self, calls: Calls) -> str:
@@ -442,22 +442,28 @@ def _fetch(
     ]
     if large:
         # pandas has no such numbers, and floats would change them.
+        names = [name.replace('"', '""') for name in relation.columns]
         cells = [
-            f'#{place + 1}{"::VARCHAR" if place in large else ""} AS "{name.replace(chr(34), "")}"'
-            for place, name in enumerate(relation.columns)
+            f'#{place + 1}{"::VARCHAR" if place in large else ""} AS "{name}"'
+            for place, name in enumerate(names)
         ]
-        inner = text.rstrip().rstrip(";")
-        text = f"SELECT {', '.join(cells)} FROM ({inner}\n)"
+        # Written anew from its syntax tree, the query has no comment and no semicolon at its end.
+        written = "SELECT json_deserialize_sql(json_serialize_sql(?::VARCHAR))"
+        ((inner,),) = connection.execute(written, [text]).fetchall()
+        text = f"SELECT {', '.join(cells)} FROM ({inner})"
     connection.execute(text)
     parts: list[pd.DataFrame] = []
-    size = 0
+    size, vectors = 0, 1
     while True:
         require_wanted()
-        part = connection.fetch_df_chunk(_VECTORS)
+        part = connection.fetch_df_chunk(vectors)
         if parts and not len(part):
             break
         parts.append(part)
-        size += int(part.memory_usage(index=False, deep=True).sum())
+        part_size = int(part.memory_usage(index=False, deep=True).sum())
+        # Rows may be large, and a chunk is whole in memory before it is counted.
+        vectors = max(1, min(_VECTORS, vectors * _MAX_CHUNK // max(part_size, 1)))
+        size += part_size
         if size > _MAX_ANSWER:
             raise TooLarge(
                 f"The answer has over {_MAX_ANSWER >> 20:,} MB.",

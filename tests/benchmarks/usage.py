@@ -303,6 +303,7 @@ def _usage_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
         **at_most(ours, 0.300, 0.150),
     )
     questions: dict[str, tuple[Any, float]] = {
+        "all of ot.stats()": (log.overview, 0.300),
         "usage(period='month')": (lambda: log.usage(period="month"), 0.080),
         "the newest 100 failures": (lambda: log.history(limit=100, ok=False), 0.150),
         "a page of history": (lambda: log.lines(CallFilter(hides_ot=True), limit=50), 0.200),

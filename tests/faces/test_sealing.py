@@ -107,6 +107,44 @@ def test_a_sealed_notebook_runs_without_a_network_in_an_empty_home(
     )
 
 
+OWN_TOOL = """\
+from onetool_ipy import tool
+import random
+@tool(name="geo.town")
+def town(name: str) -> dict:
+    "Find a town."
+    return {"name": name, "n": random.random()}"""
+
+
+@pytest.mark.slow
+def test_a_notebook_is_sealed_as_it_was_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its first run, in which it recorded: where the recording is, and how much of it is played, is
+    no difference, and a tool of a cell is defined again, whatever its pack."""
+    for name in ("ONETOOL_STATE", "HOME", "ONETOOL_TRUST"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("CI", "")
+    monkeypatch.chdir(tmp_path)
+    cells = [
+        "%load_ext onetool_ipy",
+        OWN_TOOL,
+        "%tool replay calls.jsonl",
+        "%tool geo.town name=Graz",
+        "ot.replay('calls.jsonl')",
+        "geo.town(name='Linz')",
+        "%tool replay off",
+    ]
+    node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
+    NotebookClient(node, timeout=HANG_S, kernel_name="python3").execute()
+    nbformat.write(node, tmp_path / "first.ipynb")
+
+    assert main(["seal", "first.ipynb"]) == 0
+    code = main(["open", "--yes", "first.sealed.zip"])
+
+    assert (code, capsys.readouterr().out.count("differs")) == (0, 0)
+
+
 @pytest.mark.slow
 def test_stored_results_that_a_notebook_shows_are_sealed_and_paged_offline(
     sealed: Path, tmp_path: Path
@@ -230,8 +268,9 @@ def test_the_same_notebook_gives_the_same_bytes(sealed: Path) -> None:
 def test_a_notebook_that_cannot_be_sealed_says_why(
     sealed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    words = 'it\'s "it"'
     (sealed.parent / ".onetool" / "secrets.yaml").write_text(
-        'KEY: "sk-seal-0123456789"\n', encoding="utf-8"
+        f'KEY: "sk-seal-0123456789"\nWORDS: {json.dumps(words)}\n', encoding="utf-8"
     )
     (sealed.parent / ".onetool" / "secrets.yaml").chmod(0o600)
     text = (sealed.parent / "report.ipynb").read_text(encoding="utf-8")
@@ -240,6 +279,7 @@ def test_a_notebook_that_cannot_be_sealed_says_why(
         (text.replace("replay calls.jsonl", "replay ../calls.jsonl"), "is not beside the notebook"),
         (text.replace("replay calls.jsonl", "replay none.jsonl"), "There is no recording"),
         (text.replace("page=2", "page='sk-seal-0123456789'"), "holds a secret"),
+        (text.replace("page=2", json.dumps(f"page={words!r}")[1:-1]), "holds a secret"),
         ("{}", "is not a notebook"),
     ):
         (sealed.parent / "bad.ipynb").write_text(changed, encoding="utf-8")

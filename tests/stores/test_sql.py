@@ -242,6 +242,38 @@ def test_whole_numbers_stay_exact(box: Toolbox) -> None:
     assert str(found["d"].dtype) == "int64"
 
 
+@pytest.mark.parametrize("end", ["; -- all", " -- all", ";;", "; /* all */ ;"])
+def test_a_query_with_large_numbers_may_end_as_any_other(box: Toolbox, end: str) -> None:
+    found = box.ot.sql(f'select sum(range) as "a""b", 1 as x from range(4) group by 2{end}').df
+
+    assert found.to_dict("records") == [{'a"b': 6, "x": 1}]
+
+
+@pytest.mark.slow
+def test_large_rows_are_counted_before_many_of_them_are_in_memory(tmp_path: Path) -> None:
+    program = """
+        import resource, sys
+        from onetool_ipy import open_toolbox
+        box = open_toolbox(sys.argv[1], env={"HOME": sys.argv[1], "ONETOOL_STATE": sys.argv[1]})
+        box.ot.sql("select 1")
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            box.ot.sql("select repeat('x', 50000) from range(60000)")
+        except Exception as exc:
+            print(exc.message)
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    message, grown = done.stdout.splitlines()
+    assert message == "The answer has over 512 MB."
+    assert int(grown) < 2_000, "all of it has 3,000 MB, once in DuckDB and once here"
+
+
 def test_a_secret_in_a_query_is_in_no_record_and_no_message(tmp_path: Path) -> None:
     folder = tmp_path / ".onetool"
     folder.mkdir()

@@ -26,16 +26,19 @@ export function Placed({ element, ...attributes }: { element: HTMLElement; class
 
 interface TabsProps {
   label: string;
+  /** Where each tab has a panel, whose id is this and the tab's kind. */
+  id?: string;
   tabs: readonly (readonly [kind: string, title: string])[];
   selected: string;
   onSelect: (kind: string) => void;
 }
 
 /** Tabs, of which only the selected one is in the tab order; arrow keys reach the others. */
-export function Tabs({ label, tabs, selected, onSelect }: TabsProps) {
+export function Tabs({ label, id, tabs, selected, onSelect }: TabsProps) {
+  const ids = (kind: string) => (id ? { id: `${id}-${kind}-tab`, 'aria-controls': `${id}-${kind}` } : {});
   return (
     <div class="otx-tabs" role="tablist" aria-label={label} onKeyDown={moveBetweenTabs}>
-      {tabs.map(([kind, title]) => <button key={kind} class="otx-tab" type="button" role="tab" data-kind={kind} aria-selected={kind === selected} tabIndex={kind === selected ? 0 : -1} onClick={() => onSelect(kind)}>{title}</button>)}
+      {tabs.map(([kind, title]) => <button key={kind} class="otx-tab" type="button" role="tab" {...ids(kind)} data-kind={kind} aria-selected={kind === selected} tabIndex={kind === selected ? 0 : -1} onClick={() => onSelect(kind)}>{title}</button>)}
     </div>
   );
 }

@@ -14,6 +14,8 @@ import { createTable, keyOf, type Result, type Table } from './table.js';
 import { Rows, VirtualRows } from './virtualRows.js';
 
 const LINE_HEIGHT = 18;
+/** A tree of a result that is not larger opens by itself, with at most so many places. */
+const [SMALL_BYTES, MAX_OPEN] = [2000, 30];
 const TITLES: Record<string, string> = { text: 'Raw', table: 'Table', summary: 'Summary', tree: 'Tree', image: 'Image', compare: 'Changes' };
 
 type Pick = ((expression: string) => void) | null;
@@ -31,14 +33,15 @@ export type Viewer = ReturnType<typeof createViewer>;
 
 /**
  * Returns `{element, show(result), close()}`; `source` answers requests. `onPick(expression)` gets the JMESPath of a key of
- * the tree or a column of the table that the user wants to keep.
+ * the tree or a column of the table that the user wants to keep. A plain one has only the result: what is known of it is said
+ * elsewhere, and it is of no use later.
  */
-export function createViewer(source: Source, { onPick = null }: { onPick?: Pick } = {}) {
+export function createViewer(source: Source, { onPick = null, isPlain = false }: { onPick?: Pick; isPlain?: boolean } = {}) {
   const element: HTMLElement = h('section.otx-viewer', { 'aria-label': 'Result' });
   const shown = signal<Shown | null>(null);
   drawInto(element, () => (
     <>
-      <div key={shown.value?.id} class="otx-result-head">{shown.value?.head()}</div>
+      <div key={shown.value?.id} class="otx-result-head" hidden={isPlain}>{isPlain ? null : shown.value?.head()}</div>
       <div ref={takeKeys} class="otx-tabs" role="tablist" aria-label="Result formats" hidden={(shown.value?.kinds.value.length ?? 0) < 2}>{shown.value?.tabs()}</div>
       <div class="otx-result-body">{shown.value?.body()}</div>
     </>
@@ -276,6 +279,7 @@ const branchOf = (path: Path): Branch => ({ path, isOpen: signal(false), childre
 function createTree(requests: Requests, result: Result, onPick: Pick): Pane {
   const status = signal('');
   const root = branchOf([]);
+  let opened = 0;
 
   /** Load more children of a branch; where that fails, the button in their place tries again. */
   async function load(branch: Branch, more = FIRST): Promise<void> {
@@ -290,8 +294,10 @@ function createTree(requests: Requests, result: Result, onPick: Pick): Pane {
     }
     const { children, total } = reply.value;
     const offset = more.offset + children.length;
-    branch.children.value = [...branch.children.peek(), ...children.map(child => ({ ...child, branch: child.count ? branchOf([...branch.path, child.key]) : null }))];
+    const added = children.map(child => ({ ...child, branch: child.count ? branchOf([...branch.path, child.key]) : null }));
+    branch.children.value = [...branch.children.peek(), ...added];
     if (offset < total) branch.more.value = { words: `${number(total - offset)} more`, offset };
+    for (const { branch: inner } of added) if (inner && (result.bytes ?? Infinity) <= SMALL_BYTES && (opened += 1) <= MAX_OPEN) toggle(inner);
   }
 
   async function copy(path: Path): Promise<void> {

@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 from onetool_ipy.assemble import open_toolbox
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.masking import MASK
 from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.tool import ToolSpec
@@ -40,12 +41,24 @@ def read_recording(path: Path, mask: Callable[[str], str]) -> list[RecordedCall]
     for number, line in enumerate(
         path.read_text(encoding="utf-8", errors="replace").split("\n"), start=1
     ):
-        if mask(line) != line:
+        if holds_secret(line, mask):
             hint = "Record it again: what is recorded now has no secrets in it."
             raise UsageProblem(
                 f"Line {number} of '{path}' holds a secret of this project.", hint=hint
             )
     return read_calls(path)
+
+
+def holds_secret(text: str, mask: Callable[[str], str]) -> bool:
+    """Whether a text of a file holds a secret, also in a text that is JSON there: code quotes what
+    it holds, and JSON quotes the code."""
+    if mask(text) != text:
+        return True
+    try:
+        value = parse_json(text)
+    except NotJson:
+        return False
+    return bool(values.map_text(value, mask) != value)
 
 
 @contextmanager

@@ -83,11 +83,11 @@ def find(variables: Mapping[str, object], name: str) -> pd.DataFrame | None:
 
 
 def table_names(variables: Mapping[str, object]) -> list[str]:
-    """Return the names of a person's tables."""
+    """Return the names of a person's tables. `calls` is the call log in SQL, in any case."""
     return [
         name
         for name, value in list(variables.items())
-        if not name.startswith("_") and _is_table(value)
+        if not name.startswith("_") and name.lower() != "calls" and _is_table(value)
     ]
 
 

@@ -1,5 +1,4 @@
-"""Closing: full journals become Parquet parts, small parts of past months are joined, old parts
-expire.
+"""Closing: full journals become Parquet parts, small parts are joined, old parts expire.
 
 A part is written whole under the name of its journal, then the journal is deleted; a part whose
 journal is still there wins, so a kill at any moment neither loses nor doubles a call. A joined part
@@ -12,11 +11,9 @@ One process at a time does this, others go on without waiting. Callers who recor
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,8 +39,9 @@ from onetool_ipy.stores.calls.journal import (
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_SMALL, _LARGE = 25_000, 100_000
-"""Parts of fewer calls are joined, to parts of about so many."""
+_SMALL, _AT_ONCE = 25_000, 20
+"""Parts of fewer calls are joined, so many at once: a question reads few files, whatever wrote
+them."""
 _TS, _ID, _HANDLE = 0, 1, 12
 
 
@@ -61,7 +59,6 @@ def tidy(
     *,
     retention: Retention,
     least_calls: int,
-    now: datetime,
 ) -> None:
     """Close journals of dead owners that have so many calls, join parts, let parts expire.
 
@@ -80,8 +77,8 @@ def tidy(
         for file in files_in(folder):
             if file.state in ("open", "closed"):
                 close_journal(connection, file, least_calls)
-        _join(connection, _parts(connection, files_in(folder)), now)
-        _expire(connection, _parts(connection, files_in(folder)), retention)
+        parts = _join(connection, _parts(connection, files_in(folder)))
+        _expire(connection, parts, retention)
     finally:
         os.close(fd)
 
@@ -155,8 +152,12 @@ def _parts(connection: DuckDBPyConnection, files: Sequence[JournalFile]) -> list
     """Give the parts that can be read, the oldest first, without members of others."""
     mine = [file for file in files if file.state in ("part", "expired")]
     entries = read_metadata(connection, [file.path for file in mine])
-    parts = [part_from(file, entries.get(str(file.path))) for file in mine]
-    return sorted((part for part in parts if part is not None), key=lambda part: part.last)
+    found = [part_from(file, entries.get(str(file.path))) for file in mine]
+    parts = [part for part in found if part is not None]
+    members = {name for part in parts for name in part.members}
+    return sorted(
+        (part for part in parts if part.file.name not in members), key=lambda part: part.last
+    )
 
 
 def _remove_leftovers(files: Sequence[JournalFile], parts: Sequence[ParquetPart]) -> None:
@@ -176,28 +177,23 @@ def _remove_leftovers(files: Sequence[JournalFile], parts: Sequence[ParquetPart]
                 part.file.path.unlink()
 
 
-def _join(connection: DuckDBPyConnection, parts: Sequence[ParquetPart], now: datetime) -> None:
-    """Join the small parts of each past month."""
-    this_month = now.strftime("%Y%m")
-    months: dict[str, list[ParquetPart]] = defaultdict(list)
-    for part in parts:
-        month = part.file.name[:6]
-        is_small = part.file.state == "part" and part.calls < _SMALL
+def _join(connection: DuckDBPyConnection, parts: Sequence[ParquetPart]) -> list[ParquetPart]:
+    """Join small parts, the oldest first. Give the parts after it, the oldest first."""
+    small = [
+        part
+        for part in parts
+        if part.file.state == "part"
+        and part.calls < _SMALL
         # A journal that could not be deleted must find its part.
-        if is_small and month < this_month and not part.file.as_state("open").path.exists():
-            months[month].append(part)
-    for small in months.values():
-        group: list[ParquetPart] = []
-        for part in small:
-            group.append(part)
-            if sum(each.calls for each in group) >= _LARGE:
-                _join_group(connection, group)
-                group = []
-        if len(group) > 1:
-            _join_group(connection, group)
+        and not part.file.as_state("open").path.exists()
+    ]
+    while len(small) >= _AT_ONCE:
+        group, small = small[:_AT_ONCE], small[_AT_ONCE:]
+        parts = [*(part for part in parts if part not in group), _join_group(connection, group)]
+    return sorted(parts, key=lambda part: part.last)
 
 
-def _join_group(connection: DuckDBPyConnection, group: Sequence[ParquetPart]) -> None:
+def _join_group(connection: DuckDBPyConnection, group: Sequence[ParquetPart]) -> ParquetPart:
     first = group[0].file
     name = f"{first.name.partition('-')[0]}-{os.urandom(4).hex()}"
     joined = ParquetPart(
@@ -215,6 +211,7 @@ def _join_group(connection: DuckDBPyConnection, group: Sequence[ParquetPart]) ->
     for part in group:
         with suppress(OSError):
             part.file.path.unlink()
+    return joined
 
 
 def _expire(

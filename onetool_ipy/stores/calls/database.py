@@ -418,13 +418,15 @@ def insert(
     if not calls:
         return
     columns: dict[str, Sequence[Any]] = {}
-    selected = []
-    for (name, kind), column in zip(COLUMNS.items(), zip(*calls, strict=True), strict=True):
-        if name in _NULLED and not any(column):
-            selected.append(f"NULL::{kind}")
-            continue
-        columns[name] = column
-        value = f'unnest(c."{name}")'
+    selected, values = [], []
+    for name, column in zip(COLUMNS, zip(*calls, strict=True), strict=True):
+        value = "?"
+        # JSON is slow, so it has no column of one value. It has the ids, for it must not be empty.
+        if name == "call_id" or len(set(column)) > 1:
+            columns[name] = column
+            value = f'unnest(c."{name}")'
+        else:
+            values.append(column[0])
         value = f"make_timestamp({value})" if name == "ts" else value
         selected.append(f"nullif({value}, '')" if name in _NULLED else value)
     types = {name: [COLUMNS[name] if name != "ts" else "BIGINT"] for name in columns}
@@ -434,7 +436,7 @@ def insert(
         f"INSERT INTO {table} SELECT {', '.join(selected)}, unnest(range(?, ?)), ? FROM"
         f" (SELECT from_json(?::JSON, '{structure}') AS c)"
     )
-    values = [place, place + len(calls), journal, dumps(columns).decode()]
+    values += [place, place + len(calls), journal, dumps(columns).decode()]
     connection.execute(query, values).fetchall()
 
 

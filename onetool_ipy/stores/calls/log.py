@@ -401,14 +401,12 @@ class CallLog:
         from onetool_ipy.stores.calls import closing
 
         try:
-            clock, now = self._clock, datetime.datetime.now(datetime.UTC)
             with self._open_database().writing() as connection:
                 closing.tidy(
                     connection,
                     self.folder,
                     retention=self._retention or closing.Retention(),
                     least_calls=self._close_calls,
-                    now=now if clock is None else clock(),
                 )
             self._fault = None
         except OSError as exc:

@@ -20,7 +20,10 @@ async function open(answers = {}, place = {}) {
   const press = async name => (await until(() => button(name)?.getAttribute('aria-disabled') !== 'true'), button(name).click());
   const sent = kind => asked.filter(message => message.kind === kind).at(-1)?.payload;
   const status = () => editor.element.querySelector('.otx-editor-status').textContent;
-  const choose = (label, value) => { field(label).value = value; field(label).dispatchEvent(new Event('change', { bubbles: true })); };
+  const choose = (label, value) => {
+    field(label).value = value;
+    for (const kind of ['input', 'change']) field(label).dispatchEvent(new Event(kind, { bubbles: true }));
+  };
   const errors = () => [...editor.element.querySelectorAll('.otx-error:not([hidden])')].map(each => each.textContent);
   return { editor, field, button, press, sent, status, choose, errors, asked };
 }
@@ -115,6 +118,10 @@ test('errors stand at their fields and go when the field is edited; questions ar
   assert.equal(status(), 'And <i>this</i>.');
   assert.equal(document.activeElement, field('URL'));
   assert.equal(field('URL').getAttribute('aria-invalid'), 'true');
+  choose('Kind of auth', 'bearer');
+  assert.equal(field('Kind of auth').value, 'bearer', 'a choice that takes an error away is made');
+  assert.equal(errors().length, 1);
+  choose('Kind of auth', 'none');
   await press('Send');
   await until(() => button('Send it'));
   await press('Send it');
@@ -148,6 +155,23 @@ test('a pasted curl command replaces all fields', async () => {
   assert.equal(event.defaultPrevented, true);
   assert.equal(field('Type of id'), undefined);
   assert.deepEqual([field('Kind of auth').value, field('Default of name').value, field('Kind of body').value], ['inherit', 'Ada', 'json']);
+  editor.close();
+});
+
+test('Enter in a value to try sends, and the response is said in one line', async () => {
+  const { field, editor, status, asked, press, button } = await open();
+  type(field('URL'), 'https://a.test/{id}');
+  type(field('Value of id to try'), '7');
+  field('Value of id to try').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }));
+  await until(() => status() === '200 OK · 12 ms · 2 B');
+  assert.deepEqual(asked.find(({ kind }) => kind === 'httpSend').payload.args, { id: '7' });
+  await until(() => editor.element.querySelector('.otx-viewer .otx-line'));
+  assert.equal(editor.element.querySelector('.otx-summary'), null);
+  for (const name of ['Compare', 'Save as variable']) assert.equal(button(name), undefined);
+  field('Query parameter name').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }));
+  await press('Save');
+  await until(() => status().startsWith('Saved'));
+  assert.equal(asked.filter(({ kind }) => kind === 'httpSend').length, 1);
   editor.close();
 });
 
@@ -303,7 +327,7 @@ test('a new tool has the cursor in its URL at once, and the reply of the kernel 
 
 test('nobody can type into the fields of a tool before its record fills them; then the cursor is in its URL', async () => {
   const { editor, field, start } = await openEarly({ bundle: 'shop', tool: 'order', version: '1' });
-  const isOff = () => [...editor.element.children].map(part => part.inert);
+  const isOff = () => [...editor.element.children].map(part => part.hasAttribute('inert'));
   assert.deepEqual(isOff().filter(each => !each), []);
   assert.equal(document.activeElement, editor.element, 'the next key is not the notebook\'s');
   start({ tool: { slug: 'order', http: { request: { urlTemplate: '/orders' } } }, version: '2' });

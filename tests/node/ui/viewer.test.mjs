@@ -93,6 +93,18 @@ test('a tree requests only the opened nodes, by their path', async () => {
   viewer.close();
 });
 
+test('the tree of a small result is open, that of a large one is not', async () => {
+  const tree = ({ path }) => ({ children: [{ key: `k${path.length}`, kind: path.length < 2 ? 'object' : 'int', preview: '', count: path.length < 2 ? 1 : 0 }], total: 1 });
+  for (const [bytes, keys] of [[160, ['k0', 'k1', 'k2']], [1e6, ['k0']]]) {
+    const { viewer, asked } = await open({ call: 'c', lines: 1, bytes, kinds: ['tree', 'text'] }, { tree });
+    const shown = () => [...viewer.element.querySelectorAll('.otx-key')].map(each => each.textContent);
+    await until(() => shown().length === keys.length);
+    await asked;
+    assert.deepEqual(shown(), keys);
+    viewer.close();
+  }
+});
+
 test('"more" of a tree is pressed once: its children come once, and after an error it is there again', async () => {
   const keys = Array.from({ length: 150 }, (_, at) => ({ key: at, kind: 'int', preview: '1', count: 0 }));
   let reply;

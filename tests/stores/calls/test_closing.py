@@ -163,30 +163,31 @@ def test_journals_of_the_last_version_are_read_and_closed(tmp_path: Path, clock:
     assert (tmp_path / "calls.db").exists()
 
 
-def test_small_parts_of_past_months_are_joined(tmp_path: Path, clock: Clock) -> None:
-    log = tidied(tmp_path, clock)
+def test_small_parts_are_joined_twenty_at_once(tmp_path: Path, clock: Clock) -> None:
+    log = filled(tmp_path, clock, 2000)
     log.attach("id450", "r_450")
     log.close()
     before = view(log)
-    clock.now = datetime.datetime.now(datetime.UTC) + 40 * DAY
 
     log.tidy()
 
-    clock.now = START
-    assert states(tmp_path)["part"] == 1
+    assert states(tmp_path) == {"part": 1, "open": 1}, "a journal without calls is left"
     assert view(log) == view(CallLog(tmp_path, clock=clock)) == before
     assert {row.handle for row in log.history(limit=None)} == {None, "r_7", "r_450"}
 
 
 def test_a_kill_while_parts_are_joined_counts_no_call_twice(tmp_path: Path, clock: Clock) -> None:
-    log = tidied(tmp_path, clock)
-    before = view(log)
+    log = tidied(tmp_path, clock, count=1900)
     small = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}
-    clock.now = datetime.datetime.now(datetime.UTC) + 40 * DAY
+    assert len(small) == 19
+    for number in range(1900, 1950):
+        note(log, "a.t0", number)
+    before = view(log)
+    log.close()
     log.tidy()
+    assert states(tmp_path)["part"] == 1
     for path, data in list(small.items())[:3]:
         path.write_bytes(data)
-    clock.now = START
 
     assert view(CallLog(tmp_path, clock=clock)) == before
     log.tidy()
