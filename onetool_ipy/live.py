@@ -7,10 +7,15 @@ import sys
 from dis import opname
 from typing import Any
 
+from onetool_ipy.base.errors import ToolNotFound, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core import current
 
 __all__: list[str] = []
+
+
+class NoPack(UsageProblem, ImportError, reason="no_pack"):
+    """A pack that is imported and is not there."""
 
 
 def __getattr__(name: str) -> Any:
@@ -25,7 +30,7 @@ def __getattr__(name: str) -> Any:
         # gets its own kind.
         asking = sys._getframe(1)
         is_import = opname[asking.f_code.co_code[asking.f_lasti]] == "IMPORT_FROM"
-        raise (ImportError if is_import else AttributeError)(f"No pack '{name}'. {near}")
+        raise (NoPack if is_import else ToolNotFound)(f"No pack '{name}'. {near}")
     return pack
 
 

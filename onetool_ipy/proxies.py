@@ -446,7 +446,7 @@ class OtTool(ToolProxy):
 
     def _failed(self, result: ToolResult) -> Any:
         if result.error is not None and isinstance(result.error.exception, Returned):
-            return ErrorText(result.error.message)
+            return ErrorText(f"{result.error.message} {result.error.hint}".rstrip())
         return super()._failed(result)
 
 

@@ -73,6 +73,7 @@ _REASONS = {
     errno.ENOENT: "there is no such file or folder",
     errno.EISDIR: "it is a folder",
     errno.ENOTDIR: "a part of the path is not a folder",
+    errno.EEXIST: "a part of the path is not a folder",
     errno.ENAMETOOLONG: "the name is too long",
     errno.ELOOP: "it is a symbolic link",
     errno.EIO: "the disk reports an input/output error",
@@ -468,10 +469,17 @@ class AtomicFile:
         self._dropped = 0
         self._is_synced = False
 
-    @property
-    def temp(self) -> Path:
-        """The path that the pieces are written to, for a library that writes by itself."""
-        return self._temp
+    @contextmanager
+    def lent(self) -> Iterator[Path]:
+        """Give the path of the temp file to a library that writes by itself. We close it meanwhile:
+        Windows opens no file for writing twice."""
+        self._close()
+        yield self._temp
+        try:
+            with deferred:
+                self._fd = os.open(self._temp, os.O_WRONLY | _COMMON_FLAGS)
+        except OSError as exc:
+            raise StoreError.of(self.path, exc) from exc
 
     def __enter__(self) -> AtomicFile:
         """Make the temp file, and its folder if that is missing."""

@@ -163,11 +163,21 @@ def kill(pid: int) -> None:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop that can start processes; ipykernel's policy on Windows makes others."""
+    """Return an event loop for another thread that can start processes; ipykernel's policy on
+    Windows makes others."""
     import asyncio
 
     if sys.platform == "win32":
-        return asyncio.ProactorEventLoop()
+        import threading
+
+        # In the main thread this loop would take the signals away from the loop of that thread.
+        is_main = threading.current_thread() is threading.main_thread()
+        before = signal.set_wakeup_fd(-1) if is_main else -1
+        try:
+            return asyncio.ProactorEventLoop()
+        finally:
+            if is_main:
+                signal.set_wakeup_fd(before)
     return asyncio.new_event_loop()
 
 

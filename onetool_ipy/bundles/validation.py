@@ -66,10 +66,12 @@ def whole(message: str) -> InvalidRequest:
 def of_validation(exc: ValidationError, kind: type[BaseModel], data: Any) -> InvalidRequest:
     """The refusal of data that does not fit a model. The message names every field."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
+    # An optional value that is wrong is wrong for None, too, which nobody sent.
+    errors = [error for error in errors if error["type"] != "none_required"] or errors
     fields = [str(field.alias) for field in kind.model_fields.values()]
     texts = []
     for error in errors[:_MAX_NAMED]:
-        place, words = ".".join(map(str, error["loc"])), _words_of(error, fields)
+        place, words = ".".join(map(str, _path(error, data))), _words_of(error, fields)
         if error["type"] == "extra_forbidden":
             texts.append(f"'{place}': {words}")
         elif error["type"] in _WORDS:
@@ -130,8 +132,12 @@ def _words_of(error: Mapping[str, Any], fields: list[str]) -> str:
 
 
 def _pointer(error: Mapping[str, Any], data: Any) -> str:
-    """The pointer of an error. The names that pydantic adds for branches of a union are not part of
-    it."""
+    return str(pointer(_path(error, data)))
+
+
+def _path(error: Mapping[str, Any], data: Any) -> list[Any]:
+    """Return where an error is. The names that pydantic adds for branches of a union are not part
+    of it."""
     path: list[Any] = []
     *_, last = error["loc"] or (None,)
     for part in error["loc"]:
@@ -141,7 +147,7 @@ def _pointer(error: Mapping[str, Any], data: Any) -> str:
             data = data[part]
         elif error["type"] == "missing" and part is last:
             path.append(part)
-    return str(pointer(path))
+    return path
 
 
 def new_id() -> str:

@@ -71,10 +71,11 @@ class Docstring(NamedTuple):
 
 
 def read(text: str | None) -> Docstring:
-    """Split a docstring into its sections."""
+    """Split a docstring into its sections. Half a character, which no protocol can send, is written
+    out."""
     sections: dict[str, list[str]] = {"": []}
     current = ""
-    for line in inspect.cleandoc(text or "").splitlines():
+    for line in inspect.cleandoc(values.encodable(text or "")).splitlines():
         header, inline = _HEADER.match(line), _INLINE.match(line)
         word = header.group(1).lower() if header else ""
         if word in _SECTIONS or word in _OTHER:
@@ -170,7 +171,9 @@ def from_function(
     positional += [f"*{param.name}" for param in kinds if param.kind is _Param.VAR_POSITIONAL]
     return ToolSpec(
         name=name,
-        description=description or sections.description or name.rpartition(".")[2],
+        description=values.encodable(description)
+        or sections.description
+        or name.rpartition(".")[2],
         parameters=parameters,
         run=_runner(fn, signature),
         is_async=inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner),

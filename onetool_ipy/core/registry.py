@@ -168,7 +168,7 @@ class Registry:
         )
         return ToolNotFound(
             f"No tool '{values.cut(name, 80)}'." + (f" {near}" if near else ""),
-            hint="See all with: %tool list",
+            hint=f"See all with: %tool {'ot' if name.startswith('ot.') else 'list'}",
         )
 
     def list(self, allow: Sequence[str] | None = None) -> Specs:

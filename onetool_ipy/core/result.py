@@ -53,7 +53,8 @@ Mask = Callable[[str], str]
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Failure:
     """Why a call failed. Its fields are attributes and keys; `exception` is the tool's own
-    exception."""
+    exception. The words are fit for any file and protocol, also where they name a file with a name
+    that is not UTF-8."""
 
     code: Code
     message: str
@@ -63,6 +64,10 @@ class Failure:
     hint: str = ""
     status: int = 502
     exception: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", values.encodable(self.message))
+        object.__setattr__(self, "hint", values.encodable(self.hint))
 
     @classmethod
     def of(cls, exc: CallFailure, tool: str) -> Failure:

@@ -113,6 +113,10 @@ def _code_cells(file: Path) -> list[tuple[int, str]]:
         ]
     except NotJson as exc:
         raise UsageProblem(f"'{file}' is not a notebook: it {exc}.") from exc
+    except FileNotFoundError:
+        raise UsageProblem(
+            f"There is no notebook '{file}'.", hint="Give the path of its .ipynb file."
+        ) from None
     except (OSError, KeyError, TypeError) as exc:
         raise UsageProblem(f"'{file}' is not a notebook: {type(exc).__name__}: {exc}") from exc
     return [(number, text) for number, text in cells if text.strip()]

@@ -393,7 +393,9 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UsageProblem(f"There is no notebook '{path}'.") from None
+        raise UsageProblem(
+            f"There is no notebook '{path}'.", hint="Give the path of its .ipynb file."
+        ) from None
     except (OSError, ValueError) as exc:
         raise UsageProblem(f"'{path}' cannot be read as a notebook.") from exc
 

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable
+from onetool_ipy.base.processes import IS_WINDOWS
 from onetool_ipy.mcp.content import error_text
 from onetool_ipy.mcp.definition import FailureState, ServerDefinition
 from onetool_ipy.mcp.listing import ServerListing
@@ -236,6 +237,6 @@ def _ending(status: int | None, last_line: str) -> str:
         return "It ended."
     if status < 0:
         return f"The process that watches it was killed by signal {-status}."
-    if status > 128:
+    if status > 128 and not IS_WINDOWS:
         return f"It was ended by signal {status - 128}."
     return f"It ended with status {status}. {last_line if status else ''}".rstrip()

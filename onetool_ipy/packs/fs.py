@@ -178,9 +178,12 @@ class Confined:
         drives = [os.path.splitdrive(root)[0] for root in self._roots]
         if IS_WINDOWS and (fault := windows_fault(expanded, drives)):
             raise OutsideRoots(f"'{path}' {fault}, so it is not opened.")
-        if os.path.isabs(expanded):
+        if not os.path.isabs(expanded):
+            expanded = os.path.join(self._working(), expanded)
+        try:
             return os.path.realpath(expanded)
-        return os.path.realpath(os.path.join(self._working(), expanded))
+        except OSError as exc:  # on Windows some names of devices
+            raise ExecutionFailed(f"Cannot open '{path}': {os.strerror(exc.errno or 0)}.") from exc
 
     def _walk(self, path: str, depth: int) -> Iterator[dict[str, Any]]:
         top = self._real(path)
@@ -217,7 +220,7 @@ class Confined:
             with scanned(real, check) as entries:
                 yield entries
         except OSError as exc:
-            raise ExecutionFailed(f"Cannot open '{path}': {exc.strerror}.") from exc
+            raise _unopened(path, exc) from exc
 
     @contextmanager
     def _opened(self, real: str, path: str) -> Iterator[int]:
@@ -228,7 +231,7 @@ class Confined:
             _require_file(os.lstat(real), path)
             fd = open_plain(real)
         except OSError as exc:
-            raise ExecutionFailed(f"Cannot open '{path}': {exc.strerror}.") from exc
+            raise _unopened(path, exc) from exc
         try:
             status, lies = os.fstat(fd), place_of(fd, real)
             self._require_inside(lies, path)
@@ -306,6 +309,14 @@ def _is_same(status: os.stat_result, file: str | Path) -> bool:
         return os.path.samestat(status, os.stat(file))
     except (OSError, ValueError):
         return False
+
+
+def _unopened(path: str, exc: OSError) -> ExecutionFailed:
+    folder = os.path.dirname(path) or "."
+    hint = f'See what is there: %tool fs.list_dir path="{folder}"'
+    is_missing = isinstance(exc, FileNotFoundError)
+    said = f"Cannot open '{path}': {os.strerror(exc.errno or 0)}."
+    return ExecutionFailed(said, hint=hint if is_missing else "")
 
 
 def _require_folder(status: os.stat_result, path: str) -> None:

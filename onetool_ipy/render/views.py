@@ -200,9 +200,12 @@ class Text(str):
 
 
 class ErrorText(Text):
-    """An error text that `ot` returns instead of raising."""
+    """An error text that `ot` returns instead of raising. It is false, so that `if` sees it."""
 
     __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
 
 
 def _aligned_table(rows: Sequence[Mapping[str, object]], width: int) -> list[str]:

@@ -197,7 +197,10 @@ def _read(thing: Any, pack: str, deps: object, wait: Wait) -> list[tuple[ToolSpe
             f"'{thing.__name__}' is a class.", hint=f"Adopt an object of it: {thing.__name__}(...)"
         )
     if type(thing).__module__ == "builtins":
-        raise InvalidTool(f"{values.safe_repr(thing, 80)} is not a tool, nor an object with tools.")
+        raise InvalidTool(
+            f"{values.safe_repr(thing, 80)} is not a tool, nor an object with tools.",
+            hint="Adopt a function, an object with methods, a module, or another framework's tool.",
+        )
     _require_plain(thing)
     members = _methods(thing)
     if not members:

@@ -7,9 +7,11 @@ import errno
 import os
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -106,6 +108,21 @@ def test_an_event_loop_can_start_a_process() -> None:
         assert loop.run_until_complete(started()) == 0
     finally:
         loop.close()
+
+
+def test_an_event_loop_for_another_thread_leaves_the_signals_where_they_are() -> None:
+    waking, woken = socket.socketpair()
+    with waking, woken:
+        waking.setblocking(False)
+        before = signal.set_wakeup_fd(waking.fileno())
+        try:
+            loop = new_event_loop()
+            thread = threading.Thread(target=loop.close)
+            thread.start()
+            thread.join()
+        finally:
+            now = signal.set_wakeup_fd(before)
+        assert now == waking.fileno()
 
 
 def test_a_command_is_found_by_its_path_or_below_the_folder(tmp_path: Path) -> None:

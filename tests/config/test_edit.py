@@ -14,6 +14,7 @@ from onetool_ipy import UsageProblem
 from onetool_ipy.config.edit import add_server, allow_host, remove_server, save_secret
 from onetool_ipy.config.load import load_config
 from onetool_ipy.config.paths import home_at
+from tests.harness.systems import has_mode
 
 HOST = "api.example.com"
 
@@ -147,7 +148,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
     assert (tmp_path / ".onetool" / "onetool.yaml").is_symlink()
     assert HOST in real.read_text(encoding="utf-8")
-    assert real.stat().st_mode & 0o777 == 0o640
+    assert has_mode(real, 0o640)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_secret_is_kept_for_its_owner_alone(tmp_path: Path, value: str) -> Non
     loaded = load_config(env=home_at(tmp_path), cwd=tmp_path)
     assert loaded.secrets.get("MY_KEY") == value
     assert loaded.secrets.get("OTHER") == "abcdefgh"
-    assert file.stat().st_mode & 0o777 == 0o600
+    assert has_mode(file, 0o600)
     assert file.read_text(encoding="utf-8").startswith("# mine\nOTHER: abcdefgh\n")
     assert "secrets.yaml" in (tmp_path / ".onetool" / ".gitignore").read_text(encoding="utf-8")
     with pytest.raises(UsageProblem, match="another secret"):

@@ -13,6 +13,7 @@ import pytest
 
 from onetool_ipy.config.load import Config, load_config
 from tests.config.conftest import Project
+from tests.harness.systems import has_mode
 
 LARGE = f"# {'x' * 40_000}\n"
 TEXT = f"""{LARGE}\
@@ -237,8 +238,8 @@ def test_no_secret_is_in_it_and_it_is_for_the_user_alone(project: Project) -> No
     assert [file for file in project.state.rglob("*") if file.is_file()] == [path]
     assert b"abcdef123" not in path.read_bytes()
     assert b"env-value-1" not in path.read_bytes()
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert has_mode(path, 0o600)
+    assert has_mode(path.parent, 0o700)
 
 
 def test_place_that_the_project_names_is_not_believed(project: Project) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
+from tests.harness.systems import has_mode
 
 WORK = "version: 1\n"
 
@@ -51,7 +52,7 @@ def open_to_others(top: Path) -> list[str]:
     return [
         f"{path.relative_to(top.parent)} {stat.S_IMODE(path.lstat().st_mode):o}"
         for path in found
-        if path.lstat().st_mode & 0o077
+        if os.name != "nt" and path.lstat().st_mode & 0o077
     ]
 
 
@@ -73,7 +74,7 @@ def test_a_folder_that_the_user_named_keeps_its_mode_and_ours_in_it_are_closed(
         work(tmp_path, ONETOOL_STATE=str(named))
     else:
         work(tmp_path, f"state_dir: {named}\n")
-    assert named.stat().st_mode & 0o777 == 0o755
+    assert has_mode(named, 0o755)
     assert [line for line in open_to_others(named) if not line.startswith("shared 755")] == []
 
 

@@ -19,6 +19,7 @@ from onetool_ipy.config.check import settings_schema
 from onetool_ipy.config.settings import Settings
 from onetool_ipy.config.template import init_project, settings_text
 from tests.config.conftest import Project
+from tests.harness.systems import has_mode
 
 SCHEMA = settings_schema()
 SECTIONS = {
@@ -154,7 +155,7 @@ def test_files_and_their_modes(project: Project) -> None:
     ]
     assert written == [project.onetool / name for name in [*names, "onetool.schema.json"]]
     assert written.left_alone == []
-    assert (project.onetool / "secrets.yaml").stat().st_mode & 0o777 == 0o600
+    assert has_mode(project.onetool / "secrets.yaml", 0o600)
     assert "secrets.yaml" in (project.onetool / ".gitignore").read_text().splitlines()
 
 

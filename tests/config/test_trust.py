@@ -14,6 +14,7 @@ from onetool_ipy.config.load import load_config
 from onetool_ipy.config.settings import Settings
 from onetool_ipy.config.trust import TrustList, difference, reach_of, referenced_names
 from tests.config.conftest import Project
+from tests.harness.systems import has_mode
 
 _FULL = """\
 packs: {brave: {key: "${TOKEN}"}}
@@ -188,7 +189,7 @@ def test_a_record_belongs_to_one_folder(project: Project, env: dict[str, str]) -
     assert known.get(project.folder) == {"server": {"gh": {"command": "npx"}}}
     assert known.get(project.folder / "sub") is None
     assert known.folders() == [project.folder]
-    assert known.path(project.folder).stat().st_mode & 0o777 == 0o600
+    assert has_mode(known.path(project.folder), 0o600)
     assert known.remove(project.folder)
     assert not known.remove(project.folder)
     assert known.get(project.folder) is None

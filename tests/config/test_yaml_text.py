@@ -401,6 +401,7 @@ class TestFiles:
         assert project.says() == [f".onetool/{name}: is a directory, not a file."]
         assert bool(project.load().errors) == (name == "onetool.yaml")
 
+    @pytest.mark.posix("pipes in folders")
     @pytest.mark.parametrize("name", ["onetool.yaml", "secrets.yaml"])
     def test_pipe_is_not_waited_for(self, project: Project, name: str) -> None:
         import os
@@ -409,6 +410,7 @@ class TestFiles:
         os.mkfifo(project.onetool / name)
         assert project.says() == [f".onetool/{name}: is not a regular file."]
 
+    @pytest.mark.posix("devices in folders")
     def test_device(self, project: Project) -> None:
         project.onetool.mkdir()
         (project.onetool / "onetool.yaml").symlink_to("/dev/zero")

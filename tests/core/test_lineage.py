@@ -307,6 +307,7 @@ def _record_under_threads(box: Toolbox, rounds: int) -> int:
     return box.log.usage().total_calls
 
 
+@pytest.mark.posix("fork")
 def test_a_fork_in_the_middle_of_a_change_leaves_the_child_a_lineage_that_works() -> None:
     lineage = Lineage(lambda _handle: "")
     lineage.remember("c1", [{"a": 1}], 10)

@@ -25,6 +25,7 @@ class Silent(Exception):
         (ValueError("hunter2 is wrong"), "execution_error", "ValueError: *** is wrong"),
         (KeyError(), "execution_error", "KeyError"),
         (Silent(), "execution_error", "Silent"),
+        (ValueError("no '\udcff'"), "execution_error", r"ValueError: no '\udcff'"),
         (InvalidArgs("'a' is missing."), "invalid_args", "'a' is missing."),
         (
             ToolCallError(ToolResult(False, error=Failure("invalid_args", "no", "t.g"))),
@@ -32,7 +33,7 @@ class Silent(Exception):
             "in 't.g': no",
         ),
     ],
-    ids=["secret", "no text", "no words", "ours", "inner call"],
+    ids=["secret", "no text", "no words", "half a character", "ours", "inner call"],
 )
 def test_what_a_tool_raised_is_said_in_masked_words(
     exc: Exception, code: str, message: str

@@ -69,19 +69,19 @@ def load(notebook: Notebook) -> Locator:
     return panel
 
 
+_SOURCES = """[...window.jupyterapp.shell.widgets('main')].find(each => each.sessionContext)
+  .content.widgets.map(cell => cell.model.sharedModel.getSource())"""
+
+
 def sources(notebook: Notebook) -> list[str]:
     """What stands in the cells."""
-    cells: list[str] = notebook.page.evaluate(
-        "() => window.jupyterapp.shell.currentWidget.content.widgets.map(c =>"
-        " c.model.sharedModel.getSource())"
-    )
+    cells: list[str] = notebook.page.evaluate(f"() => {_SOURCES}")
     return cells
 
 
 def wait_for_cells(notebook: Notebook, expected: list[str]) -> None:
     notebook.page.wait_for_function(
-        "wanted => JSON.stringify(window.jupyterapp.shell.currentWidget.content.widgets"
-        ".map(c => c.model.sharedModel.getSource())) === wanted",
+        f"wanted => JSON.stringify({_SOURCES}) === wanted",
         arg=json.dumps(expected, separators=(",", ":")),
     )
 
@@ -140,33 +140,33 @@ def test_click_is_not_lost_when_the_kernel_reports_a_change(lab: Lab) -> None:
     expect(panel.locator(".otx-total")).to_have_text(f"{count + 1} tools")
     notebook.page.mouse.up()
 
-    expect(panel.locator(".otx-tool-page")).to_contain_text("Double a number.")
+    expect(notebook.page.locator(".onetool-ToolTab")).to_contain_text("Double a number.")
     expect(notebook.page.locator(".onetool-Status")).to_have_text(f"{count + 1} tools")
 
 
 def test_call_is_inserted_run_and_dragged(lab: Lab) -> None:
-    """Into the empty current cell, else one new cell below; run in the panel; run in a cell;
+    """Run in the tool's tab; into the empty current cell, else one new cell below; run in a cell;
     dropped on a cell."""
     notebook = lab.open_notebook([""])
     panel = load(notebook)
     panel.get_by_label("Search tools").fill("echo")
     panel.get_by_label("Search tools").press("Enter")
-    message = panel.locator(
-        ".otx-tool-page .otx-form textarea, .otx-tool-page .otx-form input"
-    ).first
+    tool = notebook.page.locator(".onetool-ToolTab")
+    message = tool.locator(".otx-form textarea, .otx-form input").first
     expect(message).to_be_focused()
     message.fill("hello there")
 
     message.press("Control+Enter")
-    expect(panel.locator(".otx-result")).to_contain_text("hello there")
+    expect(tool.locator(".otx-result")).to_contain_text("hello there")
     expect(notebook.output(0)).to_have_text("")
-    panel.get_by_role("button", name="Insert", exact=True).click()
+    tool.get_by_role("button", name="Insert", exact=True).click()
     wait_for_cells(notebook, ['%tool tools.echo message="hello there"'])
-    panel.get_by_role("button", name="Insert and run").click()
+    expect(tool).to_be_hidden()  # the notebook is in front
+    notebook.page.get_by_role("tab", name="tools.echo").click()
+    tool.get_by_role("button", name="Insert and run").click()
     wait_for_cells(notebook, ['%tool tools.echo message="hello there"'] * 2)
     expect(notebook.output(1)).to_contain_text("hello there")
 
-    panel.get_by_role("button", name="All tools").click()
     panel.get_by_label("Search tools").fill("fs.read")
     cells = notebook.page.locator(".jp-Notebook .jp-Cell")
     panel.locator(".otx-tool").first.drag_to(cells.nth(0))
@@ -192,10 +192,12 @@ def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
     notebook.begin_cell(2)
     expect(panel).to_contain_text(BUSY)
     panel.locator(".otx-tool").first.click()
-    expect(panel.locator(".otx-title h3")).to_have_text("nb.twice")  # answered while the cell runs
-    panel.locator(".otx-tool-page .otx-form input").first.fill("21")
-    panel.get_by_role("button", name="Run", exact=True).click()
-    expect(panel.locator(".otx-result")).to_contain_text("42")
+    tool = page.locator(".onetool-ToolTab")
+    expect(tool.locator(".otx-title h3")).to_have_text("nb.twice")  # answered while the cell runs
+    tool.locator(".otx-form input").first.fill("21")
+    tool.get_by_role("button", name="Run", exact=True).click()
+    expect(tool.locator(".otx-result")).to_contain_text("42")
+    page.get_by_role("tab", name="notebook.ipynb").click()
     usage = usage_of(panel)
     expect(usage.get_by_role("row", name="nb.twice")).to_be_visible()
     page.get_by_role("tab", name="notebook.ipynb").click()

@@ -35,7 +35,7 @@ def save_as(viewer: Locator, name: str) -> None:
     """Save the result as a variable, by the menu."""
     entry = viewer.get_by_label("Name of the variable")
     if not entry.is_visible():
-        viewer.get_by_role("button", name="Save as variable").click()
+        viewer.get_by_role("button", name="More: save").click()
     entry.fill(name)
     viewer.get_by_role("button", name="Save", exact=True).click()
 
@@ -320,7 +320,7 @@ second.view()
 
 def compare_with(viewer: Locator, text: str) -> None:
     """Choose another result in the menu."""
-    viewer.get_by_role("button", name="Compare", exact=True).click()
+    viewer.get_by_role("button", name="More: save").click()
     viewer.get_by_role("group", name="Results to compare with").get_by_role("button").filter(
         has_text=text
     ).first.click()
@@ -331,7 +331,7 @@ def test_a_result_is_compared_with_another_one(screens: Screens) -> None:
     """The earlier call of the same tool is the first choice; only what changed is shown, changed
     cells marked."""
     viewer = screens.open(PRICES)
-    viewer.get_by_role("button", name="Compare", exact=True).click()
+    viewer.get_by_role("button", name="More: save").click()
     choices = viewer.get_by_role("group", name="Results to compare with").get_by_role("button")
     expect(choices.first).to_contain_text("nb.prices shop=Wien")
     expect(choices.first).to_be_focused()
@@ -391,7 +391,7 @@ def test_what_cannot_be_compared_is_said_in_a_sentence(screens: Screens) -> None
     expect(viewer.locator(".otx-table-row:visible")).to_have_count(0)
     screens.page.keyboard.press("Escape")
 
-    viewer.get_by_role("button", name="Compare", exact=True).click()
+    viewer.get_by_role("button", name="More: save").click()
     choice = (
         viewer.get_by_role("group", name="Results to compare with")
         .get_by_role("button")

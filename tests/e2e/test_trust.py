@@ -214,16 +214,17 @@ def test_the_panel_and_the_status_bar_show_an_untrusted_project(clone: Clone) ->
     expect(form).to_be_hidden()
     panel.get_by_label("Search tools").fill("shop.buy")
     panel.locator(".otx-tool", has_text="shop.buy").click()
-    panel.get_by_label("item").first.fill("tea")
-    panel.get_by_role("button", name="Run", exact=True).click()
+    tool = notebook.page.locator(".onetool-ToolTab")
+    tool.get_by_label("item").first.fill("tea")
+    tool.get_by_role("button", name="Run", exact=True).click()
     expect(form).to_be_visible()  # the refused call shows it again
     assert not _marker(notebook)
 
     form.get_by_role("button", name="Trust this project").click()
     expect(form).to_have_count(0)
     expect(status).not_to_contain_text("Untrusted")
-    panel.get_by_role("button", name="Run", exact=True).click()
-    expect(panel.locator(".otx-result")).to_contain_text("bought tea")
+    tool.get_by_role("button", name="Run", exact=True).click()
+    expect(tool.locator(".otx-result")).to_contain_text("bought tea")
 
 
 def test_a_server_that_changed_after_the_yes_shows_the_difference(clone: Clone) -> None:

@@ -132,7 +132,7 @@ def test_a_file_is_not_written_over(project: Path, capsys: pytest.CaptureFixture
     assert main(["export", "nb.ipynb"]) == 2
     assert (project / "nb.py").read_text(encoding="utf-8") == "mine"
     assert main(["export", "nowhere.ipynb"]) == 1
-    assert "is not a notebook" in capsys.readouterr().err
+    assert "There is no notebook 'nowhere.ipynb'" in capsys.readouterr().err
 
 
 @pytest.mark.slow

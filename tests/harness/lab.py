@@ -62,24 +62,29 @@ _READY = """async () => {
   await panel.sessionContext.ready;
   await panel.sessionContext.session.kernel.info;
 }"""
+# A tab of ours may stand before the notebook.
+_NOTEBOOK = """(() => {
+  const notebooks = [...window.jupyterapp.shell.widgets('main')].filter(widget => widget.sessionContext);
+  return notebooks.find(widget => widget.isVisible) ?? notebooks[0];
+})()"""
 _RUN_CELL = """async index => {
-  const panel = window.jupyterapp.shell.currentWidget;
+  const panel = NOTEBOOK;
   panel.content.activeCellIndex = index;
   panel.content.deselectAll();
   await window.jupyterapp.commands.execute('notebook:run-cell');
   return panel.content.widgets[index].model.toJSON().outputs;
-}"""
+}""".replace("NOTEBOOK", _NOTEBOOK)
 _BEGIN_CELL = """index => {
-  const panel = window.jupyterapp.shell.currentWidget;
+  const panel = NOTEBOOK;
   panel.content.activeCellIndex = index;
   panel.content.deselectAll();
   window.begunCell = window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
+}""".replace("NOTEBOOK", _NOTEBOOK)
 _APPEND_CELL = """source => {
-  const { model } = window.jupyterapp.shell.currentWidget.content;
+  const { model } = NOTEBOOK.content;
   model.sharedModel.insertCell(model.cells.length, { cell_type: 'code', source });
   return model.cells.length - 1;
-}"""
+}""".replace("NOTEBOOK", _NOTEBOOK)
 
 _LIGHT = "JupyterLab Light"
 # The colours are a setting that the server keeps: left dark, each page that is loaded later would
@@ -213,10 +218,10 @@ class Notebook:
         """Restart the kernel and wait until it answers."""
         self.page.evaluate(
             """async () => {
-              const { session } = window.jupyterapp.shell.currentWidget.sessionContext;
+              const { session } = NOTEBOOK.sessionContext;
               await session.kernel.restart();
               await session.kernel.info;
-            }"""
+            }""".replace("NOTEBOOK", _NOTEBOOK)
         )
 
     def close(self) -> None:

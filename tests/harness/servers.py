@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import urllib.error
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from onetool_ipy.base.processes import is_running, kill
 from tests.harness.patience import HANG_S, until
 from tests.harness.ports import reserved_port
 from tests.harness.surroundings import OUTSIDE, ROOT
@@ -118,6 +118,10 @@ def _over_http(command: list[str], port: int) -> Iterator[str]:
 
 def below(pid: int) -> set[int]:
     """The processes below a process, by the parents that the system knows."""
+    if not Path("/proc").is_dir():
+        import psutil
+
+        return {child.pid for child in psutil.Process(pid).children(recursive=True)}
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -143,6 +147,8 @@ def below(pid: int) -> set[int]:
 
 def alive(pids: set[int]) -> dict[int, str]:
     """Those that still run, with their command line; a zombie runs no more."""
+    if not Path("/proc").is_dir():
+        return {pid: "" for pid in pids if is_running(pid)}
     found = {}
     for pid in pids:
         try:
@@ -170,7 +176,7 @@ def wait_until_gone(pids: set[int]) -> dict[int, str]:
     until(lambda: not alive(pids))
     left = alive(pids)
     for pid in left:
-        os.kill(pid, signal.SIGKILL)
+        kill(pid)
     return left
 
 

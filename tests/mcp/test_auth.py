@@ -32,6 +32,7 @@ from tests.harness.oauth import CANARY, OAuthServer
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import write_project
 from tests.harness.stub import Asked, Stub
+from tests.harness.systems import has_mode
 
 Open = Callable[..., Toolbox]
 LOGIN = "%tool server login crm"
@@ -552,12 +553,13 @@ def test_a_token_is_seen_nowhere(
     assert not [path for path in written if CANARY.encode() in path.read_bytes()]
 
 
+@pytest.mark.posix("modes of files")
 def test_a_file_of_tokens_that_others_may_read_is_not_used(
     box: Toolbox, server: OAuthServer, state: Path, tmp_path: Path
 ) -> None:
     sign_in(box, server)
     path = grant_file(state)
-    assert path.stat().st_mode & 0o777 == 0o600
+    assert has_mode(path, 0o600)
     path.chmod(0o666)
     with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(state)}) as other:
         assert not other.call("crm.whoami").ok
@@ -566,7 +568,7 @@ def test_a_file_of_tokens_that_others_may_read_is_not_used(
             == f"The file with its tokens is open to others, so it is not used: {path}"
         )
         sign_in(other, server)
-    assert grant_file(state).stat().st_mode & 0o777 == 0o600
+    assert has_mode(grant_file(state), 0o600)
 
 
 def test_an_untrusted_project_dials_nobody(

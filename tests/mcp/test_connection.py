@@ -62,9 +62,16 @@ def test_changes_of_a_list_are_followed(opened: Open, tmp_path: Path, protocol: 
     [
         ("import sys; sys.exit('no such database')", "It ended with status 1. no such database"),
         ("print('hello', file=__import__('sys').stderr)", "It ended with status 0."),
-        ("import os; os.kill(os.getpid(), 9)", "It was ended by signal 9."),
+        pytest.param(
+            *("import os; os.kill(os.getpid(), 9)", "It was ended by signal 9."),
+            marks=pytest.mark.posix("signals"),
+        ),
+        pytest.param(
+            *("import os; os._exit(200)", "It ended with status 200."),
+            marks=pytest.mark.windows("no signals"),
+        ),
     ],
-    ids=["failed", "ended", "killed"],
+    ids=["failed", "ended", "killed", "large"],
 )
 def test_how_a_server_ended_is_the_reason(opened: Open, script: str, reason: str) -> None:
     """Its last line is told only where it failed, since that may say why."""

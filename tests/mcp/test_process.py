@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
+
 from onetool_ipy import Toolbox, open_toolbox
-from tests.harness.servers import hostile, write_project
+from onetool_ipy.base.processes import INHERITED
+from onetool_ipy.mcp import watchdog
+from tests.harness.patience import until
+from tests.harness.servers import hostile, wait_until_gone, write_project
 
 Open = Callable[..., Toolbox]
 
@@ -22,11 +29,7 @@ def test_a_server_gets_the_safe_few_what_is_named_and_its_own(opened: Open, tmp_
     found = opened({"srv": definition}, env=around).call("srv.environment").unwrap()
 
     named = {"OWN": "mine", "KEY": "sesame-open", "WANTED": "yes"}
-    safe = {
-        name: around[name]
-        for name in ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
-        if name in around
-    }
+    safe = {name: around[name] for name in INHERITED if name in around}
     ours = {"LC_CTYPE", "ONETOOL_SERVER"}
     assert {key: value for key, value in found["env"].items() if key not in ours} == {
         **safe,
@@ -46,3 +49,70 @@ def test_the_environment_of_the_toolbox_is_what_counts(tmp_path: Path) -> None:
         box.servers.check()
 
         assert box.servers.reason("srv") == "There is no command 'sleep'."
+
+
+# What Linux has and macOS lacks: descriptors of processes, /proc, and a parent for orphans.
+_AS_ON_MACOS = """
+import ctypes, os, runpy, sys
+del os.pidfd_open
+listed = os.listdir
+def listdir(path="."):
+    if path == "/proc":
+        raise FileNotFoundError(path)
+    return listed(path)
+os.listdir, ctypes.CDLL = listdir, lambda name: object()
+"""
+
+
+@pytest.mark.posix("ps")
+def test_without_proc_the_other_processes_of_the_group_are_those_to_end() -> None:
+    """Neither the `ps` that is asked, nor its shell, nor a process that has ended."""
+    code = (
+        "import runpy, subprocess, sys; group = runpy.run_path(sys.argv[1])['_group'];"
+        "child, ended = (subprocess.Popen(['sleep', n]) for n in ('600', '0'));"
+        "import os; os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT);"
+        "print(group() == [child.pid]); child.kill(); child.wait(); print(group())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, watchdog.__file__],
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+
+    assert done.stdout.split() == ["True", "[]"], done.stderr
+
+
+@pytest.mark.linux("what macOS lacks is taken away from Linux")
+@pytest.mark.parametrize("how", ["the kernel is killed", "the watchdog is asked"])
+def test_a_server_ends_with_its_children_also_as_on_macos(tmp_path: Path, how: str) -> None:
+    watching = _AS_ON_MACOS + f"runpy.run_path({watchdog.__file__!r}, run_name='__main__')"
+    file = tmp_path / "pids"
+    server = f'sleep 600 & echo $$ $! > "{file}.new"; mv "{file}.new" "{file}"; wait'
+    # The kernel: it starts the watchdog of a server, then waits.
+    kernel = (
+        "import os, subprocess, sys; status, told = os.pipe();"
+        "words = [sys.executable, '-c', sys.argv[1], str(os.getpid()), str(told), '-', 'sh', '-c',"
+        " sys.argv[2]];"
+        "guard = subprocess.Popen(words, pass_fds=[told], start_new_session=True);"
+        "print(guard.pid, flush=True); os.read(status, 99); sys.stdin.read(); guard.terminate();"
+        "print(guard.wait(), flush=True)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", kernel, watching, server],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    guard = int(process.stdout.readline())
+    assert until(file.exists)
+    pids = {guard, *map(int, file.read_text(encoding="utf-8").split())}
+
+    if how == "the kernel is killed":
+        process.kill()
+    rest, _ = process.communicate()
+
+    assert wait_until_gone(pids) == {}
+    assert how == "the kernel is killed" or rest == "143\n"

@@ -18,6 +18,7 @@ import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.processes import kill
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import HOSTILE, hostile, wait_until_gone
 
@@ -49,13 +50,14 @@ def test_a_killed_server_is_seen_and_started_again_by_the_next_call(opened: Open
     first = box.call("srv.calls").unwrap()
     assert box.servers.pid("srv") == first["pid"]
 
-    os.kill(first["pid"], 9)
+    kill(first["pid"])
     assert wait_until_gone({first["pid"]}) == {}
 
     assert until(lambda: box.servers["srv"] == "disconnected")  # heard of a moment after the end
     proxy = box.ot.health()["proxy"]
     assert (proxy["status"], proxy["servers"]) == ("degraded", {"srv": "disconnected"})
-    assert "It was ended by signal 9." in box.servers.reason("srv")
+    ending = "It ended with status 15." if os.name == "nt" else "It was ended by signal 9."
+    assert ending in box.servers.reason("srv")
     second = box.call("srv.calls").unwrap()
     assert second["pid"] != first["pid"]
     assert second["calls"] == 1
@@ -126,15 +128,10 @@ def test_a_server_that_is_still_starting_ends_with_its_toolbox(
 ) -> None:
     """It never says a word; its pid is in a file."""
     file = tmp_path / "pid"
-    box = opened(
-        {
-            "srv": {
-                "type": "stdio",
-                "command": "sh",
-                "args": ["-c", f'echo $$ > "{file}"; exec sleep 600'],
-            }
-        }
+    code = (
+        "import os, sys, time; open(sys.argv[1], 'w').write(f'{os.getpid()}\\n'); time.sleep(600)"
     )
+    box = opened({"srv": {"command": sys.executable, "args": ["-c", code, str(file)]}})
     assert box.servers.check(0.2) == {"srv": "starting"}
     assert until(lambda: file.exists() and file.read_text(encoding="utf-8").endswith("\n"))
 
@@ -143,6 +140,7 @@ def test_a_server_that_is_still_starting_ends_with_its_toolbox(
     assert wait_until_gone({int(file.read_text(encoding="utf-8"))}) == {}
 
 
+@pytest.mark.posix("SIGSTOP")
 @pytest.mark.slow
 def test_a_server_that_hangs_is_seen(opened: Open) -> None:
     box = opened({"srv": hostile()})
@@ -180,9 +178,15 @@ def test_a_loop_that_was_given_up_costs_no_server(opened: Open) -> None:
 
 def failing(folder: Path) -> dict[str, Any]:
     """A server that starts as long as the file `good` is there."""
-    said = "echo 'ConfigError: no flux' >&2; echo 'and no capacitor, KEY=sesame-open' >&2; exit 9"
-    run = f"test -e {folder / 'good'} && exec {sys.executable} -S {HOSTILE} || {{ {said}; }}"
-    return {"type": "stdio", "command": "sh", "args": ["-c", run]}
+    code = (
+        "import os, runpy, sys\n"
+        "if os.path.exists(sys.argv.pop(1)): runpy.run_path(sys.argv[1], run_name='__main__')\n"
+        "print('ConfigError: no flux', file=sys.stderr)\n"
+        "print('and no capacitor, KEY=sesame-open', file=sys.stderr)\n"
+        "sys.exit(9)\n"
+    )
+    words = ["-S", "-c", code, str(folder / "good"), str(HOSTILE)]
+    return {"type": "stdio", "command": sys.executable, "args": words}
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["never listed", "listed before"])

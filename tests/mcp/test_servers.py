@@ -136,10 +136,12 @@ def test_one_call_starts_all_and_waits_for_its_own(opened: Open, tmp_path: Path)
 def test_a_check_with_a_limit_leaves_a_slow_server_starting(opened: Open, tmp_path: Path) -> None:
     """As `ot.health` does: a server that is not up yet is neither waited for nor given up."""
     gate, real = tmp_path / "gate", hostile()
-    line = f'until [ -e "{gate}" ]; do sleep 0.05; done; exec "$0" "$@"'
-    box = opened(
-        {"srv": {**real, "command": "sh", "args": ["-c", line, real["command"], *real["args"]]}}
+    code = (
+        "import os, runpy, sys, time\n"
+        "while not os.path.exists(sys.argv[1]): time.sleep(0.05)\n"
+        "runpy.run_path(sys.argv[-1], run_name='__main__')\n"
     )
+    box = opened({"srv": {**real, "args": ["-S", "-c", code, str(gate), *real["args"]]}})
 
     assert box.servers.check(0.2) == {"srv": "starting"}
 

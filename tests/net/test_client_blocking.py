@@ -104,6 +104,7 @@ def test_a_connection_that_the_server_closed_is_not_used_again(
     assert server.accepts == 2
 
 
+@pytest.mark.posix("fork")
 def test_a_forked_child_has_connections_of_its_own(server: Loopback) -> None:
     code = (
         "import os, sys\nfrom onetool_ipy.base.background import Background, Workers\nfrom"

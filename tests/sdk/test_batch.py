@@ -29,7 +29,9 @@ COLOUR: ContextVar[str] = ContextVar("COLOUR", default="none")
 SECRET = "sk-batch-9d8c7b6a5f"
 
 
-@pytest.fixture(scope="module", params=["fork", "spawn"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("fork", marks=pytest.mark.posix("fork")), "spawn"]
+)
 def processes(request: pytest.FixtureRequest) -> Iterator[ProcessPoolExecutor]:
     context = multiprocessing.get_context(request.param)
     with ProcessPoolExecutor(2, mp_context=context) as pool:
@@ -305,6 +307,7 @@ def test_a_listener_that_fails_ends_the_batch(box: Toolbox) -> None:
     assert begun in ([0], [0, 1])
 
 
+@pytest.mark.posix("SIGINT of another process")
 def test_stop_ends_the_batch_and_leaves_running_items_to_themselves(
     box: Toolbox, tmp_path: Path
 ) -> None:
@@ -332,6 +335,7 @@ def test_stop_ends_the_batch_and_leaves_running_items_to_themselves(
     assert rest == "2 []\n"
 
 
+@pytest.mark.posix("a process that sends itself SIGINT")
 def test_stop_while_the_threads_start_is_a_stop() -> None:
     """In a process of its own, as in a cell: an item stops the batch before the last of 200 threads
     was started."""

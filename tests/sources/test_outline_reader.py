@@ -17,6 +17,7 @@ from onetool_ipy.schema.read import signature_text
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
 from onetool_ipy.sources.outline_reader import read_outline
 from tests.core.support import short
+from tests.harness.systems import has_mode
 
 
 def _outline(text: str | bytes, pack: str = "stem") -> PackOutline:
@@ -298,7 +299,7 @@ def test_the_cache_gives_back_what_was_put(tmp_path: Path) -> None:
     assert sorted(json.loads(path.read_bytes())["entries"]) == ["key", "new"], (
         "nobody asked for the old one"
     )
-    assert oct(path.stat().st_mode & 0o777) == "0o600"
+    assert has_mode(path, 0o600)
     assert [p.name for p in path.parent.iterdir()] == ["packs.json"]
 
 

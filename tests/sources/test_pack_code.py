@@ -5,7 +5,6 @@ Any byte of these counts, nothing else does.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy.sources.pack_code import PackCode
 from tests.harness.project import Project
+from tests.harness.systems import make_pipe
 
 FILES = (
     "pack.py",
@@ -118,7 +118,7 @@ def test_imports_that_lead_nowhere_or_out_of_the_folder_are_not_followed(tmp_pat
     folder = tmp_path / "tools"
     (folder / "d.py").mkdir(parents=True)
     (tmp_path / "outside.py").write_text("X = 1", encoding="utf-8")
-    os.mkfifo(folder / "pipe.py")
+    make_pipe(folder / "pipe.py")
     (folder / "broken.py").write_text("def (", encoding="utf-8")
     (folder / "deep.py").write_text("(" * 5_000, encoding="utf-8")
     (folder / "zero.py").write_bytes(b"\0")

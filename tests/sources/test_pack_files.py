@@ -21,6 +21,7 @@ from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.sources.pack_files import PackFile
 from tests.harness.patience import HANG_S, until
 from tests.harness.project import Project
+from tests.harness.systems import make_pipe
 
 GOOD = '''
     pack = "geo"
@@ -530,7 +531,7 @@ def test_where_files_are_looked_for(project: Project) -> None:
     ):
         project.write(name, 'def x():\n    """X."""\n')
     (project.home / "tools" / "folder.py").mkdir()
-    os.mkfifo(project.home / "tools" / "pipe.py")
+    make_pipe(project.home / "tools" / "pipe.py")
     (project.home / "tools" / "link.py").symlink_to("../other/f.py")
 
     box = project.open(

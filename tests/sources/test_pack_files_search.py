@@ -152,6 +152,7 @@ def test_a_file_with_an_odd_name_is_shown_plainly(project: Project, name: str) -
 # --- who may have written it
 
 
+@pytest.mark.posix("modes of files")
 @pytest.mark.parametrize("place", ["tools/near.py", "tools", "tools/sub", "tools/sub/inner.py"])
 def test_a_pack_file_that_all_may_write_is_a_problem_and_does_not_count(
     project: Project, place: str

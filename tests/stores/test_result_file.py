@@ -251,7 +251,9 @@ def test_file_that_shrinks_after_it_was_opened_once_is_an_error_and_no_crash(
         results.query(handle, offset=400)
 
 
-@pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
+@pytest.mark.parametrize(
+    "kind", ["folder", "link", pytest.param("pipe", marks=pytest.mark.posix("pipes in folders"))]
+)
 def test_what_is_no_file_of_ours_is_an_error_and_no_wait(
     results: Results, tmp_path: Path, kind: str
 ) -> None:

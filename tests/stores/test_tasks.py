@@ -4,12 +4,12 @@ listed."""
 from __future__ import annotations
 
 import json
-import stat
 from pathlib import Path
 
 import pytest
 
 from onetool_ipy.stores.tasks import SavedTask, TaskStore
+from tests.harness.systems import has_mode
 
 ABOUT = {"server": "lab", "definition": "abc", "tool": "lab.report", "wire": "report"}
 
@@ -39,7 +39,7 @@ def test_file_is_for_its_user_alone(store: TaskStore, tmp_path: Path) -> None:
     task = add(store)
 
     path = tmp_path / "tasks" / f"{task.id}.json"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert has_mode(path, 0o600)
     assert "secret-id" not in task.id
 
 

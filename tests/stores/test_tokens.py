@@ -15,6 +15,7 @@ from keyring.errors import KeyringLocked
 
 from onetool_ipy.base.files import stamp_of
 from onetool_ipy.stores.tokens import TokenStore
+from tests.harness.systems import has_mode
 
 GRANT = {
     "tokens": {"access_token": "access-canary", "refresh_token": "refresh-canary"},
@@ -86,8 +87,8 @@ def test_without_a_keyring_that_works_a_file_is_used(
 
     store.write(path, GRANT)
 
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert has_mode(path, 0o600)
+    assert has_mode(path.parent, 0o700)
     assert store.read(path) == GRANT
     assert set(hidden) == {"access-canary", "refresh-canary", "client-canary"}
     store.remove(path)
@@ -128,7 +129,7 @@ def test_a_file_that_is_open_to_others_does_not_count_and_is_replaced(
 
     store.write(path, GRANT)
 
-    assert path.stat().st_mode & 0o777 == 0o600
+    assert has_mode(path, 0o600)
     assert store.read(path) == GRANT
 
 

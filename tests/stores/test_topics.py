@@ -16,6 +16,7 @@ from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.config.settings import Topic
 from onetool_ipy.stores.topics import NO_TOPIC, Topics, document, matches
+from tests.harness.systems import make_pipe
 
 NOW = datetime.datetime(2026, 3, 4, 10, 20, 30, 123456, tzinfo=datetime.UTC)
 
@@ -232,7 +233,7 @@ def test_a_file_elsewhere_or_with_another_meaning_is_refused(tmp_path: Path, fil
     (folder / "out").symlink_to(outside)
     (folder / "link.yaml").symlink_to(outside / "target.yaml")
     (folder / "dangling.yaml").symlink_to(outside / "new.yaml")
-    os.mkfifo(folder / "fifo.yaml")
+    make_pipe(folder / "fifo.yaml")
 
     with pytest.raises(StoreError) as caught:
         topics(folder, ("*", file)).notify("t", "m")

@@ -11,12 +11,12 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import type { IDocument } from './addBox';
-import { openHttpTool, openImport, openResult, openServer, openUsage } from './mainTabs';
+import { openHttpTool, openImport, openResult, openServer, openTool, openUsage } from './mainTabs';
 import type { KernelConnection } from './kernelConnection';
 import type { NotebookTools } from './notebook';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
 import { addQuestionOutputs } from './questionOutput';
-import { type IHttpPlace, needsTrust, Requests } from '../screens/index.js';
+import { type IHttpPlace, type IWantedTool, needsTrust, Requests } from '../screens/index.js';
 import { keptBy } from '../screens/parts.js';
 
 const PLUGIN = 'onetool-ipy:panel';
@@ -152,9 +152,8 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     caption: 'Open a tool or a pack in the Tools panel',
     isVisible: args => typeof args.name === 'string',
     execute: async args => {
-      if (typeof args.name === 'string' && (await loadedTools(panel))) {
+      if (typeof args.name === 'string' && (await loadedTools(panel)) && (await panel.showTool(args.name))) {
         open();
-        await panel.showTool(args.name);
       }
     }
   });
@@ -172,6 +171,12 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
   });
   panel.importing.connect((_, document) => importTools(app, panel, document));
   panel.serverOpened.connect((_, name) => showServer(app, panel, name));
+  panel.toolOpened.connect((_, wanted) => showTool(app, panel, wanted));
+  panel.resultOpened.connect((_, handle) => {
+    if (panel.connection?.transport) {
+      openResult(app, panel.connection.transport, handle);
+    }
+  });
   app.commands.addCommand('onetool:insert', {
     label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
     caption: 'Insert a call of a tool into the notebook',
@@ -233,13 +238,25 @@ async function showUsage(app: JupyterFrontEnd, panel: ToolsPanel): Promise<void>
   }
 }
 
+/** Open the page of a tool of the front notebook, into which its calls can be put. */
+function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: IWantedTool): void {
+  const tools = panel.current;
+  if (tools?.connection.transport) {
+    openTool(app, tools.connection.transport, wanted, {
+      onInsert: (code, isRun) => (app.shell.activateById(tools.notebook.id), void tools.insert(code.tool ?? '', isRun)),
+      onTrust: () => (app.shell.activateById(PANEL_ID), void panel.askTrust()),
+      onChanged: () => void tools.browser?.load()
+    });
+  }
+}
+
 /** Open the tab of a server; its buttons use the panel. */
 function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): void {
   const showPanel = (): void => app.shell.activateById(PANEL_ID);
   if (panel.connection?.transport) {
     openServer(app, panel.connection.transport, name, {
       onTrust: () => (showPanel(), void panel.askTrust()),
-      onCall: tool => (showPanel(), void panel.showTool(tool))
+      onCall: tool => showTool(app, panel, { name: tool })
     });
   }
 }

@@ -1,4 +1,7 @@
-/** The tabs of ours in the main area: an HTTP tool, a server, a result, an import and the usage, each a screen on what the panel has. */
+/**
+ * The tabs of ours in the main area: a tool, an HTTP tool, a server, a result, an import and the usage, each a screen on what
+ * the panel has. Where the main area holds one notebook and no tabs, as in Notebook 7, they are below it.
+ */
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget } from '@jupyterlab/apputils';
@@ -8,7 +11,7 @@ import type { IDocument } from './addBox';
 import { createImport, type IImportOptions } from './importScreen.js';
 import { toolsIcon } from './panel';
 import type { RestClient } from './restClient';
-import { createHttpEditor, createServerPage, createUsage, createViewer, h, type IHttpPlace, Requests, type Transport } from '../screens/index.js';
+import { createHttpEditor, createServerPage, createToolTab, createUsage, createViewer, h, type IHttpPlace, type IToolTab, type IToolTabOptions, type IWantedTool, Requests, type Transport } from '../screens/index.js';
 import { drawInto, Failure } from '../screens/parts.js';
 
 interface IScreen {
@@ -25,9 +28,25 @@ interface ITab {
   caption?: string;
   className: string;
   open: (tab: { rename: (label: string) => void; close: () => void }) => IScreen;
+  /** Whether it gives its place to the next one of its class: nothing was done in it. */
+  isPassing?: () => boolean;
 }
 
 const tabs = new WeakMap<Widget, { wanted: ITab; screen: IScreen }>();
+
+/** Open the page of a tool. A page that was only looked at gives its place to the next. */
+export function openTool(app: JupyterFrontEnd, transport: Transport, { name, args = null, isRun = false }: IWantedTool, options: IToolTabOptions): void {
+  let screen: IToolTab | null = null;
+  const shown = open(app, {
+    owner: transport,
+    key: `tool ${name}`,
+    label: name,
+    className: 'onetool-ToolTab',
+    open: () => (screen = createToolTab(transport, name, args, options)),
+    isPassing: () => !screen?.isUsed
+  }) as IToolTab;
+  if (args && (shown !== screen || isRun)) void shown.fill(args, isRun);
+}
 
 let opened = 0;
 
@@ -95,14 +114,20 @@ function wrapped<S extends IScreen>(screen: S): S {
   return { ...screen, element: h('div', null, screen.element) };
 }
 
+/** Open a tab, or bring the one that is there to the front. Returns its screen. */
 function open(app: JupyterFrontEnd, wanted: ITab): IScreen {
-  for (const widget of app.shell.widgets('main')) {
-    const known = tabs.get(widget);
-    if (known?.wanted.owner === wanted.owner && known.wanted.key === wanted.key) {
-      app.shell.activateById(widget.id);
-      return known.screen;
-    }
+  // A front end whose main area holds one document has an area below it.
+  const area = 'mode' in app.shell ? 'main' : 'down';
+  const others = Array.from(app.shell.widgets(area)).filter(widget => tabs.has(widget));
+  const known = others.find(widget => tabs.get(widget)!.wanted.owner === wanted.owner && tabs.get(widget)!.wanted.key === wanted.key);
+  if (known) {
+    app.shell.activateById(known.id);
+    return tabs.get(known)!.screen;
   }
+  const passing = others.find(widget => {
+    const { owner, className, isPassing } = tabs.get(widget)!.wanted;
+    return owner === wanted.owner && className === wanted.className && isPassing?.();
+  });
   const screen = wanted.open({ rename: label => void (tab.title.label = label), close: () => tab.dispose() });
   const content = new Widget({ node: screen.element });
   content.addClass(wanted.className);
@@ -111,7 +136,8 @@ function open(app: JupyterFrontEnd, wanted: ITab): IScreen {
   Object.assign(tab.title, { label: wanted.label, caption: wanted.caption ?? '', icon: toolsIcon, closable: true });
   tabs.set(tab, { wanted, screen });
   tab.disposed.connect(() => screen.close());
-  app.shell.add(tab, 'main');
+  app.shell.add(tab, area, passing ? { ref: passing.id, mode: 'tab-after' } : {});
+  passing?.dispose();
   app.shell.activateById(tab.id);
   screen.focus?.();
   return screen;

@@ -14,7 +14,7 @@ import type { IDocument } from './addBox';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
 import { SourcesView } from './sources';
-import { createBrowser, createHealth, createServers, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, Requests, type Transport } from '../screens/index.js';
+import { createBrowser, createHealth, createServers, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IWantedTool, Requests, type Transport } from '../screens/index.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -53,6 +53,12 @@ export class NotebookTools {
 
   /** Emitted with the name of a pack whose tools the user wants to see. */
   readonly packShown = new Signal<this, string>(this);
+
+  /** Emitted with a tool that the user wants to open. */
+  readonly toolOpened = new Signal<this, IWantedTool>(this);
+
+  /** Emitted with the handle of a stored result that the user wants to see. */
+  readonly resultOpened = new Signal<this, string>(this);
 
   /** Emitted with the name of a server that the user wants to look at. */
   readonly serverOpened = new Signal<this, string>(this);
@@ -153,7 +159,8 @@ export class NotebookTools {
     this._setServers(createServers(transport, { onOpen: name => this.serverOpened.emit(name) }));
     this._browser = createBrowser(transport, {
       isSmall: true,
-      onInsert: (code, isRun) => void this.insert(code.tool, isRun),
+      onOpen: wanted => this.toolOpened.emit(wanted),
+      onOpenResult: handle => this.resultOpened.emit(handle),
       onTrust: () => void this.connection.refresh(),
       onDrag: (name, event) => {
         event.dataTransfer?.setData(DRAG_TYPE, name);

@@ -16,7 +16,7 @@ import type { IDocument } from './addBox';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, h, type IBrowser, type IHttpPlace, reconcile, Requests } from '../screens/index.js';
+import { addTabKeys, h, type IBrowser, type IHttpPlace, type IWantedTool, reconcile, Requests } from '../screens/index.js';
 import { counted } from '../screens/format.js';
 import { VERSION } from './version';
 
@@ -90,6 +90,12 @@ export class ToolsPanel extends Widget {
   /** Emitted when the user wants to see the usage. */
   readonly usageOpened = new Signal<this, void>(this);
 
+  /** Emitted with a tool that the user wants to open. */
+  readonly toolOpened = new Signal<this, IWantedTool>(this);
+
+  /** Emitted with the handle of a stored result that the user wants to see. */
+  readonly resultOpened = new Signal<this, string>(this);
+
   /** Emitted with the name of a server that the user wants to look at. */
   readonly serverOpened = new Signal<this, string>(this);
 
@@ -131,10 +137,10 @@ export class ToolsPanel extends Widget {
     this._render();
   }
 
-  /** Show a tool's page, or the tools of a pack. */
-  async showTool(name: string): Promise<void> {
+  /** Open a tool's page, or show the tools of a pack. Returns whether the panel shows it. */
+  async showTool(name: string): Promise<boolean> {
     this.selectView('tools');
-    await this._current?.browser?.find(name);
+    return (await this._current?.browser?.find(name)) ?? true;
   }
 
   /** Show the bundle of a tool that was saved in an editor. */
@@ -182,6 +188,8 @@ export class ToolsPanel extends Widget {
     tools.importing.connect((_, document) => this.importing.emit(document));
     tools.packShown.connect((_, name) => void this.showTool(name));
     tools.serverOpened.connect((_, name) => this.serverOpened.emit(name));
+    tools.toolOpened.connect((_, wanted) => this.toolOpened.emit(wanted));
+    tools.resultOpened.connect((_, handle) => this.resultOpened.emit(handle));
     tools.changed.connect(() => {
       if (tools === this._current) {
         this._draw();

@@ -44,10 +44,20 @@ interface Overview extends Known {
   trust?: Trust;
 }
 
+/** A tool to open, with arguments to fill in, and whether to run it with them. */
+export interface WantedTool {
+  name: string;
+  args?: Payload | null;
+  isRun?: boolean;
+}
+
 export interface BrowserOptions {
   /** For a front end with a notebook to put a call into. */
   onInsert?: ((code: Code, isRun: boolean) => void) | null;
   onDrag?: ((name: string, event: DragEvent) => void) | null;
+  /** Show tools and results elsewhere; without them the browser shows them itself. */
+  onOpen?: ((wanted: WantedTool) => void) | null;
+  onOpenResult?: ((handle: string) => void) | null;
   /** Called when the user trusts the project. */
   onTrust?: () => void;
   /** For a side panel. */
@@ -115,6 +125,7 @@ export class ToolBrowser {
 
   /** Request the packs, the filters and the tools again. */
   load(): Promise<unknown> {
+    this.loadView();
     this.loading = this.loadAll();
     return this.loading;
   }
@@ -198,11 +209,12 @@ export class ToolBrowser {
     return this.searching;
   }
 
-  /** Show a tool's page, or the tools of a pack. */
-  async find(name: string): Promise<unknown> {
+  /** Show a tool's page, or the tools of a pack. Returns whether it is shown here. */
+  async find(name: string): Promise<boolean> {
     await this.loading;
-    const isPack = this.overview.peek()?.packs.some(pack => pack.name === name);
-    return isPack ? this.showPack(name) : this.open(name);
+    const isPack = this.overview.peek()?.packs.some(pack => pack.name === name) ?? false;
+    await (isPack ? this.showPack(name) : this.open(name));
+    return isPack || !this.options.onOpen;
   }
 
   /** List only the tools of a pack. */
@@ -214,6 +226,10 @@ export class ToolBrowser {
 
   /** Show the page of a tool; with `args` its form is filled in. Returns whether the page shows it. */
   async open(name: string, args: Payload | null = null, isFocused = true): Promise<boolean> {
+    if (this.options.onOpen) {
+      this.options.onOpen({ name, args });
+      return true;
+    }
     const before = document.activeElement;
     this.showPage();
     const isShown = await this.page.open(name, args);
@@ -305,10 +321,15 @@ export class ToolBrowser {
   }
 
   async rerun(call: Pick<PastCall, 'tool' | 'args'>): Promise<void> {
-    if (await this.open(call.tool, call.args, false)) await this.page.run();
+    if (this.options.onOpen) this.options.onOpen({ name: call.tool, args: call.args, isRun: true });
+    else if (await this.open(call.tool, call.args, false)) await this.page.run();
   }
 
   private async openResult(handle: string): Promise<void> {
+    if (this.options.onOpenResult) {
+      this.options.onOpenResult(handle);
+      return;
+    }
     this.showPage();
     this.tell('result', await this.page.openResult(handle), () => this.openResult(handle));
   }

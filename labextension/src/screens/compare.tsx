@@ -1,7 +1,7 @@
 // Compare in the result viewer: choose another result, see what changed between the two. The kernel compares, and gives
 // the changes as a table.
 import { type Signal, signal, useSignal } from '@preact/signals';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { Failure, Menu } from './parts.js';
 import type { Requests } from './requests.js';
 import { createTable, keyOf, type Result, type Table } from './table.js';
@@ -17,24 +17,16 @@ export type Chosen = { other: Other; key: Signal<string[]> };
 type Side = { when: string; isThis: boolean };
 type Comparison = { text: string; key: string[]; columns: string[]; sides: [Side, Side]; result: Result };
 
-/** The menu of the results that one can be compared with. */
-export function CompareMenu({ requests, result, onChoose }: { requests: Requests; result: Result; onChoose: (chosen: Chosen) => void }) {
+/** The results that one can be compared with. */
+export function CompareChoices({ requests, result, onChoose }: { requests: Requests; result: Result; onChoose: (chosen: Chosen) => void }) {
   const request = requests.latest<{ items: Other[] }>('comparable');
-  const [isOpen, search] = [useSignal(false), useSignal('')];
-  const [input, list] = [useRef<HTMLInputElement>(null), useRef<HTMLDivElement>(null)];
+  const search = useSignal('');
   const items = request.value.value?.items ?? [];
   useLayoutEffect(() => {
-    if (isOpen.value) (items.length > MANY ? input.current : list.current?.querySelector('button'))?.focus();
-  }, [request.value.value]);
-  const load = (): void => {
-    search.value = '';
     request.reset();
     void request.send({ ...keyOf(result), tool: result.tool });
-  };
-  const choose = (other: Other): void => {
-    isOpen.value = false;
-    onChoose({ other, key: signal([]) });
-  };
+  }, []);
+  const choose = (other: Other): void => onChoose({ other, key: signal([]) });
   const words = search.value.toLowerCase().split(/\s+/);
   const matches = items.filter(({ tool, text, when }) => words.every(word => `${tool} ${text} ${when}`.toLowerCase().includes(word)));
   const others = matches.filter(item => !item.isSame);
@@ -53,12 +45,13 @@ export function CompareMenu({ requests, result, onChoose }: { requests: Requests
     </>
   );
   return (
-    <Menu label="Compare" kind="otx-compare-menu" isOpen={isOpen} onOpen={load}>
-      <input ref={input} class="otx-input" type="search" placeholder="Find a call" aria-label="Find a call" spellcheck={false} hidden={items.length <= MANY} value={search.value} onInput={event => (search.value = event.currentTarget.value)} />
-      <div ref={list} class="otx-compare-list" role="group" aria-label="Results to compare with">
+    <div class="otx-compare-choices">
+      <strong>Compare with</strong>
+      <input class="otx-input" type="search" placeholder="Find a call" aria-label="Find a call" spellcheck={false} hidden={items.length <= MANY} value={search.value} onInput={event => (search.value = event.currentTarget.value)} />
+      <div class="otx-compare-list" role="group" aria-label="Results to compare with">
         {request.failure.value ? <p class="otx-error" role="alert"><Failure of={request} /></p> : request.value.value ? choices() : <span class="otx-muted">reading …</span>}
       </div>
-    </Menu>
+    </div>
   );
 }
 

@@ -59,6 +59,8 @@ export function createForm(parameters: Schema, { onChange = () => {}, onSubmit =
       {required.length && optional.length ? <div class="otx-divider">Optional</div> : null}
       {optional.map(field => field.draw())}
       {fields.length ? <p class="otx-muted otx-tip">Any field accepts a notebook variable: <code>=name</code></p> : <p class="otx-muted">This tool takes no arguments.</p>}
+      {/* Enter in a field of several submits a form only where it has such a button. */}
+      <button type="submit" hidden tabIndex={-1} />
     </>
   ));
   return {

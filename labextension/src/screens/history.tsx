@@ -5,7 +5,7 @@ import { type ComponentChildren, render } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { debounce, h } from './dom.js';
 import { counted, duration, number } from './format.js';
-import { Drawing, Failure, Outcome } from './parts.js';
+import { breakable, Drawing, Failure, Outcome } from './parts.js';
 import type { LatestRequest, Requests } from './requests.js';
 
 const PAGE_SIZE = 50;
@@ -91,10 +91,11 @@ class Pages {
   }
 }
 
-/** Returns `{element, search(query), load()}`; it ends with `requests`. */
-export function createHistory(requests: Requests, actions: Actions) {
+/** Returns `{element, search(query), load()}`; it ends with `requests`. With `tool` it has only the calls of that tool. */
+export function createHistory(requests: Requests, actions: Actions, tool = '') {
   const filter = signal<Filter>({ query: '', isFailed: false, since: '' });
-  const pages = new Pages(requests, () => filter.peek());
+  const asked = (): Filter => ({ ...filter.peek(), ...(tool ? { tool } : {}) });
+  const pages = new Pages(requests, asked);
   const emptyText = computed(() => emptyTextOf(filter.value));
   const set = (change: Partial<Filter>): void => {
     filter.value = { ...filter.peek(), ...change };
@@ -116,7 +117,7 @@ export function createHistory(requests: Requests, actions: Actions) {
           </select>
           <button class="otx-small" type="button" aria-pressed={isFailed} onClick={() => set({ isFailed: !isFailed })}>Failed only</button>
         </div>
-        <Lines pages={pages} label="Calls" emptyText={emptyText.value}>{item => (item.run !== undefined ? <RunLine key={item.id} run={item} requests={requests} filter={() => filter.peek()} actions={actions} /> : <CallLine key={item.id} call={item} actions={actions} />)}</Lines>
+        <Lines pages={pages} label="Calls" emptyText={emptyText.value}>{item => (item.run !== undefined ? <RunLine key={item.id} run={item} requests={requests} filter={asked} actions={actions} /> : <CallLine key={item.id} call={item} actions={actions} isNamed={!tool} />)}</Lines>
       </>
     );
   }
@@ -175,8 +176,8 @@ function RunLine({ run, requests, filter, actions }: { run: Run; requests: Reque
   );
 }
 
-/** A call. Within a run the name and the time, which all lines have, are left out. */
-function CallLine({ call, actions, isInRun = false }: { call: Call; actions: Actions; isInRun?: boolean }) {
+/** A call. What all lines have is left out: within a run the name and the time, among the calls of a tool its name. */
+function CallLine({ call, actions, isInRun = false, isNamed = true }: { call: Call; actions: Actions; isInRun?: boolean; isNamed?: boolean }) {
   const [isAsking, setAsking] = useState(false);
   const cancel = useRef<HTMLButtonElement>(null);
   const rerun = useRef<HTMLButtonElement>(null);
@@ -197,8 +198,8 @@ function CallLine({ call, actions, isInRun = false }: { call: Call; actions: Act
     <div class="otx-history-row" role="listitem">
       <Outcome isOk={call.ok} />
       <div class="otx-tool-text">
-        {isInRun ? null : <Head name={tool} line={call} />}
-        <div class="otx-tool-summary" title={summary}>{summary}</div>
+        {isInRun ? null : <Head name={isNamed ? tool : summary} line={call} />}
+        {isNamed ? <div class="otx-tool-summary" title={summary}>{summary}</div> : null}
       </div>
       {canRun ? <button class="otx-icon-button" type="button" title="Edit" aria-label={`Edit the call of ${tool}`} onClick={() => actions.onEdit(call)}><Drawing path={EDIT} /></button> : null}
       {args ? null : <span class="otx-muted" title="The log does not have its arguments, so it cannot be run again">{noArgs}</span>}
@@ -213,5 +214,5 @@ function CallLine({ call, actions, isInRun = false }: { call: Call; actions: Act
 }
 
 function Head({ name, line }: { name: string; line: Line }) {
-  return <div class="otx-history-head"><span class="otx-tool-name">{name}</span><span class="otx-muted" title={duration(line.ms)}>{line.when}</span></div>;
+  return <div class="otx-history-head"><span class="otx-tool-name">{breakable(name)}</span><span class="otx-muted" title={duration(line.ms)}>{line.when}</span></div>;
 }

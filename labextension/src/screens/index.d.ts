@@ -6,27 +6,7 @@ export { addTabKeys, debounce, fill, h, reconcile, retryButton, selectTab, show 
 export { type Ask, type LatestRequest, type Reply, Requests, type Source } from './requests.js';
 export { type Message, type Payload, Transport } from './transport.js';
 
-export interface IBrowser {
-  element: HTMLElement;
-  open(name: string, args?: Record<string, unknown> | null, isFocused?: boolean): Promise<void>;
-  find(name: string): Promise<void>;
-  load(): Promise<void>;
-  /** Show the tools or the calls. */
-  select(view: 'tools' | 'history'): void;
-  /** Some calls have ended. */
-  loadView(): void;
-  askTrustAgain(): Promise<void>;
-  close(): void;
-}
-
-export interface IBrowserOptions {
-  onInsert?: ((code: { tool: string; python: string }, isRun: boolean) => void) | null;
-  onDrag?: ((name: string, event: DragEvent) => void) | null;
-  onTrust?: () => void;
-  isSmall?: boolean;
-}
-
-export function createBrowser(transport: Transport, options?: IBrowserOptions): IBrowser;
+export { createBrowser, type ToolBrowser as IBrowser, type WantedTool as IWantedTool } from './browser.js';
 
 /** The tool to edit; empty for a new one. */
 export interface IHttpPlace {
@@ -52,4 +32,5 @@ export { type Answer as IAnswer, createQuestion, type Question as IQuestion } fr
 export { type Inventory as IWouldRun, needsTrust, type Trust as ITrust } from './trust.js';
 export { createServerPage } from './serverPage.js';
 export { createServers, type Servers as IServers } from './servers.js';
+export { createToolTab, type ToolTab as IToolTab, type ToolTabOptions as IToolTabOptions } from './toolTab.js';
 export { createViewer } from './viewer.js';

@@ -6,10 +6,11 @@ import { createHttpEditor } from './httpEditor.js';
 import { createQuestion } from './question.js';
 import { createServerPage } from './serverPage.js';
 import { createServers } from './servers.js';
+import { createToolTab } from './toolTab.js';
 import { Requests } from './requests.js';
 import { Transport } from './transport.js';
 import { needsTrust } from './trust.js';
 import { createUsage } from './usage.js';
 import { createViewer } from './viewer.js';
 
-export { Requests, Transport, addTabKeys, createBrowser, createHealth, createHttpEditor, createQuestion, createServerPage, createServers, createUsage, createViewer, debounce, fill, h, needsTrust, reconcile, retryButton, selectTab, show };
+export { Requests, Transport, addTabKeys, createBrowser, createHealth, createHttpEditor, createQuestion, createServerPage, createServers, createToolTab, createUsage, createViewer, debounce, fill, h, needsTrust, reconcile, retryButton, selectTab, show };

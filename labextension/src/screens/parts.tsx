@@ -69,6 +69,11 @@ export function Icon({ src }: { src: string | null | undefined }) {
   return ICON.test(src ?? '') ? <img key={src} class="otx-icon" src={src!} alt="" onError={event => (event.currentTarget.hidden = true)} /> : null;
 }
 
+/** A name that may go on in the next line behind a dot or an underscore, and so not within a word. */
+export function breakable(name: string): ComponentChild[] {
+  return name.split(/(?<=[._])/).flatMap((part, at) => (at ? [<wbr />, part] : [part]));
+}
+
 /** Whether a call went well, as a mark with a name. */
 export function Outcome({ isOk }: { isOk: boolean }) {
   const outcome = isOk ? 'ok' : 'failed';
@@ -87,6 +92,8 @@ export function OutcomeChip({ outcome }: { outcome: string }) {
 
 interface MenuProps {
   label: ComponentChildren;
+  /** What the button does, where its label is only a sign. */
+  name?: string;
   /** Given by a view that closes the menu itself. */
   isOpen?: Signal<boolean>;
   kind?: string;
@@ -95,7 +102,7 @@ interface MenuProps {
 }
 
 /** A button that opens a small box below it. Escape and a click elsewhere close it. */
-export function Menu({ label, isOpen: given, kind = '', onOpen, children }: MenuProps) {
+export function Menu({ label, name, isOpen: given, kind = '', onOpen, children }: MenuProps) {
   const own = useSignal(false);
   const isOpen = given ?? own;
   const menu = useRef<HTMLSpanElement>(null);
@@ -120,7 +127,7 @@ export function Menu({ label, isOpen: given, kind = '', onOpen, children }: Menu
   };
   return (
     <span ref={menu} class={`otx-menu ${kind}`.trim()} onKeyDown={onKeyDown}>
-      <button ref={button} class="otx-small" type="button" aria-expanded={isOpen.value} onClick={toggle}>{label}</button>
+      <button ref={button} class="otx-small" type="button" title={name} aria-label={name} aria-expanded={isOpen.value} onClick={toggle}>{label}</button>
       <div class="otx-menu-body" hidden={!isOpen.value}>{children}</div>
     </span>
   );

@@ -1,5 +1,5 @@
-// The page of one tool: its documentation, its arguments (as a form, as JSON, as code), Run with progress and Cancel, and
-// the result. Arguments typed for a tool, and its latest call, are still there when the user comes back to it.
+// The page of one tool: its documentation, its arguments (as a form, as JSON, as code), its calls, Run with progress and
+// Cancel, and the result. Arguments typed for a tool, and its latest call, are still there when the user comes back to it.
 import { batch, signal } from '@preact/signals';
 import { type ComponentChild, createRef, Fragment } from 'preact';
 import { useState } from 'preact/hooks';
@@ -7,14 +7,14 @@ import type { Call, Calls, Result } from './calls.js';
 import { copyText, debounce, h } from './dom.js';
 import { createForm, ErrorLines, type Form, type SchemaError, type Variable } from './form.js';
 import { counted, duration, number, sourceText, withoutArgumentName } from './format.js';
+import { createHistory } from './history.js';
 import { Badge, drawInto, Icon, Placed, Tabs } from './parts.js';
 import type { Ask, LatestRequest, Reply, Requests } from './requests.js';
 import { isEqual, isObject, type Schema } from './schema.js';
 import type { Payload, Transport } from './transport.js';
-// @ts-ignore It is plain JavaScript yet.
-import { createViewer } from './viewer.js';
+import { createViewer, type Viewer } from './viewer.js';
 
-const TABS = [['form', 'Form'], ['json', 'JSON'], ['code', 'Code']] as const;
+const TABS = [['form', 'Form'], ['json', 'JSON'], ['code', 'Code'], ['calls', 'Calls']] as const;
 const SHOW_PROGRESS_MS = 300;
 
 interface Usage {
@@ -58,6 +58,13 @@ interface Options {
 /** What the page shows: a tool, a stored result alone, or why there is no tool. */
 type Content = { tool: Tool; form: Form } | { stored: true } | { message: string; retry: () => void } | null;
 
+/** The earlier calls of the tool, and the requests that end with it. */
+interface Earlier {
+  tool: string;
+  requests: Requests;
+  history: ReturnType<typeof createHistory>;
+}
+
 export class ToolPage {
   readonly element: HTMLElement = h('div.otx-tool-page', { role: 'region', 'aria-label': 'Tool' });
   private readonly content = signal<Content>(null);
@@ -73,12 +80,13 @@ export class ToolPage {
   private readonly isResultShown = signal(false);
   private isJsonValid = true;
   private isSubmitted = false;
+  private earlier: Earlier | null = null;
   private readonly drafts = new Map<string, Payload>();
-  private readonly viewer: { element: HTMLElement; show(result: Result): void; close(): void };
+  private readonly viewer: Viewer;
   /** A tool and a stored result take each other's place. */
   private readonly opening: LatestRequest<[string, Payload], any>;
   private readonly checkSoon = debounce(150, () => this.check());
-  private readonly places = { run: createRef<HTMLButtonElement>(), cancel: createRef<HTMLButtonElement>(), json: createRef<HTMLTextAreaElement>(), actions: createRef<HTMLDivElement>() };
+  private readonly places = { run: createRef<HTMLButtonElement>(), cancel: createRef<HTMLButtonElement>(), json: createRef<HTMLTextAreaElement>(), actions: createRef<HTMLDivElement>(), answer: createRef<HTMLDivElement>() };
 
   constructor(transport: Transport, private readonly requests: Requests, private readonly calls: Calls, private readonly options: Options) {
     this.opening = requests.latestOf(([kind, payload]: [string, Payload], ask: Ask) => ask(kind, payload));
@@ -98,6 +106,11 @@ export class ToolPage {
 
   get call(): Call | null {
     return this.current.peek();
+  }
+
+  /** Whether the user has typed or run anything here. */
+  get isUsed(): boolean {
+    return this.drafts.size > 0 || this.calls.all.length > 0;
   }
 
   /** Show a tool; with `args` its form is filled in. Returns false if the tool is gone, or the user has opened another since. */
@@ -162,14 +175,15 @@ export class ToolPage {
     this.isResultShown.value = true;
     this.viewer.show(result);
     // Scroll this page, never the notebook, so that the result is visible below the Run button.
-    const page = this.element.parentElement;
-    const actions = this.places.actions.current;
-    if (!page || !actions || actions.nextElementSibling!.getBoundingClientRect().top < page.getBoundingClientRect().bottom - 160) return;
+    const page = this.element.closest<HTMLElement>('.otx-right, .otx-tool-tab');
+    const { actions: { current: actions }, answer: { current: answer } } = this.places;
+    if (!page || !actions || !answer || answer.getBoundingClientRect().top < page.getBoundingClientRect().bottom - 160) return;
     page.scrollTop += actions.getBoundingClientRect().bottom - page.getBoundingClientRect().top - 60;
   }
 
   private async updateUsage(): Promise<void> {
     const { tool } = this;
+    if (this.pane.peek() === 'calls') void this.earlier?.history.load();
     const reply = await this.requests.latest<Tool>('tool', 'usage').send({ name: tool!.name });
     // Without a reply the numbers stay as they were: the next call asks again.
     if (reply.status === 'ok' && tool === this.tool) this.usage.value = reply.value.usage;
@@ -199,7 +213,19 @@ export class ToolPage {
 
   private selectPane(kind: string): void {
     if (kind === 'json' && this.isJsonValid) this.json.value = JSON.stringify(this.args.peek(), null, 2);
+    if (kind === 'calls') void this.earlierOf(this.tool!.name).history.load();
     this.pane.value = kind;
+  }
+
+  /** The earlier calls of a tool: one of them fills in the form, or is run again. */
+  private earlierOf(tool: string): Earlier {
+    if (this.earlier?.tool === tool) return this.earlier;
+    this.earlier?.requests.close();
+    const requests = this.requests.part();
+    const onEdit = async (call: { args: Payload | null }): Promise<void> => void ((await this.open(tool, call.args)) && this.form?.focus());
+    const onRerun = async (call: { args: Payload | null }): Promise<void> => void ((await this.open(tool, call.args)) && (await this.run()));
+    this.earlier = { tool, requests, history: createHistory(requests, { onEdit, onRerun }, tool) };
+    return this.earlier;
   }
 
   private onFormChange(args: Payload): void {
@@ -295,7 +321,7 @@ export class ToolPage {
 
   private draw(): ComponentChild {
     const content = this.content.value;
-    if (!content) return null;
+    if (!content) return <p class="otx-muted">reading …</p>;
     if ('stored' in content) return <Placed element={this.viewer.element} />;
     if ('tool' in content) return this.drawTool(content.tool, content.form);
     return <><div class="otx-failure" role="alert">{content.message}</div><button class="otx-small" type="button" onClick={content.retry}>Try again</button></>;
@@ -305,19 +331,27 @@ export class ToolPage {
     const pane = this.pane.value;
     return (
       <Fragment key={tool.name}>
-        {this.title(tool)}
-        {this.documentation(tool)}
-        <Tabs label="Argument formats" tabs={TABS} selected={pane} onSelect={kind => this.selectPane(kind)} />
-        <Placed element={form.element} hidden={pane !== 'form'} />
-        <div hidden={pane !== 'json'}>
-          <textarea ref={this.places.json} class="otx-input otx-json" rows={10} spellcheck={false} aria-label="Arguments as JSON" value={this.json.value} onInput={event => this.onJsonInput(event.currentTarget.value)} />
-          <ErrorLines messages={this.jsonErrors.value} />
+        <div class="otx-tool-head">
+          {this.title(tool)}
+          {this.documentation(tool)}
         </div>
-        <div class="otx-code" hidden={pane !== 'code'}>
-          {([['tool', '%tool'], ['python', 'Python'], ['curl', 'curl']] as const).map(([kind, title]) => <Snippet key={kind} kind={kind} title={title} text={this.code.value[kind]} />)}
+        <div class="otx-tool-ask">
+          <Tabs label="Argument formats" tabs={TABS} selected={pane} onSelect={kind => this.selectPane(kind)} />
+          <Placed element={form.element} hidden={pane !== 'form'} />
+          <div hidden={pane !== 'json'}>
+            <textarea ref={this.places.json} class="otx-input otx-json" rows={10} spellcheck={false} aria-label="Arguments as JSON" value={this.json.value} onInput={event => this.onJsonInput(event.currentTarget.value)} />
+            <ErrorLines messages={this.jsonErrors.value} />
+          </div>
+          <div class="otx-code" hidden={pane !== 'code'}>
+            {([['tool', '%tool'], ['python', 'Python'], ['curl', 'curl']] as const).map(([kind, title]) => <Snippet key={kind} kind={kind} title={title} text={this.code.value[kind]} />)}
+          </div>
+          {pane === 'calls' ? <Placed class="otx-tool-calls" element={this.earlierOf(tool.name).history.element} /> : null}
+          {this.actions(tool)}
         </div>
-        {this.actions(tool)}
-        <Placed class="otx-result" element={this.viewer.element} hidden={!this.isResultShown.value} />
+        <div ref={this.places.answer} class="otx-tool-answer">
+          <p class="otx-muted" hidden={this.isResultShown.value}>The result is shown here.</p>
+          <Placed class="otx-result" element={this.viewer.element} hidden={!this.isResultShown.value} />
+        </div>
       </Fragment>
     );
   }
@@ -360,7 +394,7 @@ export class ToolPage {
     const running = call && !call.result.value ? call : null;
     // `disabled` would lose the focus.
     return (
-      <div ref={this.places.actions} class="otx-actions">
+      <div ref={this.places.actions} class="otx-actions" hidden={this.pane.value === 'calls' && !running}>
         <button ref={this.places.run} class="otx-run" type="button" title="Ctrl-Enter" hidden={Boolean(disabled)} aria-disabled={this.isRepeat} onClick={() => this.run()}>Run</button>
         <button ref={this.places.cancel} class="otx-small" type="button" hidden={!running} onClick={() => running && this.calls.cancel(running)}>Cancel</button>
         {this.options.onInsert ? <button class="otx-small" type="button" title="Insert the call into the notebook" onClick={() => this.insert(false)}>Insert</button> : null}
@@ -372,6 +406,7 @@ export class ToolPage {
 
   close(): void {
     this.checkSoon.cancel();
+    this.earlier?.requests.close();
     this.viewer.close();
   }
 }

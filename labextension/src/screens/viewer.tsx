@@ -3,7 +3,7 @@
 import { type Signal, signal, useSignal } from '@preact/signals';
 import { type ComponentChild, Fragment } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { type Chosen, CompareMenu, createCompare } from './compare.js';
+import { type Chosen, CompareChoices, createCompare } from './compare.js';
 import { addTabKeys, copyText, debounce, h } from './dom.js';
 import { byteSize, counted, duration, number, outcomeOf } from './format.js';
 import { expressionOf, type Path } from './jmespath.js';
@@ -103,7 +103,7 @@ class Shown {
     return (
       <>
         <Facts result={result} />
-        {result.ok ? <span class="otx-tools"><CompareMenu requests={requests} result={result} onChoose={chosen => this.compareWith(chosen)} /><SaveMenu requests={requests} result={result} table={table} isFiltered={table?.isFiltered() ?? false} /></span> : null}
+        {result.ok ? <span class="otx-tools"><More requests={requests} result={result} table={table} isFiltered={table?.isFiltered() ?? false} onChoose={chosen => this.compareWith(chosen)} /></span> : null}
       </>
     );
   }
@@ -150,33 +150,63 @@ function Problem({ error: { title, reason, message, hint } }: { error: NonNullab
   return <div class="otx-failure" role="alert"><strong>{title ?? 'The call failed'}</strong><pre>{[message, hint].filter(Boolean).join('\n')}</pre></div>;
 }
 
-/** Saves the result, or the rows that a table shows, as a variable of the notebook. */
-function SaveMenu({ requests, result, table, isFiltered }: { requests: Requests; result: Result; table: Table | null; isFiltered: boolean }) {
+interface MoreProps {
+  requests: Requests;
+  result: Result;
+  table: Table | null;
+  isFiltered: boolean;
+  onChoose: (chosen: Chosen) => void;
+}
+
+/** What is seldom wanted of a result: it becomes a variable of the notebook, or is compared with another one. */
+function More({ requests, result, table, isFiltered, onChoose }: MoreProps) {
   const [isOpen, status] = [useSignal(false), useSignal('')];
+  const onSaved = (said: string): void => {
+    status.value = said;
+    isOpen.value = false;
+  };
+  const choose = (chosen: Chosen): void => {
+    isOpen.value = false;
+    onChoose(chosen);
+  };
+  return (
+    <>
+      <span class="otx-muted" role="status">{status.value}</span>
+      <Menu label="⋯" name="More: save as variable, compare" kind="otx-more-menu" isOpen={isOpen} onOpen={() => (status.value = '')}>
+        {isOpen.value ? (
+          <>
+            <SaveForm requests={requests} result={result} table={table} isFiltered={isFiltered} onSaved={onSaved} />
+            <CompareChoices requests={requests} result={result} onChoose={choose} />
+          </>
+        ) : null}
+      </Menu>
+    </>
+  );
+}
+
+/** Saves the result, or the rows that a table shows, as a variable of the notebook. */
+function SaveForm({ requests, result, table, isFiltered, onSaved }: Omit<MoreProps, 'onChoose'> & { onSaved: (said: string) => void }) {
+  const assign = requests.latest<{ said: string }>('assign');
   const [name, onlyFound] = [useRef<HTMLInputElement>(null), useRef<HTMLInputElement>(null)];
   useLayoutEffect(() => {
-    if (isOpen.value) name.current?.focus();
-  }, [isOpen.value]);
+    assign.reset();
+    name.current!.focus();
+  }, []);
   const save = async (event: Event): Promise<void> => {
     event.preventDefault();
     const query = table?.query();
     const rows = onlyFound.current!.checked ? query : { sort: query?.sort };
-    const reply = await requests.latest<{ said: string }>('assign').send({ ...keyOf(table?.result ?? result), ...rows, variable: name.current!.value.trim() });
-    if (reply.status === 'late') return;
-    status.value = reply.status === 'ok' ? reply.value.said : reply.error.message;
-    if (reply.status === 'ok') isOpen.value = false;
+    const reply = await assign.send({ ...keyOf(table?.result ?? result), ...rows, variable: name.current!.value.trim() });
+    if (reply.status === 'ok') onSaved(reply.value.said);
   };
   return (
-    <>
-      <Menu label="Save as variable" isOpen={isOpen}>
-        <form class="otx-assign" onSubmit={save}>
-          <input ref={name} class="otx-input otx-short" type="text" placeholder="name" aria-label="Name of the variable" spellcheck={false} />
-          <button class="otx-small" type="submit">Save</button>
-          <label class="otx-choice" hidden={!isFiltered}><input ref={onlyFound} type="checkbox" defaultChecked /> only the rows found</label>
-        </form>
-      </Menu>
-      <span class="otx-muted" role="status">{status.value}</span>
-    </>
+    <form class="otx-assign" aria-label="Save as variable" onSubmit={save}>
+      <strong>Save as variable</strong>
+      <input ref={name} class="otx-input otx-short" type="text" placeholder="name" aria-label="Name of the variable" spellcheck={false} />
+      <button class="otx-small" type="submit">Save</button>
+      <label class="otx-choice" hidden={!isFiltered}><input ref={onlyFound} type="checkbox" defaultChecked /> only the rows found</label>
+      <span class="otx-error" role="alert">{assign.failure.value}</span>
+    </form>
   );
 }
 

@@ -65,11 +65,12 @@ class Command:
 
     `words` and `help` describe it; `takes` are the words and names that completion offers for each
     of its words. All behind its first `leading` words is taken as typed; with `is_text` all of it
-    is one text. `elsewhere` is said where the command does not run. `output` is what the command
-    line prints: text, or JSON with `--json`; JSON where no terminal is (`piped`) or always
-    (`json`); words on stderr (`words`); or what the command itself writes (`own`). `group` is
-    where the first page of help has it; it is not on that page without one. `alias_of` is the line
-    that says the same today: an alias works, and is shown nowhere.
+    is one text. One that `is_cell` is the first line of a cell, `%%tool`. `elsewhere` is said where
+    the command does not run. `output` is what the command line prints: text, or JSON with `--json`;
+    JSON where no terminal is (`piped`) or always (`json`); words on stderr (`words`); or what the
+    command itself writes (`own`). `group` is where the first page of help has it; it is not on that
+    page without one. `alias_of` is the line that says the same today: an alias works, and is shown
+    nowhere.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Command:
     takes: tuple[Offer | tuple[str, ...], ...] = ()
     leading: int | None = None
     takes_body: bool = False
+    is_cell: bool = False
     is_text: bool = False
     is_group: bool = False
     place: Place = "everywhere"
@@ -104,6 +106,11 @@ class Command:
     def usage(self) -> str:
         """The command and its words, as typed after `%tool` or `onetool-ipy`."""
         return f"{self.name} {self.words}".rstrip()
+
+    def line(self, place: Place) -> str:
+        """The command and its words, as typed there."""
+        lead = "onetool-ipy" if place == "shell" else "%%tool" if self.is_cell else "%tool"
+        return f"{lead} {self.usage}"
 
 
 class CommandContext:

@@ -25,6 +25,7 @@ from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.packs.ot.catalog import pack_parts, tool_parts
 from onetool_ipy.render.pages import Heading, Note, Part, Row, Rows, tool_rows
 from onetool_ipy.render.views import counted
+from onetool_ipy.stores.calls.query import PERIODS
 from onetool_ipy.toolbox import Toolbox
 
 _MOST_LISTED = 1_000
@@ -192,13 +193,13 @@ def list_tools(context: CommandContext, options: Options) -> Page:
     pattern = " ".join(options.words).lower()
     specs = [spec for spec in context.box.registry.list() if pattern in spec.name.lower()]
     if not specs:
-        states = context.box.servers.items()
-        late = [name for name, state in states if state == "starting" and pattern in name.lower()]
-        if late:
-            raise UsageProblem(
-                f"The server '{late[0]}' is starting.",
-                hint=f"Wait for it: %tool server test {late[0]}",
-            )
+        servers = context.box.servers
+        for name, state in servers.items():
+            if pattern in name.lower():
+                raise UsageProblem(
+                    f"The server '{name}' has no tools ({state}). {servers.reason(name)}".rstrip(),
+                    hint=f"Wait for it, or see what is wrong: %tool server test {name}",
+                )
         raise UsageProblem(f"No tool has '{pattern}' in its name.", hint="See all with: %tool list")
     return Pages(context.box).list_page(specs)
 
@@ -229,6 +230,11 @@ def stats(context: CommandContext, options: Options) -> Any:
     if "--since" in options.values:
         raise UsageProblem("%tool stats takes --since with --view alone.")
     period = options.words[0] if options.words else "all"
+    if period not in PERIODS:
+        raise UsageProblem(
+            f"%tool stats does not know the period '{period[:40]}'.",
+            hint=f"One of: {', '.join(PERIODS)}.",
+        )
     filters = {name[2:]: value for name, value in options.values.items()}
     return checked(context.box.ot.stats(period=period, **filters))
 
@@ -238,7 +244,13 @@ def results(context: CommandContext, options: Options) -> Any:
     text = " ".join(options.words)
     if text and any(row["handle"] == text for row in context.box.results.list()):
         return view(context, options) if context.shell else context.box.ot.result(handle=text)
-    return checked(context.box.ot.results(pattern=text))
+    rows = checked(context.box.ot.results(pattern=text))
+    if text and not rows:
+        raise UsageProblem(
+            f"No stored result has '{text[:40]}' as its handle or in its tool's name.",
+            hint="See all with: %tool results",
+        )
+    return rows
 
 
 def browse(context: CommandContext, options: Options) -> object:

@@ -152,7 +152,10 @@ def adopt(context: CommandContext, options: Options) -> Page:
         try:
             thing = eval(text, context.shell.user_ns)  # noqa: S307 - the user's own expression
         except (NameError, SyntaxError) as exc:
-            raise UsageProblem(f"'{text}' is not a value of this notebook: {exc}.") from exc
+            raise UsageProblem(
+                f"'{text}' is not a value of this notebook: {exc}.",
+                hint="Define it first, or name a module and what is in it: module:name",
+            ) from exc
     values = options.values
     adopted = context.box.adopt(
         thing, values.get("--pack", ""), read_only=values.get("--read-only", ())

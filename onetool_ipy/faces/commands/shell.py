@@ -493,7 +493,9 @@ def trust(_context: CommandContext, options: Options) -> Page | None:
     path = options.words[0] if options.words else "."
     folder = Path(path).resolve()
     if not folder.is_dir():
-        raise NotDone(f"There is no folder '{path}'.")
+        raise NotDone(
+            f"There is no folder '{path}'.", hint="Give that of a project: onetool-ipy trust ."
+        )
     with open_leniently(cwd=folder) as box:
         if "--remove" in options.values:
             was_listed = box.gate.revoke()

@@ -116,8 +116,8 @@ TABLE: tuple[Command, ...] = (
         elsewhere="Tools are adopted for one session: "
         "%tool adopt in a notebook, box.adopt(...) in a program"),
     Command("save", "PACK",
-        "promote the cell's functions to tools of a pack file (%%tool save PACK)", setup.save_cell,
-        takes_body=True, group="make", place="notebook",
+        "promote the functions of the cell to tools of a pack file", setup.save_cell,
+        takes_body=True, is_cell=True, group="make", place="notebook",
         elsewhere="Only a notebook has cells to save: %%tool save PACK"),
     # --- calls
     Command("history", "[N] [WORDS]", "the newest calls, or those with WORDS", past.history,
@@ -138,7 +138,7 @@ TABLE: tuple[Command, ...] = (
     ),
     Command("sql", "QUERY",
         "SQL over calls, stored results (r_HANDLE) and your tables",
-        calls.sql, takes=("table",), takes_body=True, is_text=True),
+        calls.sql, takes=("table",), takes_body=True, is_text=True, group="look back"),
     Command("stats", "[day|week|month|all]", "how the tools are used", catalog.stats,
         options=(_TOOL,
         Option("--output", "text", "also write an HTML report", "FILE", "file"),
@@ -173,7 +173,7 @@ TABLE: tuple[Command, ...] = (
         Option("--plan", help="make no write now: show the writes, and keep the program"),
         Option("--approve", "names", "tools that may write without a question", "CSV", "tool"),
         Option("--allow", "names", "only these tools: names or pack.*", "CSV", "tool")),
-        takes_body=True,
+        takes_body=True, is_cell=True,
         place="notebook", elsewhere="A program is a cell of a notebook: %%tool program"),
     Command("ask", "[PROMPT]", "ask a model, which may call tools; the answer is JSON", shell.ask,
         options=(Option("--with-tools", "optional", "offer tools: true or false", "true|false",
@@ -457,16 +457,14 @@ def search(context: CommandContext, options: Options) -> object:
     answer = checked(context.box.ot.help(query=query))
     if not isinstance(answer, Page) or not answer.startswith(("# Results for", "No matches")):
         return answer if not isinstance(answer, Page) else page(context.box, answer.parts)
-    lead, commands = (
-        ("onetool-ipy", rows("shell")) if context.shell is None else ("%tool", rows("notebook"))
-    )
+    place: Literal["notebook", "shell"] = "shell" if context.shell is None else "notebook"
     index = Index(
-        Entry(row.name, row.help, value=f"{lead} {row.usage}")
-        for row in commands.values()
+        Entry(row.name, f"{row.line(place)} {row.help}", value=row)
+        for row in rows(place).values()
         if not row.alias_of
     )
-    hits = [hit.item for hit in index.search(query, limit=3) if hit.tier != "fuzzy"]
-    listing = Rows(tuple(Row(item.value, item.description, link="line") for item in hits))
+    hits = [hit.item.value for hit in index.search(query, limit=3) if hit.tier != "fuzzy"]
+    listing = Rows(tuple(Row(hit.line(place), hit.help, link="line") for hit in hits))
     parts = list(answer.parts) if answer.startswith("#") or not hits else []
     return page(context.box, [*parts, Heading("Commands", level=2), listing] if hits else parts)
 
@@ -549,22 +547,19 @@ def first_page(place: Literal["notebook", "shell"]) -> list[Part]:
 
 
 def _help_line(command: Command, place: Literal["notebook", "shell"]) -> str:
-    lead = "%tool " if place == "notebook" else ""
+    typed = command.line(place) if place == "notebook" else command.usage
     verbs = verbs_of(command.name, place)
     about = f"{command.help}; {', '.join(verbs)}" if verbs else command.help
-    return f"{f'{lead}{command.usage}':<{_WIDTH - 2}}  {about}"
+    return f"{typed:<{_WIDTH - 2}}  {about}"
 
 
 def command_parts(name: str, place: Literal["notebook", "shell"]) -> list[Part]:
     """The help of one command: its lines and its options, and those of its verbs."""
-    lead = "%tool" if place == "notebook" else "onetool-ipy"
     first = _ALIASES.get(name, name)
     about = [
         row for row in rows(place).values() if row.name == first or row.name.startswith(f"{first} ")
     ]
-    parts: list[Part] = [
-        Rows(tuple(Row(f"{lead} {row.usage}", row.help, link="line") for row in about))
-    ]
+    parts: list[Part] = [Rows(tuple(Row(row.line(place), row.help, link="line") for row in about))]
     for row in about:
         options = row.options_in(place).values()
         title = f"Options of {row.name}" if len(about) > 1 else "Options"

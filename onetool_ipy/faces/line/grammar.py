@@ -483,7 +483,7 @@ def _name_of_bare(
     elif meant and expected.at(meant).takes_text:
         hint = f'Text with blanks goes in quotes: {meant}="...".'
     token = show(text[word.start : word.end])
-    raise UsageProblem(f"{token} has no name (character {word.start + 1}).", hint=hint)
+    raise UsageProblem(f"{token} names no argument (character {word.start + 1}).", hint=hint)
 
 
 def _refuse_open(text: str, start: int) -> NoReturn:

@@ -230,7 +230,8 @@ class _UnknownPath(_Handler):
     """Answers 404 for every other path below ours."""
 
     def check_path(self) -> None:
-        raise web.HTTPError(404, f"There is no {self.request.path}.")
+        about = "All paths are in onetool/openapi.json."
+        raise web.HTTPError(404, f"There is no {self.request.path}. {about}")
 
 
 class _Callback(JupyterHandler):

@@ -161,18 +161,19 @@ def _place_of(box: Toolbox, where: str) -> tuple[Path, int | None] | None:
 
 
 def history_page(box: Toolbox, payload: Json) -> Json:
-    """A page of the calls; those of one run, if it is named."""
+    """A page of the calls; those of one tool or one run, if it is named."""
     offset, limit = (
         max(0, int(payload.get("offset") or 0)),
         min(int(payload.get("limit") or 100), _MAX_CALLS),
     )
-    since = str(payload.get("since") or "")
+    since, tool = str(payload.get("since") or ""), str(payload.get("tool") or "")
     query = CallFilter(
+        tool=tool or None,
         since=read_since(since, box.now()) if since else None,
         ok=False if payload.get("isFailed") else None,
         text=str(payload.get("query") or "")[:200],
         run=str(payload["run"]) if payload.get("run") else None,
-        hides_ot=True,
+        hides_ot=not tool,
     )
     # One row more than the page says whether there is a next page.
     rows = box.log.lines(query, offset=offset, limit=limit + 1)

@@ -236,6 +236,8 @@ class ScreenRequests:
         )
         specs = self._specs()
         names = {spec.name for spec in specs}
+        # Tools that everybody has do not stand above a person's own.
+        own = {spec.name for spec in specs if spec.origin != "builtin"}
         badges = {badge for spec in specs for badge in spec.badges}
         recommended = [_RECOMMENDED] if any(map(registry.is_recommended, specs)) else []
         return {
@@ -250,7 +252,7 @@ class ScreenRequests:
             ],
             "badges": [badge for badge in BADGES if badge in badges],
             "favourites": [name for name in self._favourites.names() if name in names],
-            "recent": [name for name in self._box.log.recent_tools(8) if name in names],
+            "recent": [name for name in self._box.log.recent_tools(16) if name in own][:8],
         }
 
     def _trust(self, payload: Json) -> Json:

@@ -302,7 +302,8 @@ class Guard:
         if unexplained := [*dict.fromkeys(name for name, price in prices if price is None)]:
             return Verdict("", self.flow(call, foreign, unexplained))
         explained = [price for _, price in prices if price is not None]
-        bits = self._shape_bits(call) + sum(max(price[0], _EXPECTED) for price in explained)
+        bits = self._shape_bits(call) + self._nesting_bits(call)
+        bits += sum(max(price[0], _EXPECTED) for price in explained)
         if self.spent + bits > BITS:
             return Verdict("", self.flow(call, foreign, [*call.args], is_spent=True))
         self.spent += bits
@@ -355,6 +356,36 @@ class Guard:
         if [*call.args] not in (in_order, [*required, *optional]):
             bits += math.lgamma(len(call.args) + 1) / math.log(2)
         return bits
+
+    def _nesting_bits(self, call: Outgoing) -> float:
+        """Return the bits of where lists and objects begin and end inside the arguments.
+
+        The place of an argument and of a property says by itself that one begins there; in a list,
+        and where the schema does not say, it could be a value. What was sent last is repeated.
+        """
+        properties = call.spec.parameters.get("properties", {})
+        _, last = self._last.get(call.place, (None, {}))
+        waiting = [
+            (value, _part(properties, name), True)
+            for name, value in call.args.items()
+            if name not in last or last[name] != value
+        ]
+        count = 0
+        while waiting and count < _MAX_PRICED:
+            value, node, is_placed = waiting.pop()
+            if isinstance(value, Mapping):
+                count += not is_placed
+                fields = node.get("properties")
+                waiting += [
+                    (inner, part, bool(part.get("type")))
+                    for name, inner in value.items()
+                    for part in [_part(fields, name)]
+                ]
+            elif isinstance(value, (list, tuple)):
+                count += not is_placed
+                part = _part(node, "items")
+                waiting += [(inner, part, False) for inner in value[: _MAX_PRICED * 2]]
+        return 2 * _UNEXPECTED * count
 
     def _price(
         self, name: str, leaf: object, node: Mapping[str, Any], call: Outgoing, today: Today

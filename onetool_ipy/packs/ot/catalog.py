@@ -504,7 +504,8 @@ def tool_parts(spec: ToolSpec, labels: Labels | None = None) -> list[Part]:
 
 def pack_parts(box: Toolbox, name: str, specs: list[ToolSpec]) -> list[Part]:
     """Return a pack with its instructions and tools, as parts of a page."""
-    kind = f"MCP server {specs[0].server}" if specs[0].server else "local"
+    spec = specs[0]
+    kind = f"MCP server {spec.server}" if spec.server else "HTTP" if spec.http else "Python"
     instructions = map(Prose, pack_instructions(box, name, specs))
     return [
         Heading(name, f"{kind}, {counted(len(specs), 'tool')}", link="tool"),

@@ -446,14 +446,15 @@ def write_parquet(
     """Write the answer of a query as a Parquet file, whole or not at all. Raises StoreError."""
     facts = ", ".join(f"{name}: '{text}'" for name, text in metadata.items())
     with AtomicFile(path) as file:
-        place = str(file.temp).replace("'", "''")
-        try:
-            connection.execute(
-                f"COPY ({query}) TO '{place}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE"
-                f" false, KV_METADATA {{{facts}}})"
-            ).fetchall()
-        except duck_errors() as exc:
-            raise StoreError(path, _reason(exc)) from exc
+        with file.lent() as temp:
+            place = str(temp).replace("'", "''")
+            try:
+                connection.execute(
+                    f"COPY ({query}) TO '{place}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE"
+                    f" false, KV_METADATA {{{facts}}})"
+                ).fetchall()
+            except duck_errors() as exc:
+                raise StoreError(path, _reason(exc)) from exc
         file.commit()
 
 

@@ -14,6 +14,7 @@ import yaml
 
 from tests.harness.kernel import Kernel
 from tests.harness.stub import Asked, Stub
+from tests.harness.systems import has_mode
 
 TOKEN = "tok-9f8e7d6c5b4a"
 
@@ -225,7 +226,7 @@ def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(
     assert api.asked[-1].headers["authorization"] == f"Bearer {TOKEN}"
     assert "/me" in called.text
     secrets = loaded.cwd / ".onetool" / "secrets.yaml"
-    assert secrets.stat().st_mode & 0o777 == 0o600
+    assert has_mode(secrets, 0o600)
     stored = "".join(
         p.read_text(encoding="utf-8") for p in (loaded.cwd / ".onetool" / "bundles").rglob("*.json")
     )

@@ -124,7 +124,7 @@ def test_stats_results_and_health_are_sub_commands(loaded: Kernel) -> None:
     loaded.execute("%tool tools.echo message=x")
     assert "total_calls: 1" in loaded.execute("%tool stats day").result_text
     bad = loaded.execute("%tool stats fortnight", allow_errors=True)
-    assert "Invalid period 'fortnight'" in bad.text
+    assert "does not know the period 'fortnight'" in bad.text
     health = loaded.execute("%tool health").result_text
     assert "Nothing is wrong." in health
     assert "proxy" not in health

@@ -126,7 +126,7 @@ def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
     assert "%tool list [TEXT]" not in loaded.execute("%tool list -- --help", allow_errors=True).text
     assert loaded.execute("%tool time.now").result is not None, "none of these did anything"
     assert "%tool history" in loaded.execute("%tool history --help").result_text
-    assert "nb (local, 1 tool)" in loaded.execute("%tool nb").result_text
+    assert "nb (Python, 1 tool)" in loaded.execute("%tool nb").result_text
     assert loaded.execute("%tool browse nb").error is None
 
 

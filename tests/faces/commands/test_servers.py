@@ -13,6 +13,7 @@ from onetool_ipy.faces.client_files import FoundServer, read_client_file, withou
 from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S
 from tests.harness.servers import real
+from tests.harness.systems import has_mode
 
 TOKEN = "ghp_0123456789abcdef"
 
@@ -85,7 +86,7 @@ def test_import_of_another_clients_file(loaded: Kernel) -> None:
     assert "${CLOCK_API_TOKEN}" in config
     secrets = folder / ".onetool" / "secrets.yaml"
     assert TOKEN in secrets.read_text()
-    assert secrets.stat().st_mode & 0o777 == 0o600
+    assert has_mode(secrets, 0o600)
     assert "works" in loaded.execute("%tool server test clock", timeout=HANG_S).text
 
 

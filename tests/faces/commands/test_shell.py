@@ -155,7 +155,7 @@ def test_help_fits_the_terminal(
         (["check", "time.now"], "ok"),
         (["history", "--help"], "--since WHEN"),
         (["help", "server"], "onetool-ipy server add NAME COMMAND"),
-        (["--help"], "help all  check, sql, mock, "),
+        (["--help"], "help all  check, mock, "),
         (["help", "all"], "completion bash|zsh|fish|powershell"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

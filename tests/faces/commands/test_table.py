@@ -175,5 +175,5 @@ def test_wrong_words_in_a_notebook_say_what_to_type(kernel: Kernel) -> None:
     assert "export.go" in kernel.execute("%tool export").text, (
         "a command of the shell takes no name from a pack"
     )
-    assert "(%%tool save PACK)" in " ".join(kernel.execute("%tool --help").text.split())
+    assert "%%tool save PACK" in " ".join(kernel.execute("%tool --help").text.split())
     assert "--since WHEN" in kernel.execute("%tool help history").text

@@ -33,6 +33,7 @@ from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S
 from tests.harness.servers import others_python
 from tests.harness.surroundings import ROOT
+from tests.harness.systems import has_mode
 
 CLIENT = ROOT / "tests" / "node" / "client.mjs"
 LANGCHAIN = Path(__file__).with_name("langchain_client.py")
@@ -40,7 +41,7 @@ SECRET = "s3cr3t-of-the-tests"
 PACK = '''
 """Tools for the tests of serving."""
 pack = "shop"
-__all__ = ["count", "tell", "slow", "rows", "leak", "odd_one", "prints"]
+__all__ = ["count", "tell", "slow", "rows", "leak", "odd_one", "half", "prints"]
 import asyncio
 import time
 from pathlib import Path
@@ -100,6 +101,15 @@ def leak() -> str:
 def odd_one(value):
     """Give back something JSON does not know."""
     return {1, 2, 3}
+
+
+def half(name: str):
+    """Read a file whose name is not UTF-8: \\udcff.
+
+    Args:
+        name: What begins it, not \\udcfe.
+    """
+    return open(name + "\\udcff")
 
 
 def prints() -> str:
@@ -241,6 +251,13 @@ async def test_arguments_are_checked_by_us_and_failures_are_results(served: Serv
         assert "shop.count" in text_of(unknown)
         odd = await client.call_tool("shop_odd_one", {"value": 1})
         assert odd.structured_content == {"result": [1, 2, 3]}
+        page = await client.list_tools()
+        listed = {tool.name: tool for tool in page.tools}
+        while page.next_cursor:
+            page = await client.list_tools(cursor=page.next_cursor)
+            listed |= {tool.name: tool for tool in page.tools}
+        assert listed["shop_half"].description == r"Read a file whose name is not UTF-8: \udcff."
+        assert "FileNotFoundError" in text_of(await client.call_tool("shop_half", {"name": "no"}))
         with pytest.raises(MCPError, match="cursor"):
             await client.list_tools(cursor="'; drop")
 
@@ -692,7 +709,7 @@ def _served_by(kernel: Kernel, line: str = "%tool serve") -> tuple[str, str, str
     given = json.loads(Path(file[1]).read_text())["mcpServers"]["onetool"]
     token = given["headers"]["Authorization"].removeprefix("Bearer ")
     assert token not in shown
-    assert Path(file[1]).stat().st_mode & 0o777 == 0o600
+    assert has_mode(Path(file[1]), 0o600)
     assert given["url"] == url[0]
     return url[0], token, file[1]
 

@@ -354,6 +354,7 @@ def test_load_and_unload_leave_nothing(kernel: Kernel, cycles: int) -> None:
     assert until(lambda: kernel.evaluate(grown) == "{}"), kernel.evaluate(grown)
 
 
+@pytest.mark.linux("/proc")
 def test_an_idle_kernel_uses_no_time(kernel: Kernel) -> None:
     """Row 13: after all kinds of calls, no tick is left: our thread is not woken any more."""
     kernel.execute("%load_ext onetool_ipy")

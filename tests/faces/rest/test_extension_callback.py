@@ -13,6 +13,7 @@ import pytest
 
 from onetool_ipy.faces.rest.extension import callback_url
 from tests.faces.rest.serving import Server
+from tests.harness.systems import has_mode
 
 MARKUP = "<script>alert(1)</script>"
 
@@ -50,7 +51,7 @@ def test_an_answer_reaches_the_kernel_once(server: Server, state: Path) -> None:
     assert page.headers["content-type"].startswith("text/html")
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert arrived.read_text(encoding="utf-8") == '["x", "mine", "https://i.example", ""]'
-    assert arrived.stat().st_mode & 0o777 == 0o600
+    assert has_mode(arrived, 0o600)
     again = server.client.get("onetool/callback", params={"state": "mine", "code": "y"})
     assert again.status_code == 400
     assert '"x"' in arrived.read_text(encoding="utf-8")

@@ -45,6 +45,15 @@ def test_overview_and_entries_tell_what_there_is(side: Side) -> None:
     assert overview["badges"] == ["read-only"]
 
 
+def test_tools_that_everybody_has_do_not_stand_above_ones_own(side: Side) -> None:
+    """Those that were called last come first in the list, but not `time.now`, called once."""
+    side.box.adopt(sorted, "own")
+    side.box.call("own.sorted", {"iterable": [2, 1]}, source="python")
+    side.box.call("time.now", {}, source="python")
+
+    assert side.ask("overview")["recent"] == ["own.sorted"]
+
+
 def test_what_the_project_recommends_is_first_and_marked(side: Side) -> None:
     assert "recommended" not in side.ask("overview")["tags"]
     config = side.box.config.paths.project / ".onetool" / "onetool.yaml"

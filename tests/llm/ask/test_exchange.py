@@ -8,6 +8,7 @@ import pytest
 
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.llm import ScriptedModel
+from tests.harness.systems import has_mode
 from tests.llm.ask.conftest import MakeBox, Traces
 
 SECRET = "key-of-the-tests-1"
@@ -49,7 +50,7 @@ def test_an_ask_of_a_named_session_is_followed_and_kept_as_it_was_shown(
     assert SECRET not in repr(heard)
     (file,) = (box.config.paths.state / "sessions").glob("*.exchanges.jsonl")
     assert SECRET not in file.read_text(encoding="utf-8")
-    assert file.stat().st_mode & 0o777 == 0o600
+    assert has_mode(file, 0o600)
 
 
 def test_a_question_shows_that_the_ask_waits(make_box: MakeBox, traces: Traces) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.llm.ask.conftest import MakeBox, Own, Traces
 
 _SECRET = "Mia Brandt 84210"
 _TEXT = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+_ANY = {"type": "object", "properties": {"q": {}}, "required": ["q"]}
 _DAY = datetime.date(2026, 11, 18)
 PLACE = "search.example.com"
 
@@ -470,6 +472,34 @@ def test_the_next_value_of_a_list_is_cheap_and_a_jump_is_dear() -> None:
 
     assert ran(names) > 20
     assert ran([names[n * 37 % 200] for n in range(200)]) < 8
+
+
+@given(st.recursive(st.just([]), lambda inner: st.lists(inner, max_size=4), max_leaves=30))
+def test_the_shape_of_an_argument_costs_what_it_can_say(tree: list[Any]) -> None:
+    """Of `count` nested lists there are as many trees as the Catalan number says."""
+    guard = _guard("Go")
+    count = str(tree).count("[") - 1
+
+    is_free = _flow(guard, tree, _SPEC.replace(parameters=_ANY)) is None
+
+    assert not is_free or guard.spent >= math.log2(math.comb(2 * count, count) / (count + 1))
+
+
+@pytest.mark.parametrize("part", ["[]", "{}", "[[]]", "{'Go': {}}"])
+def test_many_empty_parts_are_asked_about(part: str) -> None:
+    spec = _SPEC.replace(parameters=_ANY)
+    assert _flow(_guard("Go"), eval(f"[{part}, {part}]"), spec) is None
+    assert _flow(_guard("Go"), eval(f"[{', '.join([part] * 40)}]"), spec) is not None
+    assert _flow(_guard("Go"), eval("[" * 30 + part + "]" * 30), spec) is not None
+
+
+def test_rows_that_a_schema_declares_cost_little(box: Toolbox) -> None:
+    row = {"type": "object", "properties": {"q": {"type": "string"}}}
+    rows = {"type": "object", "properties": {"q": {"type": "array", "items": row}}}
+    guard = _guard("Go")
+
+    assert _flow(guard, [{"q": "Go"}], _SPEC.replace(parameters=rows)) is None
+    assert guard.spent < 20
 
 
 def test_an_unknown_place_always_asks() -> None:

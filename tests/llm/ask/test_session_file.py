@@ -11,6 +11,7 @@ import pytest
 
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.llm import Outcome, Outcomes, ScriptedModel, Turn, User
+from tests.harness.systems import has_mode
 from tests.llm.ask.conftest import MakeBox
 
 
@@ -48,7 +49,7 @@ def test_rule_18_a_session_goes_on_after_a_restart(make_box: MakeBox) -> None:
     )  # type: ignore[union-attr]  # a Turn
     assert second.ask.session_names() == ["my work/1"]
     (file,) = (second.config.paths.state / "sessions").glob("*.json")
-    assert file.stat().st_mode & 0o777 == 0o600
+    assert has_mode(file, 0o600)
     assert "key-of-the-tests-1" not in file.read_text(encoding="utf-8")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -30,6 +29,7 @@ from onetool_ipy.core.tool import HttpHooks, ServerFacts, ToolSpec
 from onetool_ipy.llm.ask.answer import mime_bundle
 from onetool_ipy.llm.programs.run import MAX_CALLS
 from onetool_ipy.terminal import approval_reply, program_text
+from tests.harness.systems import has_mode
 from tests.llm.programs.conftest import REMIND, Shop
 
 FOUR = [("remind", number) for number in range(8, 12)]
@@ -667,9 +667,9 @@ def test_rule_7_another_kernel_goes_on_once(make_shop: Callable[..., Shop]) -> N
 def test_rule_7_the_folder_is_private(shop: Shop, tmp_path: Path) -> None:
     shop.run(REMIND)
     folder = _folder(tmp_path, shop.waiting)
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert has_mode(folder, 0o700)
     assert {file.name for file in folder.iterdir()} == {"program.json", "journal.jsonl", "digest"}
-    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+    assert all(has_mode(file, 0o600) for file in folder.iterdir())
 
 
 def test_rule_7_a_program_is_gone_when_it_has_ended(shop: Shop, tmp_path: Path) -> None:

@@ -189,6 +189,7 @@ def test_values_stay_python_values() -> None:
     assert isinstance(value["f"], str)
 
 
+@pytest.mark.linux("/proc")
 def test_rule_10_stop_ends_a_busy_program() -> None:
     """Stop in the middle of an endless loop kills the worker process, and no thread is left
     behind."""

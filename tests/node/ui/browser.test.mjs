@@ -286,16 +286,50 @@ test('a missing argument is reported at its field after Run, not before; in the 
 test('tabs are one stop in the tab order, and arrow keys move between them', async () => {
   const { browser } = await open();
   await browser.open('nb.slow');
-  const [form, json, code] = browser.element.querySelectorAll('.otx-tool-page .otx-tab');
-  assert.deepEqual([form, json, code].map(tab => tab.tabIndex), [0, -1, -1]);
+  const [form, json, code, calls] = browser.element.querySelectorAll('.otx-tool-page .otx-tab');
+  assert.deepEqual([form, json, code, calls].map(tab => tab.tabIndex), [0, -1, -1, -1]);
   form.focus();
   press(form, 'ArrowRight');
   assert.equal(document.activeElement, json);
   assert.equal(json.getAttribute('aria-selected'), 'true');
   press(json, 'End');
-  assert.equal(document.activeElement, code);
-  press(code, 'ArrowRight');
-  assert.deepEqual([form, json, code].map(tab => tab.tabIndex), [0, -1, -1]);
+  assert.equal(document.activeElement, calls);
+  press(calls, 'ArrowRight');
+  assert.deepEqual([form, json, code, calls].map(tab => tab.tabIndex), [0, -1, -1, -1]);
+  browser.close();
+});
+
+test('the calls of a tool are listed on its page; Edit fills its form in', async () => {
+  const { browser, asked } = await open();
+  await browser.open('nb.slow');
+  $(browser, '.otx-tool-page [data-kind="calls"]').click();
+  await until(() => $(browser, '.otx-tool-calls .otx-history-row'));
+  assert.equal(asked.filter(message => message.kind === 'history').at(-1).payload.tool, 'nb.slow');
+  assert.ok($(browser, '.otx-actions').hidden, 'what is not in sight is not run');
+  $(browser, '.otx-tool-calls [aria-label="Edit the call of nb.slow"]').click();
+  await until(() => browser.page.form?.value().n === 7);
+  assert.equal($(browser, '.otx-tool-page [aria-selected="true"]').textContent, 'Form');
+  browser.close();
+});
+
+test('tools, reruns and results are shown elsewhere where there is a place for them', async () => {
+  const wanted = [];
+  const { transport, browser: other } = await open();
+  other.close();
+  const browser = createBrowser(transport, { isSmall: true, onOpen: each => wanted.push(each), onOpenResult: handle => wanted.push(handle) });
+  document.body.replaceChildren(browser.element);
+  await until(() => names(browser).length > 0);
+  $(browser, '.otx-tool').click();
+  $(browser, '[data-kind="history"]').click();
+  await until(() => $(browser, '.otx-history-row'));
+  $(browser, '[aria-label="Edit the call of nb.slow"]').click();
+  $(browser, '[aria-label="Rerun nb.slow"]').click();
+  $(browser, '[data-kind="results"]').click();
+  await until(() => $(browser, '[aria-label="Open the result of nb.slow"]'));
+  $(browser, '[aria-label="Open the result of nb.slow"]').click();
+  assert.deepEqual(wanted, [{ name: 'nb.slow', args: null }, { name: 'nb.slow', args: { n: 7 } }, { name: 'nb.slow', args: { n: 7 }, isRun: true }, 'h1']);
+  assert.equal(await browser.find('brave'), true, 'a pack is shown here');
+  assert.equal(await browser.find('nb.slow'), false);
   browser.close();
 });
 

@@ -96,6 +96,10 @@ class Kernel {
 }
 
 const button = (view, name) => [...view.element.querySelectorAll('button')].find(each => (each.getAttribute('aria-label') ?? each.textContent) === name || each.textContent === name);
+const more = async view => {
+  if (!view.element.querySelector('.otx-compare-choices')) button(view, '⋯').click();
+  await until(() => view.element.querySelector('.otx-compare-choices'));
+};
 const press = name => async view => (await until(() => button(view, name), `no button ${name}`), button(view, name).click());
 const field = (view, label) => view.element.querySelector(`[aria-label="${label}"]`);
 let typed = 0;
@@ -208,10 +212,10 @@ const ROWS = [
   ['pandasCode', table, press('As pandas code')],
   ['download', table, press('CSV'), { isEach: true }],
   ['part', table, press('CSV'), { isEach: true }],
-  ['assign', viewerOf({}), press('Save')],
-  ['comparable', viewerOf({}), async view => (button(view, 'Compare').getAttribute('aria-expanded') === 'true' && button(view, 'Compare').click(), button(view, 'Compare').click())],
+  ['assign', viewerOf({}), async view => (await more(view), press('Save')(view))],
+  ['comparable', viewerOf({}), async view => (view.element.querySelector('.otx-compare-choices') && (button(view, '⋯').click(), await until(() => !view.element.querySelector('.otx-compare-choices'))), more(view))],
   ['compare', viewerOf({}), async view => {
-    button(view, 'Compare').click();
+    await more(view);
     await settled(); // the choices of the time before are gone
     await until(() => view.element.querySelector('.otx-compare-choice'));
     view.element.querySelector('.otx-compare-choice').click();

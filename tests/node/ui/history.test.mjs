@@ -31,6 +31,7 @@ test('the search and the filter go to the kernel, and an empty list says why it 
   assert.equal(search.placeholder, 'Search history');
   assert.equal(search.getAttribute('role'), null, 'it is no combobox for the hidden list of tools');
   assert.match(lines()[1].textContent, /shop\.order11:46:28no such street/);
+  assert.equal(lines()[1].querySelector('.otx-tool-name').innerHTML, 'shop.<wbr>order', 'a long name breaks behind its dot');
   assert.equal(lines()[1].querySelector('.otx-outcome').getAttribute('aria-label'), 'failed');
   const failed = [...browser.element.querySelectorAll('button')].find(button => button.textContent === 'Failed only');
   failed.click();

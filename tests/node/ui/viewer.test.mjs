@@ -310,6 +310,8 @@ test('Save as variable says what was saved; of a filtered table the found rows',
   const { $, asked, viewer } = await openTable({ assign: ({ variable }) => ({ said: `${variable}: list, 1 row` }) });
   type($('[aria-label="Filter rows"]'), 'x');
   await until(() => asked.at(-1).payload.filter === 'x');
+  $('.otx-more-menu > button').click();
+  await until(() => document.activeElement === $('[aria-label="Name of the variable"]'));
   type($('[aria-label="Name of the variable"]'), 'rows');
   $('.otx-assign').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
   await until(() => /rows: list, 1 row/.test($('.otx-result-head').textContent));
@@ -328,7 +330,7 @@ test('Compare lists other results and shows what changed; what goes wrong is one
   const table = ({ call }) => (call === 'at-1' ? { columns: [{ name: 'change', kind: 'text' }, { name: 'price', kind: 'text' }], rows: [[0, 'added', '3'], [1, 'changed', ['1.5', '']]], total: 2 } : { columns: COLUMNS, rows: [], total: 0 });
   const { viewer, $ } = await open({ handle: 'h2', call: 'c2', tool: 'nb.prices', rows: 0, lines: 0, kinds: ['table', 'text'] }, { comparable: () => ({ items }), compare, table });
 
-  button(viewer, 'Compare').click();
+  $('.otx-more-menu > button').click();
   await until(() => $('.otx-compare-choice'));
   assert.equal($('b'), null);
   $('.otx-compare-choice').click();
@@ -352,7 +354,7 @@ test('Compare lists other results and shows what changed; what goes wrong is one
 
 test('without another result Compare says what to do', async () => {
   const { viewer, $ } = await open({ call: 'c2', lines: 1, preview: ['a'], kinds: ['text'] }, { comparable: () => ({ items: [] }) });
-  button(viewer, 'Compare').click();
-  await until(() => /no other result yet/.test($('.otx-compare-list').textContent));
+  $('.otx-more-menu > button').click();
+  await until(() => /no other result yet/.test($('.otx-compare-list')?.textContent));
   viewer.close();
 });

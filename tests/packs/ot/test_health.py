@@ -7,7 +7,6 @@ import logging
 import os
 import platform
 import re
-import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import yaml
 
 from onetool_ipy import Toolbox, __version__, open_toolbox
 from onetool_ipy.assemble import open_leniently
+from onetool_ipy.base.processes import kill
 from onetool_ipy.packs.ot.health import Health
 from tests.harness.servers import hostile, wait_until_gone
 
@@ -75,13 +75,14 @@ def test_a_server_that_died_is_disconnected(opened: Open) -> None:
         box.servers.start("gone")
         pid = box.servers.pid("gone")
         assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        kill(pid)
         assert wait_until_gone({pid}) == {}
         proxy = box.ot.health()["proxy"]
         assert proxy["servers"] == proxy["states"] == {"gone": "disconnected"}
         assert proxy["status"] == "degraded"
         assert proxy["server_count"] == 1
-        assert box.servers.reason("gone") == "It was ended by signal 9."
+        ending = "It ended with status 15." if os.name == "nt" else "It was ended by signal 9."
+        assert box.servers.reason("gone") == ending
 
 
 def test_a_server_that_was_stopped_says_so(opened: Open) -> None:
@@ -142,6 +143,7 @@ def test_what_is_wrong_is_logged_as_an_error_and_listed_with_what_to_do(
     assert [r for r in caplog.records if r.levelno == logging.ERROR and bad in r.getMessage()]
 
 
+@pytest.mark.posix("modes of files")
 def test_health_tells_the_mode_of_the_secrets_as_it_is_now(opened: Open, tmp_path: Path) -> None:
     secrets = tmp_path / ".onetool" / "secrets.yaml"
     with opened() as box:

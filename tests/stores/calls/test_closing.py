@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from onetool_ipy.stores.calls.closing import Retention
 from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
+from tests.harness.systems import has_mode
 from tests.stores.calls.aids import DAY, START, Clock, clock, note
 
 __all__ = ["clock"]  # a fixture
@@ -100,7 +101,7 @@ def test_a_part_is_a_table_that_any_program_can_read(tmp_path: Path, clock: Cloc
 
     last = START - DAY + 499 * datetime.timedelta(seconds=100)
     assert rows == [(500, last.replace(tzinfo=None), '{"n":9}')]
-    assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.parquet")} == {0o600}
+    assert all(has_mode(path, 0o600) for path in tmp_path.glob("*.parquet"))
 
 
 @pytest.mark.parametrize("left", ["journal", "gzip"])

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy.stores.calls.journal import CONTEXT, Journal, files_in, parse
 from onetool_ipy.stores.calls.log import CallLog
+from tests.harness.systems import has_mode, make_pipe
 from tests.stores.calls.aids import calls, clock, note
 
 __all__ = ["calls", "clock"]  # fixtures
@@ -188,6 +189,7 @@ def test_threads_share_one_journal(tmp_path: Path) -> None:
     assert len({row.call_id for row in log.history(limit=None)}) == 4000
 
 
+@pytest.mark.posix("fork")
 def test_a_forked_child_has_a_journal_and_a_session_of_its_own(tmp_path: Path) -> None:
     code = """
 import os, sys
@@ -214,10 +216,8 @@ def test_files_are_for_their_owner_alone(calls: CallLog) -> None:
     calls.close()
     calls.tidy()
 
-    modes = {path.name: path.stat().st_mode & 0o777 for path in calls.folder.iterdir()}
-
-    assert set(modes.values()) == {0o600}
-    assert calls.folder.stat().st_mode & 0o777 == 0o700
+    assert all(has_mode(path, 0o600) for path in calls.folder.iterdir())
+    assert has_mode(calls.folder, 0o700)
 
 
 def test_a_folder_deleted_under_a_running_process_is_made_again(calls: CallLog) -> None:
@@ -242,7 +242,7 @@ def test_foreign_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     ]
     for name in names:
         (tmp_path / name).write_text("[1]\n", encoding="utf-8")
-    os.mkfifo(tmp_path / "20260304T102030000000-00000000.jsonl")
+    make_pipe(tmp_path / "20260304T102030000000-00000000.jsonl")
     (tmp_path / "20260304T102030000000-00000001.jsonl").mkdir()
     (tmp_path / "20260304T102030000000-00000002.jsonl").symlink_to(tmp_path / "notes.txt")
     log = CallLog(tmp_path)

@@ -357,6 +357,7 @@ print(log.problems()[0].hint)
     assert "Calls of closed journals are left out" in done.stderr
 
 
+@pytest.mark.posix("fork")
 @pytest.mark.slow
 def test_a_forked_child_asks_with_a_database_of_its_own(tmp_path: Path) -> None:
     code = """

@@ -1,0 +1,88 @@
+// A tool in a tab of its own: its page, the other calls of it that run, and what stands in the way.
+import { signal } from '@preact/signals';
+import { Calls } from './calls.js';
+import { h, keepFocus } from './dom.js';
+import { drawInto, Placed } from './parts.js';
+import { Requests } from './requests.js';
+import { type Code, ToolPage } from './toolPage.js';
+import type { Payload, Transport } from './transport.js';
+
+export interface ToolTabOptions {
+  /** Puts the call into the notebook. */
+  onInsert: (code: Code, isRun: boolean) => void;
+  /** Called when a call was refused because the project is not trusted. */
+  onTrust: () => void;
+  /** Called when a call has ended, or the tool became a favourite or no longer is one. */
+  onChanged: () => void;
+}
+
+export interface ToolTab {
+  element: HTMLElement;
+  /** Whether something was typed or run here, which another tool must not take the place of. */
+  readonly isUsed: boolean;
+  /** Fill the form in, and run the call. */
+  fill(args: Payload, isRun: boolean): Promise<void>;
+  focus(): void;
+  close(): void;
+}
+
+/** Show the tool with this name; with `args` its form is filled in. */
+export function createToolTab(transport: Transport, name: string, args: Payload | null, { onInsert, onTrust, onChanged }: ToolTabOptions): ToolTab {
+  const requests = new Requests(transport);
+  const problem = signal('');
+  const calls: Calls = new Calls(transport, requests, {
+    beforeFinish: call => page.leaveCancel(call),
+    onFinish: call => {
+      page.showResult(call);
+      if (call.result.peek()!.error?.reason === 'untrusted') onTrust();
+      onChanged();
+    },
+    onOpen: async call => {
+      if (await page.open(name, call.args)) page.showCall(call);
+    }
+  });
+  const onFavourite = async (_: string, isOn: boolean): Promise<void> => {
+    const reply = await requests.latest<{ favourites: string[] }>('favourite').send({ name, isOn });
+    if (reply.status === 'late') return;
+    problem.value = reply.status === 'failed' ? reply.error.message : '';
+    if (reply.status === 'failed') page.setStar(!isOn);
+    else onChanged();
+  };
+  const page: ToolPage = new ToolPage(transport, requests, calls, { onFavourite, onInsert });
+  const element: HTMLElement = h('div.otx.otx-tool-tab', { 'data-lm-suppress-shortcuts': 'true' });
+  element.addEventListener('keydown', event => {
+    event.stopPropagation();
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    void page.run();
+  });
+  const stop = [
+    drawInto(element, () => {
+      const notice = transport.store.closed.value ?? problem.value;
+      return (
+        <>
+          <div class="otx-notice" role="alert" hidden={!notice}>{notice}</div>
+          <Placed class="otx-tool-place" element={page.element} />
+          <Placed element={calls.element} />
+        </>
+      );
+    }),
+    transport.store.onClosed(() => calls.failRunning()),
+    transport.store.onChanged(() => void page.open(name)),
+    keepFocus(element)
+  ];
+  const focus = (): void => page.form?.focus();
+  const opened = page.open(name, args).then(isShown => isShown && element.contains(document.activeElement) && focus());
+  return {
+    element,
+    get isUsed() {
+      return page.isUsed;
+    },
+    async fill(given, isRun) {
+      await opened;
+      if ((await page.open(name, given)) && isRun) await page.run();
+    },
+    focus: () => (page.form ? focus() : element.focus()),
+    close: () => (stop.forEach(each => each()), requests.close(), calls.close(), page.close())
+  };
+}
