@@ -89,7 +89,7 @@ def _key(name: str, node: Mapping[str, Any]) -> tuple[str, str, str]:
 def _magics() -> Iterator[str]:
     yield "## Magics"
     yield "```text\n" + "\n".join([*USAGE, FLAGS]) + "\n```"
-    yield _table(("command", "does"), list(_commands("notebook", "%tool")))
+    yield _table(("command", "does"), list(_commands("notebook")))
     yield (
         "`%%snippet NAME [param[=default] ...] [--save]` makes a snippet of the cell's body,"
         " `%snippet NAME k=v [--show]` runs it or shows what it expands to; `$name k=v` calls an"
@@ -152,26 +152,34 @@ def _command_line() -> Iterator[str]:
         "Also `python -m onetool_ipy`. Every command takes `--config FILE`, the configuration to"
         " use."
     )
-    yield _table(("command", "does"), list(_commands("shell", "onetool-ipy")))
+    yield _table(("command", "does"), list(_commands("shell")))
 
 
-def _commands(place: Literal["notebook", "shell"], lead: str) -> Iterator[tuple[str, str]]:
+def _commands(place: Literal["notebook", "shell"]) -> Iterator[tuple[str, str]]:
     for command in rows(place).values():
+        if command.alias_of:
+            continue
         if not command.is_group or not verbs_of(command.name, place):
             options = " ".join(f"[{option.usage}]" for option in command.options_in(place).values())
-            yield f"`{f'{lead} {command.usage} {options}'.rstrip()}`", command.help
+            yield f"`{f'{command.line(place)} {options}'.rstrip()}`", command.help
 
 
 def _errors() -> Iterator[str]:
     yield "## Errors"
+    yield (
+        "A cell shows three of them, and `except` needs no other: `ToolCallError`, a call that"
+        " failed (`.error`, `.result`); `AskFailed`, a question to a model that failed (`.answer`);"
+        " `UsageProblem`, all else. `.reason` says which one of its kind it is."
+    )
     for module in pkgutil.walk_packages(onetool_ipy.__path__, "onetool_ipy."):
         if not re.search(r"\.(ui|labextension)(\.|$)|__main__", module.name):
             importlib.import_module(module.name)
     rows = []
     for kind in sorted(_family(OneToolError), key=lambda each: each.__name__):
         facts = [_fact(getattr(kind, name, None)) for name in ("code", "reason", "status")]
-        rows.append((f"`{kind.__name__}`", *facts, _line(kind.__doc__)))
-    yield _table(("class", "code", "reason", "HTTP", "means"), rows)
+        shown = f"`{kind.shown_as}`" if kind.shown_as != kind.__name__ else ""
+        rows.append((f"`{kind.__name__}`", shown, *facts, _line(kind.__doc__)))
+    yield _table(("class", "shown as", "code", "reason", "HTTP", "means"), rows)
 
 
 def _fact(value: Any) -> str:

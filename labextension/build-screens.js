@@ -35,9 +35,6 @@ const options = {
   ]
 };
 
-// The compiler writes lib/screens; modules that are plain JavaScript yet are copied beside its files.
-for (const name of fs.readdirSync('src/screens')) if (/\.(js|json)$/.test(name)) fs.copyFileSync(path.join('src/screens', name), path.join('lib/screens', name));
-
 rspack(options, (error, stats) => {
   if (error || stats.hasErrors()) {
     console.error(error ?? stats.toString());

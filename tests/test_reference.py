@@ -43,7 +43,7 @@ def test_it_names_everything() -> None:
         "history",
         "stats",
         "results",
-        "why",
+        "history why",
         "browse",
         "check",
         "reload",

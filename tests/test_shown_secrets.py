@@ -37,7 +37,7 @@ from onetool_ipy.proxies import UnlistedOffers
 from onetool_ipy.render import media
 from onetool_ipy.render.origin import Origin
 from onetool_ipy.render.pages import PageText
-from onetool_ipy.render.views import Listing, Record, Text
+from onetool_ipy.render.views import ForPeople, Listing, Record, Text
 from onetool_ipy.stores.cassettes import Cassette
 from onetool_ipy.toolbox import Toolbox
 from tests.harness.project import Project
@@ -193,6 +193,7 @@ _CASES: dict[str, Callable[[Toolbox], Any]] = {
         call_id="1", tool=SECRET, call=f"%tool {SECRET}", notebook=SECRET
     ),
     "render.pages.PageText": lambda _box: PageText(SECRET),
+    "render.views.ForPeople": lambda _box: ForPeople({"a": SECRET, "rows": [{"b": SECRET}]}),
     "render.views.Listing": lambda _box: Listing([{"a": SECRET}, {SECRET: 1}]),
     "render.views.Record": lambda _box: Record({"a": SECRET, "rows": [{"b": SECRET}]}),
     "render.views.Text": lambda _box: Text(SECRET),

@@ -38,6 +38,9 @@ def test_site_has_every_page_and_notebook_and_can_be_searched() -> None:
     assert "http.server --directory build/site" in made.stdout
     site = ROOT / "build" / "site"
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    for page in site.rglob("*.html"):  # mkdocs looks at no anchor of the page itself
+        text = page.read_text(encoding="utf-8")
+        assert {*re.findall('href="#([^"]+)"', text)} <= {*re.findall(' id="?([^" >]+)', text)}
     found = {(entry["location"].partition("#")[0], entry["title"]) for entry in index["docs"]}
     pages = {page for page, _ in found}
     for source in [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]:

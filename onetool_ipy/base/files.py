@@ -159,6 +159,8 @@ def make_private(folder: Path) -> None:
     try:
         os.mkdir(folder, 0o700)
     except FileNotFoundError:
+        if folder.parent == folder:  # a drive or a share that is not there
+            raise
         make_private(folder.parent)
         # Another process may have been quicker.
         with suppress(FileExistsError):

@@ -204,7 +204,11 @@ class _Loading:
         )
         is_home = self._paths.project == Path(true_path(config.home))
         self._folder = (
-            f"{folder}/" if folder.name != FOLDER else f"~/{FOLDER}/" if is_home else f"{FOLDER}/"
+            f"{folder}{os.sep}"
+            if folder.name != FOLDER
+            else f"~/{FOLDER}/"
+            if is_home
+            else f"{FOLDER}/"
         )
         self._problems = LoadProblems(config.problems)
         self._owners = Owners(config.paths.onetool_dir)

@@ -278,7 +278,10 @@ def home_at(folder: Path) -> dict[str, str]:
 def true_path(path: str | os.PathLike[str]) -> str:
     """Return a path without links, as the folder on the disk spells it: `~/proj` and `~/Proj` may
     be one folder."""
-    real = os.path.realpath(path)
+    try:
+        real = os.path.realpath(path)
+    except OSError:  # some drives of Windows cannot tell
+        real = os.path.abspath(path)
     # On Windows realpath returns the spelling of the disk.
     if sys.platform == "darwin":
         try:

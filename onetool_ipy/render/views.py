@@ -10,11 +10,12 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.values import Json
-from onetool_ipy.core.shown import without_secrets
+from onetool_ipy.core.shown import mask, without_secrets
 from onetool_ipy.render import html
 from onetool_ipy.render.result import aligned
 from onetool_ipy.render.yaml_flow import flow
@@ -174,6 +175,21 @@ class Record(dict[str, Any]):
             if _is_table(value):
                 return pd.DataFrame(value)
         return pd.DataFrame([{"key": key, "value": value} for key, value in self.items()])
+
+
+@without_secrets
+class ForPeople(Record):
+    """A record that cells and terminals show as its tables, without what is only estimated."""
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(mask(self._plain().to_text(get_terminal_size((100, 24)).columns)))
+
+    def _repr_html_(self) -> str:
+        return self._plain()._repr_html_()
+
+    def _plain(self) -> Record:
+        hidden = {"estimates", *self.get("estimates", ())}
+        return Record({key: value for key, value in self.items() if key not in hidden})
 
 
 def _is_table(value: object) -> bool:

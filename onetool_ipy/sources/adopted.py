@@ -119,7 +119,10 @@ class Adoptions:
             raise InvalidTool(
                 f"{values.safe_repr(pack, 60)} is not a name for a pack: letters, digits, _ and -."
             )
-        tools = _read(thing, pack, deps, self._wait)
+        try:
+            tools = _read(thing, pack, deps, self._wait)
+        except RecursionError:
+            raise InvalidTool("The list of tools holds itself, or is nested too deep.") from None
         if not tools:
             raise InvalidTool(f"There are no tools in {values.safe_repr(thing, 80)}.")
         specs = _marked([spec for spec, _ in tools], read_only)

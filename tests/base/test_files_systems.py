@@ -205,3 +205,12 @@ def test_what_is_let_through_has_only_names_that_stay_as_they_are(path: str) -> 
         assert name in (".", "..") or name.rstrip(". ") == name
         assert ":" not in name
         assert name.split(".")[0].strip().upper() != "NUL"
+
+
+@pytest.mark.windows("drives and shares")
+@pytest.mark.parametrize("place", ["Q:\\none\\f", "\\\\no-such-host\\share\\f", "Q:f"])
+def test_a_drive_that_is_not_there_is_an_error_that_names_the_path(place: str) -> None:
+    with pytest.raises(StoreError, match="no such file") as caught:
+        write_whole(Path(place), b"x")
+
+    assert str(caught.value.path) == place

@@ -164,6 +164,7 @@ while True:
 """
 
 
+@pytest.mark.posix("SIGKILL")
 @pytest.mark.slow
 def test_a_killed_saver_leaves_the_whole_old_or_the_whole_new_file(tmp_path: Path) -> None:
     path = tmp_path / "environments.json"

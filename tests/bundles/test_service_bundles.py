@@ -9,6 +9,7 @@ import pytest
 
 from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from onetool_ipy.bundles.builtins import BUILTINS
+from onetool_ipy.config.paths import home_at
 from tests.bundles.aids import ProjectBundles, go, http
 from tests.harness.project import Project
 
@@ -312,7 +313,7 @@ def test_first_bundle_makes_the_folder_of_a_project_without_one(
     from onetool_ipy import open_toolbox
 
     monkeypatch.chdir(tmp_path)
-    env = {"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
+    env = {**home_at(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
     with open_toolbox(env=env) as box:
         made = box.bundles.put_bundle(box.bundles.new_id(), slug="a", display_name="A")
         assert (tmp_path / ".onetool" / "bundles" / made.slug / "bundle.json").exists()

@@ -367,6 +367,7 @@ def test_a_folder_of_another_user_is_neither_read_nor_written(
         pass
 
 
+@pytest.mark.posix("modes of files")
 @pytest.mark.parametrize("kind", ["written by all", "of another user"])
 def test_a_record_that_others_may_have_written_is_a_problem_and_does_not_count(
     project_bundles: ProjectBundles, kind: str

@@ -97,7 +97,13 @@ CHANGES: dict[str, Callable[[Project], object]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+MODES = pytest.mark.posix("modes of files")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [pytest.param(name, marks=[MODES] if name == "secrets" else []) for name in CHANGES],
+)
 def test_nothing_is_known_once_something_has_changed(shop: Project, change: str) -> None:
     load(shop)
 

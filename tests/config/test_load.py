@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onetool_ipy.config.load import Config, load_config
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.config.settings import HttpSettings, Settings
 from tests.config.conftest import Project
 
@@ -194,6 +195,6 @@ def test_no_bytes_raise(project: Project, data: bytes) -> None:
 
 def test_environment_is_an_argument(project: Project, tmp_path: Path) -> None:
     """Nothing is read from os.environ: home and state are those that were given."""
-    env = {"HOME": str(project.home), "XDG_STATE_HOME": str(tmp_path / "xdg")}
+    env = {**home_at(project.home), "XDG_STATE_HOME": str(tmp_path / "xdg")}
     config = load_config(env=env, cwd=project.folder)
     assert config.paths.state.is_relative_to(tmp_path / "xdg" / "onetool_ipy")

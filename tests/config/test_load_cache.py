@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from onetool_ipy.config.load import Config, load_config
+from onetool_ipy.config.paths import home_at
 from tests.config.conftest import Project
 from tests.harness.systems import has_mode
 
@@ -244,7 +245,7 @@ def test_no_secret_is_in_it_and_it_is_for_the_user_alone(project: Project) -> No
 
 def test_place_that_the_project_names_is_not_believed(project: Project) -> None:
     """A project could ship in `state_dir` what nobody sees in its files."""
-    env = {"HOME": str(project.home), "ONETOOL_TRUST": str(project.folder)}
+    env = {**home_at(project.home), "ONETOOL_TRUST": str(project.folder)}
     project.write("onetool.yaml", f"{LARGE}state_dir: .state\naliases: {{a: time.now}}\n")
     for _ in range(2):
         config = load_config(env=env, cwd=project.folder)

@@ -46,6 +46,7 @@ http: {allowed_hosts: ["${TOKEN}"]}
 class TestFile:
     """secrets.yaml: `name: value`, mode 0600."""
 
+    @pytest.mark.posix("modes of files")
     @pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o400, 0o700], ids=oct)
     def test_other_mode_is_a_problem_and_the_values_still_hold(
         self, project: Project, mode: int

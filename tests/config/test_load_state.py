@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
+from onetool_ipy.config.paths import home_at
 from tests.harness.systems import has_mode
 
 WORK = "version: 1\n"
@@ -36,7 +37,7 @@ def work(tmp_path: Path, config: str = WORK, **env: str) -> Path:
         ' "line\\n" * n\n'
     )
     (project / ".onetool" / "tools" / "p.py").write_text(text, encoding="utf-8")
-    with open_toolbox(project, env={"HOME": str(home), **env}) as box:
+    with open_toolbox(project, env={**home_at(home), **env}) as box:
         result = box.call("p.f", {"n": 50_000})
         assert result.ok, result.error
         result.store()
@@ -101,7 +102,7 @@ def test_a_state_folder_that_somebody_else_owns_is_refused(tmp_path: Path, kind:
     assert used.parent == tmp_path / "home" / ".local" / "state" / "onetool_ipy"
     assert sorted(path.name for path in (theirs if kind == "link" else state).rglob("*")) == before
     with open_toolbox(
-        tmp_path / "project", env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(shared)}
+        tmp_path / "project", env={**home_at(tmp_path / "home"), "ONETOOL_STATE": str(shared)}
     ) as box:
         assert "another user owns it" in str(box.problems())
 
@@ -130,7 +131,7 @@ def test_state_of_an_earlier_version_is_left_alone_and_named_once(tmp_path: Path
     shutil.rmtree(state)
     earlier.mkdir()
     (earlier / "calls.db").write_bytes(b"as it was")
-    env = {"HOME": str(tmp_path / "home")}
+    env = {**home_at(tmp_path / "home")}
 
     with open_toolbox(tmp_path / "project", env=env) as box:
         named = [problem for problem in box.config.problems if problem.where == str(earlier)]

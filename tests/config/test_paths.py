@@ -213,7 +213,7 @@ class TestState:
     ) -> None:
         """A home with an umlaut and a blank."""
         home = tmp_path / "Jörg M"
-        env = {"HOME": str(home), "XDG_STATE_HOME": str(home / state) if state else ""}
+        env = {**home_at(home), "XDG_STATE_HOME": str(home / state) if state else ""}
         script = "import platformdirs; print(platformdirs.user_state_dir('onetool_ipy'))"
         done = subprocess.run(
             [sys.executable, "-X", "utf8", "-c", script],

@@ -10,6 +10,7 @@ import pytest
 
 from onetool_ipy import InvalidConfig, open_toolbox
 from onetool_ipy.config.load import Config, load_config
+from onetool_ipy.config.paths import home_at
 
 FILES = {
     "onetool.yaml": "timeouts: {local_s: 3}\n",
@@ -40,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 def _load(folder: Path, *, named: bool = False) -> Config:
     home = folder.parent.parent
-    env = {"HOME": str(home), "ONETOOL_STATE": str(home / "state"), "ONETOOL_TRUST": str(home)}
+    env = {**home_at(home), "ONETOOL_STATE": str(home / "state"), "ONETOOL_TRUST": str(home)}
     return load_config(
         folder / "onetool.yaml" if named else None, env=env, cwd=folder.parent, home=home
     )
@@ -56,6 +57,7 @@ def test_files_of_the_user_count(folder: Path) -> None:
     assert (_counted(config), config.problems) == (list(FILES), ())
 
 
+@pytest.mark.posix("modes of files")
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_all_may_write_does_not_count(folder: Path, name: str, named: bool) -> None:
@@ -84,6 +86,7 @@ def test_a_file_of_another_user_does_not_count(folder: Path, name: str) -> None:
     assert f".onetool/{name}: belongs to another user, so it is ignored." in str(problem)
 
 
+@pytest.mark.posix("modes of files")
 def test_a_folder_that_all_may_write_is_refused(folder: Path) -> None:
     folder.chmod(0o777)
 
@@ -96,6 +99,7 @@ def test_a_folder_that_all_may_write_is_refused(folder: Path) -> None:
     assert _counted(_load(folder)) == list(FILES)
 
 
+@pytest.mark.posix("modes of files")
 def test_a_named_folder_that_all_may_write_is_refused_with_an_error(folder: Path) -> None:
     folder.chmod(0o777)
 
@@ -103,7 +107,7 @@ def test_a_named_folder_that_all_may_write_is_refused_with_an_error(folder: Path
     with pytest.raises(InvalidConfig, match="may be written by every user of this machine"):
         open_toolbox(
             folder / "onetool.yaml",
-            env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")},
+            env={**home_at(folder), "ONETOOL_STATE": str(folder / "state")},
         )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.config.load import load_config
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.config.settings import Settings
 from onetool_ipy.config.trust import TrustList, difference, reach_of, referenced_names
 from tests.config.conftest import Project
@@ -35,7 +36,7 @@ aliases: {now: time.now}
 @pytest.fixture
 def env(project: Project) -> dict[str, str]:
     return {
-        "HOME": str(project.home),
+        **home_at(project.home),
         "ONETOOL_STATE": str(project.state),
         "TOKEN": "t0ken-of-the-user",
     }
@@ -66,7 +67,7 @@ def test_a_project_named_outright_is_trusted(
 def test_the_home_directory_is_trusted(tmp_path: Path) -> None:
     (tmp_path / ".onetool").mkdir()
     (tmp_path / "below").mkdir()
-    found = load_config(env={"HOME": str(tmp_path)}, cwd=tmp_path / "below")
+    found = load_config(env={**home_at(tmp_path)}, cwd=tmp_path / "below")
     assert found.trust.how == "home"
 
 

@@ -435,6 +435,7 @@ def test_the_limit_covers_the_conversion_of_arguments(
     assert table.call("t.f", {"a": 1}, timeout_s=0.05).error.reason == "timeout"
 
 
+@pytest.mark.posix("signals of threads")
 def test_stop_gives_control_back_at_once_and_gives_the_call_up(
     bench: MakeBench, gate: threading.Event
 ) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy import InvalidTool, open_toolbox, tool
 from onetool_ipy.config.load import all_labels
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.labels import (
     READS,
     UNKNOWN,
@@ -196,7 +197,7 @@ def _open(folder: Path, settings: str, own: str = "", pack: str = "") -> Toolbox
         (place / ".onetool" / "tools").mkdir(parents=True)
         (place / ".onetool" / "onetool.yaml").write_text(f"version: 1\n{text}\n", encoding="utf-8")
     (folder / "p/.onetool/tools/look.py").write_text(pack, encoding="utf-8")
-    env = {"ONETOOL_STATE": str(folder / "state"), "HOME": str(folder / "home")}
+    env = {"ONETOOL_STATE": str(folder / "state"), **home_at(folder / "home")}
     return open_toolbox(folder / "p", env=env)
 
 

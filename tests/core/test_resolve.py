@@ -18,6 +18,7 @@ import pytest
 
 from onetool_ipy import Toolbox, ToolSpec
 from onetool_ipy.base.errors import InvalidArgs, NotAllowed, ToolNotFound, Unavailable, Untrusted
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.tool import Dep, FunctionFacts
 from onetool_ipy.llm import ScriptedModel
 from tests.core.support import Calls, MakeBench
@@ -199,7 +200,7 @@ def test_trust_that_is_given_by_the_question_counts_for_the_call(
 
     project.write("tools/calc.py", PACK)
     project.write("onetool.yaml", "version: 1")
-    box = open_leniently(env={**project.env, "HOME": str(tmp_path / "home")}, cwd=project.root)
+    box = open_leniently(env={**project.env, **home_at(tmp_path / "home")}, cwd=project.root)
     project.boxes.append(box)
 
     class Yes(Host):

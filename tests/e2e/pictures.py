@@ -150,6 +150,7 @@ def main(folder: Path) -> None:
             _pages(lab, folder)
             _servers(lab, folder)
             _usage_and_health(lab, folder)
+            _asking(lab, folder)
         finally:
             lab.close()
             surroundings.leave()
@@ -321,6 +322,23 @@ def _servers(lab: Lab, folder: Path) -> None:
     expect(panel.locator(".otx-server").filter(has_text="maps")).to_contain_text("failed")
     expect(panel.locator(".otx-server").filter(has_text="adder")).to_contain_text("connected")
     panel.screenshot(path=folder / "servers.png")
+    notebook.close()
+
+
+def _asking(lab: Lab, folder: Path) -> None:
+    """A conversation in the panel at its default width."""
+    notebook = lab.open_notebook(
+        ["%load_ext onetool_ipy" + SETUP, ASK], name="asking", viewport=(1000, 690)
+    )
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    notebook.execute("%ask --session chat --model m Where is the Ring?")
+    panel = notebook.show_panel()
+    panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Ask").click()
+    expect(panel.get_by_role("log")).to_contain_text("degrees north")
+    panel.locator(".otx-ask-call summary").first.click()
+    panel.get_by_label("Question").fill("And the second one?")
+    panel.screenshot(path=folder / "panel-ask.png")
     notebook.close()
 
 

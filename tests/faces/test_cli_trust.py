@@ -14,6 +14,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.faces.cli import main
 
 
@@ -53,7 +54,7 @@ def _env(folder: Path) -> dict[str, str]:
     home = folder.parent
     return {
         **os.environ,
-        "HOME": str(home),
+        **home_at(home),
         "ONETOOL_STATE": str(home / "state"),
         "ONETOOL_TRUST": "",
     }

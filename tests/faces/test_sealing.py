@@ -21,6 +21,7 @@ from nbclient import NotebookClient
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.sealing import run_sealed, seal
 from onetool_ipy.stores.results import is_handle
@@ -75,7 +76,7 @@ def sealed(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 def _open_alone(archive: Path) -> subprocess.CompletedProcess[str]:
     """Open a sealed notebook with an empty home beside it and without a network."""
-    env = {"PATH": os.environ["PATH"], "HOME": str(archive.parent / "home")}
+    env = {"PATH": os.environ["PATH"], **home_at(archive.parent / "home")}
     command = [sys.executable, "-m", "onetool_ipy", "open", "--yes", archive.name]
     alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up 2>/dev/null; exec "$@"', "sh"]
     has_namespaces = (

@@ -10,6 +10,7 @@ import pytest
 
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.faces.client_files import FoundServer
 from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
 
@@ -162,7 +163,7 @@ def test_server_that_a_person_saves_is_trusted_with_the_project(tmp_path: Path) 
     """In a folder that this makes a project, and again in the project that it is then."""
     env = {
         **os.environ,
-        "HOME": str(tmp_path),
+        **home_at(tmp_path),
         "ONETOOL_STATE": str(tmp_path / "state"),
         "ONETOOL_TRUST": "",
     }

@@ -12,6 +12,7 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import InvalidOutput
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.llm import TokenUsage, User
 from onetool_ipy.llm.answer_type import AnswerType
 from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, System, Turn
@@ -229,7 +230,7 @@ def test_rule_15_an_ask_tells_how_the_reply_ended_and_runs_none_of_its_calls(
         }
         (folder / "onetool.yaml").write_text(json.dumps(settings), encoding="utf-8")
         with open_toolbox(
-            tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}
+            tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state"), **home_at(tmp_path)}
         ) as box:
             answer = box.ask("hello", session="s")
             rows = box.log.history()

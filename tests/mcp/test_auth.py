@@ -25,6 +25,7 @@ from pydantic import AnyUrl
 
 from onetool_ipy import Toolbox, ToolCallError, UsageProblem, open_toolbox
 from onetool_ipy.base.errors import Unavailable, Untrusted
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.mcp.auth import ServerAuth, SignIn
 from onetool_ipy.mcp.definition import ServerDefinition, UnconfirmedIssuer
 from onetool_ipy.stores.tokens import Grant, TokenStore
@@ -576,7 +577,7 @@ def test_an_untrusted_project_dials_nobody(
 ) -> None:
     """A project that was found, not named: its server is not asked for a sign-in."""
     write_project(tmp_path / "project", {"crm": {"url": server.url}})
-    env = {"ONETOOL_STATE": str(state), "HOME": str(tmp_path)}
+    env = {"ONETOOL_STATE": str(state), **home_at(tmp_path)}
     monkeypatch.chdir(tmp_path / "project")
     with open_toolbox(env=env) as box:
         with pytest.raises(Untrusted):

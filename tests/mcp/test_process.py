@@ -12,6 +12,7 @@ import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.processes import INHERITED
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.mcp import watchdog
 from tests.harness.patience import until
 from tests.harness.servers import hostile, wait_until_gone, write_project
@@ -41,7 +42,7 @@ def test_a_server_gets_the_safe_few_what_is_named_and_its_own(opened: Open, tmp_
 def test_the_environment_of_the_toolbox_is_what_counts(tmp_path: Path) -> None:
     env: Mapping[str, str] = {
         "PATH": "/nowhere",
-        "HOME": str(tmp_path),
+        **home_at(tmp_path),
         "ONETOOL_STATE": str(tmp_path / "state"),
     }
     write_project(tmp_path, {"srv": {"command": "sleep", "args": ["9"]}})

@@ -15,6 +15,7 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import Unavailable, Untrusted, UsageProblem
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.render.media import Blocks, Image, PromptMessages, ResourceLink
 from tests.harness.patience import HANG_S, until
@@ -320,7 +321,7 @@ def test_in_an_untrusted_project_no_server_is_dialled(tmp_path: Path) -> None:
     )
     env = {
         **os.environ,
-        "HOME": str(tmp_path / "home"),
+        **home_at(tmp_path / "home"),
         "ONETOOL_STATE": str(tmp_path / "state"),
         "ONETOOL_TRUST": "",
     }

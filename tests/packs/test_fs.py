@@ -612,7 +612,7 @@ def test_without_configuration_the_root_is_the_working_directory(
     (tmp_path / "x.txt").write_text("x")
     monkeypatch.chdir(tmp_path)
     with open_toolbox(
-        env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state")}
+        env={**home_at(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state")}
     ) as box:
         assert box.call("fs.read_file", {"path": "x.txt"}).data == "x"
         assert box.call("fs.read_file", {"path": "/etc/passwd"}).error.reason == "not_allowed"

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from onetool_ipy.config.paths import home_at
 from tests.core.support import short
 from tests.harness.project import Project
 
@@ -160,6 +161,6 @@ def test_the_five_are_there_without_any_configuration(
     from onetool_ipy import open_toolbox
 
     monkeypatch.chdir(tmp_path)
-    with open_toolbox(env={"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+    with open_toolbox(env={**home_at(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}) as box:
         assert [spec.name for spec in box.registry.list()][:5] == BUILTINS
         assert all(p.name in (".", "state") for p in tmp_path.iterdir())

@@ -11,6 +11,7 @@ import pytest
 from onetool_ipy import Toolbox, tool
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import InvalidTool, Unavailable
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.sdk import check_deps, deps_of, requires_cli, requires_lib
 from onetool_ipy.sdk.requirements import Dep, require_deps
 from tests.harness.patience import until
@@ -210,7 +211,7 @@ def test_a_command_is_asked_for_its_version_only_where_the_project_is_trusted(
     asked = tmp_path / "asked"
     command(commands, "rg", f"touch {asked}; echo ripgrep 14.1.0")
     project.pack("ripgrep", RIPGREP)
-    places = {"HOME": str(tmp_path.parent), "ONETOOL_STATE": str(tmp_path / "state")}
+    places = {**home_at(tmp_path.parent), "ONETOOL_STATE": str(tmp_path / "state")}
     env = {**os.environ, **places, "ONETOOL_TRUST": ""}
     with open_leniently(env=env, cwd=project.root) as box:
         if is_trusted:

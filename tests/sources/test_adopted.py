@@ -250,6 +250,15 @@ def test_what_has_no_tools_is_refused(box: Toolbox, thing: object) -> None:
         box.adopt(thing)
 
 
+def test_a_list_that_holds_itself_is_refused_in_words(box: Toolbox) -> None:
+    things: list[Any] = [len]
+    things.append(things)
+
+    with pytest.raises(InvalidTool, match="holds itself"):
+        box.adopt(things)
+    assert box.registry.get("nb.len") is None
+
+
 @pytest.mark.parametrize(
     ("place", "message"),
     [

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.sources.pack_files import EntryPoints
 from tests.harness.patience import HANG_S
 from tests.harness.project import Project
@@ -256,7 +257,7 @@ def test_odd_places_on_the_path_are_passed_over(site: Path) -> None:
 
 
 def _run(script: str, cwd: Path, tmp_path: Path, **env: str) -> str:
-    own = {"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state"), **env}
+    own = {**home_at(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state"), **env}
     done = subprocess.run(
         [sys.executable, "-c", f"import sys\nsys.path.insert(0, '')\n{textwrap.dedent(script)}"],
         capture_output=True, text=True, check=True, cwd=cwd, env={**os.environ, **own}, timeout=HANG_S,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.sources.pack_files import MAX_FILES
 from tests.harness.project import Project
 
@@ -38,7 +39,7 @@ def test_a_pattern_that_leads_outside_is_a_problem_and_finds_nothing(
     pattern = pattern.format(outside=outside)
 
     box = project.open(
-        f'tools_dir: ["{pattern}", "tools/*.py"]', env={**project.env, "HOME": str(outside)}
+        f'tools_dir: ["{pattern}", "tools/*.py"]', env={**project.env, **home_at(outside)}
     )
 
     assert not _is_there(box, "far")
@@ -182,6 +183,7 @@ def test_a_pack_file_that_all_may_write_is_a_problem_and_does_not_count(
     assert box.call("near.one").data == box.call("inner.one").data == 1
 
 
+@pytest.mark.posix("modes of files")
 def test_a_sticky_folder_is_as_good_as_another(project: Project) -> None:
     project.write("tools/near.py", ONE)
     (project.home / "tools").chmod(0o1777)
@@ -205,6 +207,7 @@ def test_a_pack_file_of_another_user_is_a_problem_and_does_not_count(
     assert f"{project.home / place}: belongs to another user, so it is ignored." in _problems(box)
 
 
+@pytest.mark.posix("modes of files")
 def test_a_file_that_is_opened_to_all_after_the_start_is_not_run(project: Project) -> None:
     path = project.write("tools/near.py", ONE)
     box = project.open()

@@ -18,6 +18,7 @@ from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.errors import Conflict, UsageProblem
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.config.edit import add_server, allow_host, save_snippet
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.widgets.requests import Favourites
 from onetool_ipy.llm import ScriptedModel
@@ -47,7 +48,7 @@ class Home:
         (self.folder / "onetool.yaml").write_text(f"version: 1\n{settings}\n", encoding="utf-8")
 
     def open(self) -> Toolbox:
-        env = {"ONETOOL_STATE": str(self.root / "state"), "HOME": str(self.root), "CI": ""}
+        env = {"ONETOOL_STATE": str(self.root / "state"), **home_at(self.root), "CI": ""}
         self._open.append(open_toolbox(self.root, env=env, clock=lambda: self.now))
         return self._open[-1]
 

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.result import ToolCallError, ToolResult
 
 RECORDS = [{"id": number, "name": f"n{number}", "more": {"k": number % 7}} for number in range(300)]
@@ -28,7 +29,7 @@ RECORDS = [{"id": number, "name": f"n{number}", "more": {"k": number % 7}} for n
 def box(tmp_path: Path) -> Iterator[Toolbox]:
     """Some calls, one of them failed, in closed and in open journals."""
     with open_toolbox(
-        tmp_path, env={"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
+        tmp_path, env={**home_at(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
     ) as made:
         for number in range(5):
             made.call("tools.echo", {"message": f"m{number}"})
@@ -281,7 +282,7 @@ def test_a_secret_in_a_query_is_in_no_record_and_no_message(tmp_path: Path) -> N
     (folder / "secrets.yaml").chmod(0o600)
     (folder / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     with open_toolbox(
-        tmp_path, env={"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
+        tmp_path, env={**home_at(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
     ) as box:
         told = refused(box, "select 'hunter2hunter2' frm x y")
         assert "hunter2" not in told

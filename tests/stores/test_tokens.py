@@ -117,6 +117,7 @@ def test_with_a_keyring_the_file_holds_no_token(store: TokenStore) -> None:
     assert stamp_of(path) is None
 
 
+@pytest.mark.posix("modes of files")
 @pytest.mark.parametrize("mode", [0o666, 0o644, 0o620])
 def test_a_file_that_is_open_to_others_does_not_count_and_is_replaced(
     store: TokenStore, mode: int

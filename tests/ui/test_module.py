@@ -20,10 +20,11 @@ pytestmark = pytest.mark.timeout(600)  # Node starts slowly beside others
 
 
 @pytest.mark.slow
+@pytest.mark.screen
 def test_the_module_passes_its_own_tests() -> None:
-    """Every screen in jsdom; all files in one process, since loading jsdom takes most of the
-    time."""
-    assert _passed(sorted(TESTS.glob("*.test.mjs")), storms=3) >= 303
+    """Every screen in jsdom, in `make test` too; all files in one process, since loading jsdom
+    takes most of the time."""
+    assert _passed(sorted(TESTS.glob("*.test.mjs")), storms=3) >= 317
 
 
 @pytest.mark.soak
@@ -70,8 +71,20 @@ def test_every_request_goes_through_the_one_place() -> None:
         assert not re.search(ways, code), file.name
 
 
+def test_the_screens_are_typed_and_no_text_made_of_json_is_a_key() -> None:
+    """All sources are TypeScript. What is compared is compared by `isEqual`."""
+    assert {file.suffix for file in SOURCE.rglob("*") if file.is_file()} == {".ts", ".tsx"}
+    keys = (
+        r"[!=]== *JSON\.stringify|JSON\.stringify\([^;\n]*?\) *[!=]=="
+        r"|\b(get|set|has|add|delete)\(JSON\.stringify|key=\{JSON\.stringify"
+        r"|\b\w*(key|drawn|fingerprint)\w* = JSON\.stringify|return JSON\.stringify\(\["
+    )
+    for file in _sources():
+        assert not re.search(keys, file.read_text(encoding="utf-8"), re.IGNORECASE), file.name
+
+
 def _sources() -> list[Path]:
-    return [file for file in SOURCE.rglob("*") if file.suffix in {".js", ".ts", ".tsx"}]
+    return [file for file in SOURCE.rglob("*") if file.suffix in {".ts", ".tsx"}]
 
 
 def test_built_module_is_whole() -> None:

@@ -50,7 +50,7 @@ function activate(
   showQuestions(app, panel);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
   app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });
-  ['onetool:open', 'onetool:browser', 'onetool:usage', 'onetool:health', 'onetool:new-http', 'onetool:import', 'onetool:insert'].forEach((command, rank) => {
+  ['onetool:open', 'onetool:browser', 'onetool:ask', 'onetool:usage', 'onetool:health', 'onetool:new-http', 'onetool:import', 'onetool:insert'].forEach((command, rank) => {
     palette?.addItem({ command, category: CATEGORY, rank }); // before the tools
   });
   const paletteTools = new PaletteTools(panel, palette);
@@ -107,6 +107,14 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     caption: 'Show the tools of the front notebook',
     icon: toolsIcon,
     execute: open
+  });
+  app.commands.addCommand('onetool:ask', {
+    label: 'Ask',
+    caption: 'Choose a model, and ask it in the notebook',
+    execute: () => {
+      panel.selectView('ask');
+      open();
+    }
   });
   app.commands.addCommand('onetool:usage', {
     label: 'Usage',

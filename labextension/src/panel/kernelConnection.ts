@@ -14,6 +14,7 @@ import type { JSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { createQuestion, type IAnswer, type IProblem, type IQuestion, type ITrust, type Message, type Payload, Requests, type Source, Transport } from '../screens/index.js';
+import { isEqual } from '../screens/schema.js';
 
 const COMM_TARGET = 'onetool_ipy.panel';
 const SHOW_BUSY_MS = 300;
@@ -151,7 +152,7 @@ export class KernelConnection implements Source {
   async refresh(): Promise<void> {
     // Where it fails the connection was closed meanwhile, and its state already says so.
     const reply = await this._requests?.latest<IKernelReport>('report').again();
-    if (reply?.status === 'ok' && JSON.stringify(reply.value) !== JSON.stringify(this._report)) {
+    if (reply?.status === 'ok' && !isEqual(reply.value, this._report)) {
       this._report = reply.value;
       this._setState('connected');
     }

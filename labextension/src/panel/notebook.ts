@@ -11,10 +11,12 @@ import type { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
 import type { IDocument } from './addBox';
+import { createNotebookAsk } from './askPlace';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
 import { SourcesView } from './sources';
 import { createBrowser, createHealth, createServers, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IWantedTool, Requests, type Transport } from '../screens/index.js';
+import { isEqual } from '../screens/schema.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -66,6 +68,14 @@ export class NotebookTools {
   /** The MCP servers, once the kernel is connected. */
   get servers(): IServers | null {
     return this._servers;
+  }
+
+  /** The conversations with models, made when they are first wanted; null if no kernel is connected. */
+  get ask(): ReturnType<typeof createNotebookAsk> | null {
+    if (!this._ask && this._browserTransport) {
+      this._ask = createNotebookAsk(this.notebook, this._browserTransport);
+    }
+    return this._ask;
   }
 
   get browser(): IBrowser | null {
@@ -139,13 +149,13 @@ export class NotebookTools {
     const isNew = state === 'connected' && transport !== null && this._browserTransport !== transport;
     if (isNew) {
       this._openBrowser(transport);
-    } else if (state === 'connected' && report && fingerprintOf(report) !== this._fingerprint) {
+    } else if (state === 'connected' && report && !isEqual(fingerprintOf(report), this._fingerprint)) {
       void this._browser?.load();
     } else if (state === 'missing' || state === 'none' || state === 'other') {
       this._closeBrowser();
     }
     this.health.draw(report);
-    this._fingerprint = report ? fingerprintOf(report) : '';
+    this._fingerprint = report ? fingerprintOf(report) : [];
     if (report && this._sources && (isNew || report.project !== this._sources.rest.project)) {
       void this._sources.follow(report.project);
     }
@@ -178,6 +188,8 @@ export class NotebookTools {
   private _closeBrowser(): void {
     this._browser?.close();
     this._servers?.close();
+    this._ask?.close();
+    this._ask = null;
     this._setServers(null);
     this._browser = null;
     this._browserTransport = null;
@@ -186,20 +198,21 @@ export class NotebookTools {
 
   private _browser: IBrowser | null = null;
   private _servers: IServers | null = null;
+  private _ask: ReturnType<typeof createNotebookAsk> | null = null;
   private _browserTransport: Transport | null = null;
   private _sources: SourcesView | null = null;
   private readonly _requests: Requests;
-  private _fingerprint = '';
+  private _fingerprint: unknown[] = [];
   private readonly _stopDrops: () => void;
 }
 
 /** Changes when the browser must load its tools again. */
-function fingerprintOf(report: IKernelReport): string {
-  return JSON.stringify([report.fingerprint, report.trust]);
+function fingerprintOf(report: IKernelReport): unknown[] {
+  return [report.fingerprint, report.trust];
 }
 
 /** Insert code into the active cell if it is an empty code cell, else into a new cell below, which becomes active. */
-async function insertCode(panel: NotebookPanel, code: string): Promise<Cell> {
+export async function insertCode(panel: NotebookPanel, code: string): Promise<Cell> {
   await panel.context.ready; // a cell inserted earlier is lost silently
   const notebook = panel.content;
   const current = notebook.activeCell;

@@ -1,7 +1,7 @@
 /**
- * The side panel: the tools of the front notebook's kernel, the history of its calls, and where its tools come from; at its
- * foot how the project is.
- * Owns which notebook the panel follows, and which of the three views it shows.
+ * The side panel: the tools of the front notebook's kernel, the history of its calls, where its tools come from, and
+ * the conversations with models; at its foot how the project is.
+ * Owns which notebook the panel follows, and which of the four views it shows.
  */
 
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -30,16 +30,17 @@ export const toolsIcon = new LabIcon({
 </svg>`
 });
 
-export type View = 'tools' | 'history' | 'sources';
-const TITLES: Record<View, string> = { tools: 'Tools', history: 'History', sources: 'Sources' };
-const VIEWS = ['tools', 'history', 'sources'] as const;
+export type View = 'tools' | 'history' | 'sources' | 'ask';
+const TITLES: Record<View, string> = { tools: 'Tools', history: 'History', sources: 'Sources', ask: 'Ask' };
+const VIEWS = ['tools', 'history', 'sources', 'ask'] as const;
 /** What holds the views: the tools and the history are both in the tool browser. */
-const PLACES = ['tools', 'sources'] as const;
+const PLACES = ['tools', 'sources', 'ask'] as const;
 type Place = (typeof PLACES)[number];
 type Part = Place | 'health';
 /** What is shown in place of a part that has nothing to show yet. */
 const MISSING: Partial<Record<Part, string>> = {
   sources: 'Open a notebook to see where its tools come from.',
+  ask: 'You can ask a model here once onetool_ipy is loaded in a kernel.',
   health: 'Open a notebook to see the health of its tools.'
 };
 
@@ -120,8 +121,8 @@ export class ToolsPanel extends Widget {
   /** Show a view. */
   selectView(view: View): void {
     this._view = view;
-    if (view !== 'sources') this._current?.browser?.select(view);
-    else void this._current?.sources.load();
+    if (view === 'tools' || view === 'history') this._current?.browser?.select(view);
+    if (view === 'sources') void this._current?.sources.load();
     this._render();
   }
 
@@ -280,12 +281,16 @@ export class ToolsPanel extends Widget {
     const { _current: current, _view: view } = this;
     // The browser of another notebook, or one that was made by now, may show the other of its two views.
     const browser = current?.browser ?? null;
-    if (browser && browser !== this._browser && view !== 'sources') browser.select(view);
+    if (browser && browser !== this._browser && (view === 'tools' || view === 'history')) browser.select(view);
     this._browser = browser;
     const hold = (each: Part, element: HTMLElement | undefined): void => void (this._held[each] = element ?? this._held[each]);
     hold('tools', current?.tools);
     hold('health', current?.health.element);
     if (view === 'sources') hold('sources', current?.sources.element);
+    if (view === 'ask' && current?.ask && this._held.ask !== current.ask.element) {
+      hold('ask', current.ask.element);
+      void current.ask.load();
+    }
   }
 
   private _elementsOf(part: Part): HTMLElement[] {
@@ -328,7 +333,7 @@ export class ToolsPanel extends Widget {
 
   private _notes(): string[] {
     const version = this.connection?.report?.version;
-    const notes = this.connection?.isBusy ? ['A cell is running: you see the last known state.'] : [];
+    const notes = this.connection?.isBusy && this._view !== 'ask' ? ['A cell is running: you see the last known state.'] : [];
     if (version && version !== VERSION) {
       notes.push(`The kernel has onetool_ipy ${version}, this panel has ${VERSION}. Install the same version for both.`);
     } else if (version && this._serverVersion && version !== this._serverVersion) {
@@ -378,7 +383,7 @@ function Held({ elements, ...props }: { elements: HTMLElement[] } & Record<strin
 }
 
 function placeOf(view: View): Place {
-  return view === 'sources' ? 'sources' : 'tools';
+  return view === 'history' ? 'tools' : view;
 }
 
 const DOWN_STATES = ['failed', 'unreachable', 'wrong address', 'refused', 'signed out', 'disconnected'];

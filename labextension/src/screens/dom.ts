@@ -14,19 +14,6 @@ export function h(tag: string, props?: Props, ...children: Child[]): any {
   return element;
 }
 
-/** Make an SVG element. */
-export function svg(name: string, props: Props, ...children: Child[]): SVGElement {
-  const element = document.createElementNS('http://www.w3.org/2000/svg', name);
-  for (const [key, value] of Object.entries(props ?? {})) element.setAttribute(key, String(value));
-  append(element, children);
-  return element;
-}
-
-/** A line drawing of 16 by 16, in the colour of the text. */
-export function icon(path: string): SVGElement {
-  return svg('svg', { viewBox: '0 0 16 16', width: 14, height: 14, 'aria-hidden': 'true', class: 'otx-drawing' }, svg('path', { d: path }));
-}
-
 /** Replace the children of an element. */
 export function fill<E extends Element>(element: E, ...children: Child[]): E {
   element.replaceChildren();
@@ -41,23 +28,6 @@ export function reconcile(list: Element, elements: Element[]): void {
   elements.forEach((element, at) => {
     if (list.children[at] !== element) list.insertBefore(element, list.children[at] ?? null);
   });
-}
-
-/** Show or hide an element. */
-export function show<E extends HTMLElement>(element: E, isShown: boolean): E {
-  element.hidden = !isShown;
-  return element;
-}
-
-/** A text with some of its letters in `<mark>`; spans are [start, end] in order. */
-export function highlighted(text: string, spans: [number, number][]): Child[] {
-  const parts: Child[] = [];
-  let at = 0;
-  for (const [start, end] of spans) {
-    parts.push(text.slice(at, start), h('mark', null, text.slice(start, end)));
-    at = end;
-  }
-  return [...parts, text.slice(at)];
 }
 
 /** Call `fn` after `wait` milliseconds without another call. `.now()` calls it at once, `.cancel()` drops it. */
@@ -129,14 +99,6 @@ export function passSaveOn(root: HTMLElement): void {
   );
 }
 
-/** Select one of the tabs. Only the selected tab is in the tab order; arrow keys reach the others. */
-export function selectTab(tabs: HTMLElement, isSelected: (tab: HTMLElement) => boolean): void {
-  for (const tab of tabs.children as HTMLCollectionOf<HTMLElement>) {
-    tab.setAttribute('aria-selected', String(isSelected(tab)));
-    tab.tabIndex = isSelected(tab) ? 0 : -1;
-  }
-}
-
 /** Let arrow keys, Home and End move between the tabs of a list: what its `keydown` does. */
 export function moveBetweenTabs(event: KeyboardEvent): void {
   const all = [...(event.currentTarget as HTMLElement).children] as HTMLElement[];
@@ -153,35 +115,6 @@ export function moveBetweenTabs(event: KeyboardEvent): void {
 export function addTabKeys<E extends HTMLElement>(tabs: E): E {
   tabs.addEventListener('keydown', moveBetweenTabs);
   return tabs;
-}
-
-/** A button that opens a small box below it: `{element, button, content, close}`. Escape and a click elsewhere close it. */
-export function menu(label: string, content: Child, onOpen: () => void = () => {}): { element: HTMLElement; button: HTMLElement; content: HTMLElement; close(): void } {
-  const box = h('div.otx-menu-body', { hidden: true }, content);
-  const button = h('button.otx-small', { type: 'button', 'aria-expanded': 'false', onclick: () => toggle(box.hidden) }, label);
-  const element = h('span.otx-menu', null, button, box);
-  const onPointerDown = (event: Event): void => {
-    if (!element.contains(event.target as Node)) toggle(false);
-  };
-  function toggle(isOpen: boolean): void {
-    show(box, isOpen);
-    button.setAttribute('aria-expanded', String(isOpen));
-    if (isOpen) document.addEventListener('pointerdown', onPointerDown, true);
-    else document.removeEventListener('pointerdown', onPointerDown, true);
-    if (isOpen) onOpen();
-  }
-  element.addEventListener('keydown', (event: KeyboardEvent) => {
-    if (event.key !== 'Escape' || box.hidden) return;
-    toggle(false);
-    button.focus();
-    event.stopPropagation();
-  });
-  return { element, button, content: box, close: () => toggle(false) };
-}
-
-/** The button beside the message of a failed request, which sends it again. */
-export function retryButton(retry: () => unknown): HTMLElement {
-  return h('button.otx-small', { type: 'button', onclick: () => retry() }, 'Try again');
 }
 
 /** Copy a text to the clipboard; resolves with false if the browser forbids it. */

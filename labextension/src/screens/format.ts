@@ -1,5 +1,4 @@
 // How counts, durations, sizes and the outcome of a call are written on every screen.
-import { h } from './dom.js';
 
 export function number(n: number | string): string {
   return Number(n).toLocaleString('en-US');
@@ -44,20 +43,3 @@ export const BADGES: Record<string, string> = {
   idempotent: 'Calling it again with the same arguments changes nothing more',
   'open world': 'It reaches things outside, such as the web'
 };
-
-/** What a tool does to the world, as its author says. */
-export function badgeChip(badge: string): HTMLElement {
-  return h(badge === 'destructive' ? 'span.otx-chip.otx-failed' : 'span.otx-chip', { title: BADGES[badge] ?? null }, badge);
-}
-
-const ICON = /^data:image\/(png|jpeg|webp|svg\+xml)[;,]/;
-
-/** The icon of a server or tool, or null. It comes as data, so nothing is fetched; in an image nothing of it runs. */
-export function drawIcon(src: string | null | undefined): HTMLElement | null {
-  return ICON.test(src ?? '') ? h('img.otx-icon', { src, alt: '', onerror: (event: Event) => (event.target as HTMLElement).remove() }) : null;
-}
-
-export function outcomeChip(outcome: string): HTMLElement {
-  const mark = outcome === 'ok' || outcome === 'failed' ? `.otx-${outcome}` : '';
-  return h(`span.otx-chip${mark}`, null, outcome);
-}

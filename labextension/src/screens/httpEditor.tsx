@@ -400,8 +400,8 @@ class HttpEditor {
           <div class="otx-editor-more">{this.textField('Description', 'description', 'What it does, for people and models')}{this.textField('Tags', 'tags', 'comma-separated')}{this.textField('Version', 'version', '1')}</div>
         </details>
         <div class="otx-editor-columns">
-          <div class="otx-editor-left">{this.request(fields)}</div>
-          <div class="otx-editor-right"><section class="otx-editor-section" aria-label="Response"><h3>Response</h3>{this.response(fields)}</section></div>
+          <div class="otx-editor-left">{this.requestPart(fields)}</div>
+          <div class="otx-editor-right"><section class="otx-editor-section" aria-label="Response"><h3>Response</h3>{this.responsePart(fields)}</section></div>
         </div>
       </div>
     );
@@ -484,7 +484,7 @@ class HttpEditor {
     );
   }
 
-  private request(fields: Fields): ComponentChild {
+  private requestPart(fields: Fields): ComponentChild {
     const { query, headers, bodyKind, bodyText, bodyForm } = fields;
     const kinds = bodyKind in BODIES ? BODIES : { ...BODIES, [bodyKind]: bodyKind };
     return (
@@ -517,7 +517,7 @@ class HttpEditor {
     );
   }
 
-  private response(fields: Fields): ComponentChild {
+  private responsePart(fields: Fields): ComponentChild {
     const exchange = this.exchange.value;
     const part = this.part.value;
     const panel = (kind: string) => ({ id: `${this.id}-${kind}`, role: 'tabpanel', 'aria-labelledby': `${this.id}-${kind}-tab`, hidden: part !== kind } as const);

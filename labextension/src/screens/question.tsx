@@ -15,7 +15,7 @@ const MAX_DETAIL = 1000;
 const MAX_WRITES = 20;
 
 type Argument = { name: string; text: string };
-type Call = { tool: string; summary: string; badges: string[]; note: string; args: Argument[] };
+type Call = { tool: string; summary: string; badges: string[]; note: string; sends?: string; args: Argument[] };
 type Titled = { const: string; title?: string }[];
 
 type Choices = { oneOf?: Titled; anyOf?: Titled; enum?: string[]; enumNames?: string[] };
@@ -108,7 +108,9 @@ function titleOf({ asker, calls, url, yes, text, program, eachTime, places }: Qu
   if (yes || program) return visible(text);
   if (eachTime) return `${asker} ${visible(text)}`;
   if (calls.length && places?.length) return `${asker} wants to send your data to ${plain(listed(places))}`;
-  if (calls.length) return `${asker} wants to make ${calls.length === 1 ? 'a call that may' : `${calls.length} calls that may`} change something`;
+  const sent = [...new Set(calls.flatMap(({ sends }) => sends || []))];
+  const alsoSends = sent.length ? `, or send your data to ${plain(listed(sent))}` : '';
+  if (calls.length) return `${asker} wants to make ${calls.length === 1 ? 'a call that may' : `${calls.length} calls that may`} change something${alsoSends}`;
   return url ? `${asker} sends you to an address` : `${asker} asks you`;
 }
 

@@ -19,11 +19,13 @@ export class Store {
   readonly questions = signal<any[]>([]);
   private readonly changes = new Set<() => void>();
   private readonly calls = new Set<(event: Event) => void>();
+  private readonly asks = new Set<(event: Event) => void>();
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   receive(event: Event): void {
     if (event.event === 'questions') this.questions.value = event.questions;
     else if (event.event === 'job') for (const listener of [...this.calls]) listener(event);
+    else if (event.event === 'ask') for (const listener of [...this.asks]) listener(event);
     else if (event.event === 'changed') {
       // A pack that loads reports each of its tools: views read them once.
       clearTimeout(this.timer);
@@ -31,7 +33,7 @@ export class Store {
     }
   }
 
-  /** Call `listener` when tools or servers have changed. Returns what ends it, as the next two do. */
+  /** Call `listener` when tools or servers have changed. Returns what ends it, as the next three do. */
   onChanged(listener: () => void): Stop {
     return listen(this.changes, listener);
   }
@@ -39,6 +41,11 @@ export class Store {
   /** Call `listener` with the progress and the result of calls. */
   onCall(listener: (event: Event) => void): Stop {
     return listen(this.calls, listener);
+  }
+
+  /** Call `listener` with an ask of a session each time it goes on. */
+  onAsk(listener: (event: Event) => void): Stop {
+    return listen(this.asks, listener);
   }
 
   /** Call `listener` once the kernel is gone; at once if it is gone by now. */

@@ -24,7 +24,7 @@ from onetool_ipy.faces.commands import (
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.packs.ot.catalog import pack_parts, tool_parts
 from onetool_ipy.render.pages import Heading, Note, Part, Row, Rows, tool_rows
-from onetool_ipy.render.views import counted
+from onetool_ipy.render.views import ForPeople, counted
 from onetool_ipy.stores.calls.query import PERIODS
 from onetool_ipy.toolbox import Toolbox
 
@@ -236,7 +236,7 @@ def stats(context: CommandContext, options: Options) -> Any:
             hint=f"One of: {', '.join(PERIODS)}.",
         )
     filters = {name[2:]: value for name, value in options.values.items()}
-    return checked(context.box.ot.stats(period=period, **filters))
+    return ForPeople(checked(context.box.ot.stats(period=period, **filters)))
 
 
 def results(context: CommandContext, options: Options) -> Any:

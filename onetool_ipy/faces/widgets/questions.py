@@ -145,6 +145,7 @@ class _OpenQuestion:
                     "summary": revealed(call.summary),
                     "badges": [revealed(badge) for badge in call.badges],
                     "note": revealed(call.note),
+                    "sends": revealed(call.sends),
                     "args": [
                         {"name": revealed(name), "text": revealed(_shortened(text))}
                         for name, text in call.args

@@ -61,7 +61,7 @@ _MAX_MESSAGE = 2_000
 _MAX_FAILURES = 10
 _FAILURES = "Failed calls by message:"
 _USAGE_COLUMNS = ("tool", "calls", "failures", "avg_ms", "p95_ms", "last_called")
-_HINT = "Run this cell to use it."
+_HINT = "A picture. In Jupyter, run this cell to use it."
 _ALONE = (
     "<style>.jp-OutputArea-child:has(.otx-picture) +"
     " .jp-OutputArea-child:not(:has(.otx,.otx-missing-widgets)){display:none}</style>"

@@ -25,6 +25,7 @@ _EVERY_S = 0.2
 _MAX_TEXT = 100_000
 _MAX_ARGS = 4_000
 _MAX_PROBLEM = 2_000
+_MAX_FACTS = 120
 _RESULT = DisplayLimits(lines=12, chars=2_000, rows=5)
 
 
@@ -81,7 +82,11 @@ class ExchangeListener(AskListener):
 
     def called(self, number: int, call: AnswerCall) -> None:
         self._listener.called(number, call)
-        self._show(number, call_view(call), call.sent)
+        view = call_view(call)
+        if view.state == "failed":
+            ms = (f"{call.ms:,.0f} ms",) if call.ms >= 1 else ()
+            view = view._replace(facts=(view.problem.partition("\n")[0], *ms))
+        self._show(number, view, call.sent)
 
     def question(self, question: Question, put: Callable[[Question], Reply]) -> Reply:
         self.exchange["state"] = "waiting"
@@ -124,7 +129,7 @@ class ExchangeListener(AskListener):
             "line": self._mask(head(call._replace(args=args))),
             "args": "" if text in ("{}", "null") else values.cut(text, _MAX_ARGS),
             "state": call.state,
-            "facts": self._mask(" · ".join(call.facts)),
+            "facts": self._short(" · ".join(call.facts), _MAX_FACTS),
             "problem": self._short(call.problem, _MAX_PROBLEM),
             "result": show(plain, _RESULT).text if call.state == "ok" else "",
         }

@@ -46,6 +46,7 @@ _KINDS = 7
 _MAX_SOURCES = 5
 _LEAST_MATCH = 3
 _WORD = re.compile(r"\w+")
+_TOKEN = re.compile(r"[^\W_]+|[\W_]")
 _PARTS = re.compile(r"[\n\r,;\t|]+")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _PLAIN_GAP = re.compile(r"[\s.,:/'\"?!()&-]{1,3}")
@@ -112,15 +113,14 @@ class _Text:
     def __init__(self, text: str) -> None:
         self.forms = tuple(dict.fromkeys((text, text.lower(), text.upper(), text.title())))
         self.words = frozenset(_WORD.findall(text))
-        self.word_count = sum(1 for _ in _WORD.finditer(text))
+        self.length = _length(text)
 
     def bits(self, text: str) -> float | None:
         """Return the bits of choosing a passage: where it begins, how long it is, its case."""
         for number, form in enumerate(self.forms):
             if _stands_in(text, form):
-                length = sum(1 for _ in _WORD.finditer(text)) or 1
-                start = math.log2(self.word_count + 1)
-                return start + 2 * math.log2(length) + 1 + (2 if number else 0)
+                start = math.log2(self.length + 1)
+                return start + 2 * math.log2(_length(text)) + 1 + (2 if number else 0)
         return None
 
 
@@ -618,9 +618,12 @@ def _typed_leaves(
 
 
 def _leaves_of(call: Outgoing) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
-    """Yield each leaf of each argument with the argument's name and its part of the schema."""
+    """Yield each leaf of each argument with the argument's name and its part of the schema. A name
+    that the schema does not have is a leaf, too."""
     properties = call.spec.parameters.get("properties", {})
     for name, value in call.args.items():
+        if name not in properties:
+            yield name, {}, name
         for node, leaf in _typed_leaves(value, _part(properties, name)):
             yield name, node, leaf
 
@@ -639,6 +642,12 @@ def _options(node: Mapping[str, Any]) -> list[Any]:
             options += enum if isinstance(enum, list) else []
             options += [each[key] for key in ("const", "default") if key in each]
     return options
+
+
+def _length(text: str) -> int:
+    """Return in how many places of a text a passage of it can begin or end: at a word, at a sign
+    and at a blank."""
+    return sum(1 for _ in _TOKEN.finditer(text))
 
 
 def _stands_in(part: str, text: str) -> bool:

@@ -137,3 +137,14 @@ def test_reload_reads_what_was_changed_on_disk(loaded: Kernel) -> None:
 
     assert loaded.execute("%tool reload").result_text == "OK: Configuration reloaded"
     assert "timestamp" in loaded.execute("$clock").result_text
+
+
+def test_stats_show_people_what_was_counted_and_programs_all(loaded: Kernel) -> None:
+    """Times are local, shares in percent; what is only estimated is in the value alone."""
+    loaded.execute("%tool time.now")
+    shown = loaded.execute("x = %tool stats\nx")
+
+    assert "success_rate: 100 %" in shown.result_text
+    assert "+00:00" not in shown.result_text
+    assert "context_saved" not in shown.text + (shown.result or {})["text/html"]
+    assert loaded.evaluate("'context_saved' in x, 'context_saved' in repr(x)") == "(True, True)"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox, ToolCall, open_toolbox
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.tool import CallSource
 
 
@@ -22,7 +23,7 @@ def box(tmp_path: Path) -> Toolbox:
     """A toolbox with a file where the folder of results should be."""
     (tmp_path / "home").mkdir()
     made = open_toolbox(
-        env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state")}
+        env={**home_at(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state")}
     )
     made.config.paths.state.mkdir(parents=True, exist_ok=True)
     made.results.folder.write_text("in the way", encoding="utf-8")

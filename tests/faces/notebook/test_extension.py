@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.base.files import is_young, stamp_of
+from onetool_ipy.config.paths import home_at
 from tests.conftest import FreshKernel
 from tests.faces.notebook.waiting import TOOLS
 from tests.harness import surroundings
@@ -79,7 +80,7 @@ def test_a_load_of_what_was_loaded_before_imports_little(tmp_path: Path) -> None
     (project / ".onetool" / "secrets.yaml").chmod(0o600)
     env = {
         **os.environ,
-        "HOME": str(tmp_path / "home"),
+        **home_at(tmp_path / "home"),
         "ONETOOL_STATE": str(tmp_path / "state"),
         "ONETOOL_TRUST": str(project),
     }

@@ -15,6 +15,7 @@ import uuid_utils
 
 from onetool_ipy.base.errors import Forbidden
 from onetool_ipy.base.files import is_young, stamp_from
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.rest.extension import Projects
 from tests.conftest import FreshKernel
@@ -224,7 +225,7 @@ async def test_few_toolboxes_stay_open_and_none_that_is_used_is_closed(
     tmp_path: Path, upstream: Upstream
 ) -> None:
     projects = Projects(
-        tmp_path, env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path)}, max_open=2
+        tmp_path, env={**home_at(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path)}, max_open=2
     )
     for name in "abcd":
         write_config(tmp_path / name, upstream)
@@ -253,7 +254,7 @@ async def test_project_stays_open_until_the_worker_of_a_client_that_left_is_done
     tmp_path: Path, upstream: Upstream
 ) -> None:
     projects = Projects(
-        tmp_path, env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path)}, max_open=1
+        tmp_path, env={**home_at(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path)}, max_open=1
     )
     for name in "ab":
         write_config(tmp_path / name, upstream)

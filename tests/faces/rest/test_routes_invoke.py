@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.faces.rest.extension import Projects, answer
 from onetool_ipy.faces.rest.request import Query, RestRequest
 from onetool_ipy.faces.rest.routes import invoke_tool
@@ -57,7 +58,7 @@ def test_what_was_looked_up_is_what_runs_also_if_it_is_replaced_meanwhile(
         },
     }
     with open_toolbox(
-        tmp_path, env={"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
+        tmp_path, env={**home_at(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
     ) as box:
         own = box.bundles.new_id()
         box.bundles.put_bundle(own, slug="shop", display_name="Shop")
@@ -79,7 +80,7 @@ async def test_an_invoke_is_resolved_once_and_handed_to_one_worker(
     back."""
     write_config(tmp_path, upstream)
     env = {
-        "HOME": str(tmp_path),
+        **home_at(tmp_path),
         "ONETOOL_STATE": str(tmp_path / "state"),
         "ONETOOL_TRUST": str(tmp_path),
     }

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.faces.widgets.requests import ScreenRequests
 from tests.harness.patience import HANG_S
 
@@ -26,7 +27,7 @@ class Side:
         (onetool / "onetool.yaml").write_text("version: 1\n")
         (onetool / "secrets.yaml").write_text(f"KEY: {SECRET}\n")
         (onetool / "secrets.yaml").chmod(0o600)
-        env = {"ONETOOL_STATE": str(folder / "state"), "HOME": str(folder / "home")}
+        env = {"ONETOOL_STATE": str(folder / "state"), **home_at(folder / "home")}
         self.box = open_toolbox(folder, env=env)
         self.names: dict[str, Any] = {}
         self.sent: queue.Queue[dict[str, Any]] = queue.Queue()

@@ -11,6 +11,7 @@ import pytest
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.config.load import own_settings
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.faces.widgets.ask_requests import AskRequests
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask.setup import LocalServer
@@ -132,7 +133,7 @@ def test_in_an_untrusted_project_nothing_is_dialled(
     side: Side, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path / "project")
-    env = {"ONETOOL_STATE": str(tmp_path / "other"), "HOME": str(tmp_path / "home")}
+    env = {"ONETOOL_STATE": str(tmp_path / "other"), **home_at(tmp_path / "home")}
     box = open_toolbox(env=env)
     requests = AskRequests(box, lambda _message: None)
     with Misbehaving(LIST) as server:

@@ -12,6 +12,7 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import Unavailable, UsageProblem
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.faces.widgets.overviews import (
     check_health,
     lines_around,
@@ -61,6 +62,7 @@ def test_a_problem_in_a_file_opens_it_at_its_line_and_shows_masked_lines(
             lines_around(box, f"{tmp_path / '.onetool' / 'onetool.yaml'}:1")
 
 
+@pytest.mark.posix("modes of files")
 def test_a_secrets_file_is_not_shown_and_its_command_is_copied(project: Project) -> None:
     with project(mode=0o644) as box:
         found = only(box, "0600")
@@ -111,7 +113,7 @@ def test_a_server_that_failed_is_restarted(project: Project) -> None:
 def test_a_project_that_is_not_trusted_is_asked_about(project: Project, tmp_path: Path) -> None:
     project(geo='pack = "geo"\ndef f(): "F."\n').close()
     with open_leniently(
-        env={"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path.parent)}, cwd=tmp_path
+        env={"ONETOOL_STATE": str(tmp_path / "state"), **home_at(tmp_path.parent)}, cwd=tmp_path
     ) as box:
         assert only(box, "not trusted")["action"] == {"kind": "trust", "label": "Trust"}
 

@@ -12,6 +12,7 @@ import pytest
 from onetool_ipy import tool
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.values import Json
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.question import Question
 from onetool_ipy.core.tool import ServerFacts
 from onetool_ipy.faces.widgets.questions import OpenQuestions
@@ -81,7 +82,7 @@ def test_a_yes_to_trust_covers_what_its_form_showed_and_nothing_that_came_later(
     tools.mkdir(parents=True)
     (tools.parent / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     (tools / "first.py").write_text("def one():\n    'One.'\n", encoding="utf-8")
-    env = {"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    env = {"ONETOOL_STATE": str(tmp_path / "state"), **home_at(tmp_path)}
     replies: list[Json] = []
     with open_leniently(env=env, cwd=tmp_path / "clone") as box:
         screens = [ScreenRequests(box, send=replies.append, namespace=dict) for _ in range(2)]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.tool import FunctionFacts, ServerFacts, ToolSpec
 from onetool_ipy.llm.ask.context import AskListener
@@ -38,7 +39,7 @@ def make_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBo
                 (folder / "secrets.yaml").chmod(0o600)
             known = {
                 "ONETOOL_STATE": str(tmp_path / "state"),
-                "HOME": str(tmp_path / "home"),
+                **home_at(tmp_path / "home"),
                 **(env or {}),
             }
             return stack.enter_context(open_toolbox(tmp_path, env=known))

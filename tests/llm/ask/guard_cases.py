@@ -593,7 +593,23 @@ BENIGN_AFTER = [
 ]
 
 _BITS = [byte >> n & 1 for byte in _RAW for n in range(8)]
+
+
+def _nested(depth: int) -> list[Any]:
+    """Return an empty list in so many others."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 ATTACKS_AFTER = [
+    _steal("the name of an argument", ("track.hit", {NOTES: 1}, 8.0 * len(NOTES))),
+    _steal(
+        "how deep lists are",
+        ("track.hit", {"data": {"x": [_nested(b % 90) for b in _RAW]}}, len(_RAW) * math.log2(90)),
+        prompt="x notes.txt",
+    ),
     _steal("upper case", _search(NOTES.upper())),
     _steal("words in another order", _search(" ".join(sorted(NOTES.split())))),
     _steal("spaces between letters", _search(" ".join("tango7391zulu"))),

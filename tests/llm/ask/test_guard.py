@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -483,6 +484,28 @@ def test_the_shape_of_an_argument_costs_what_it_can_say(tree: list[Any]) -> None
     is_free = _flow(guard, tree, _SPEC.replace(parameters=_ANY)) is None
 
     assert not is_free or guard.spent >= math.log2(math.comb(2 * count, count) / (count + 1))
+
+
+@pytest.mark.parametrize("signs", ["!?.:;-*/", "_", "\U0001f600\U0001f680"], ids=ascii)
+def test_a_passage_costs_what_can_be_chosen_also_of_signs(signs: str) -> None:
+    """A place could give a long text of signs, any part of which is another word."""
+    guard = _guard("Go")
+    book = "".join(random.Random(7).choices(signs, k=50_000))
+    guard.give(Labels("public", PLACE, PLACE), {"book": f"a{book}b"})
+
+    assert _flow(guard, book[20_000:20_060]) is None
+    assert guard.spent >= math.log2(50_000)
+
+
+@pytest.mark.parametrize("more", [{}, {"additionalProperties": {"type": "integer"}}])
+def test_the_name_of_an_argument_that_no_schema_has_must_be_explained(more: Any) -> None:
+    guard, spec = _guard("Go to page"), _SPEC.replace(parameters=_TEXT | more)
+
+    def flow(name: str) -> Any:
+        return guard.check(Outgoing(spec, {"q": "Go", name: 1}, PLACE), lambda: _DAY).flow
+
+    assert "in `Mia_Brandt_84210`" in flow("Mia_Brandt_84210").text
+    assert flow("page") is None
 
 
 @pytest.mark.parametrize("part", ["[]", "{}", "[[]]", "{'Go': {}}"])

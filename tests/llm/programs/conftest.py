@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import pytest
 
 from onetool_ipy import open_toolbox, tool
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.host import Host
@@ -143,7 +144,7 @@ def make_shop(tmp_path: Path) -> Iterator[Callable[..., Shop]]:
                 file = project / ".onetool" / "secrets.yaml"
                 file.write_text(secrets, encoding="utf-8")
                 file.chmod(0o600)
-            env = {"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path / "home")}
+            env = {"ONETOOL_STATE": str(tmp_path / "state"), **home_at(tmp_path / "home")}
             return Shop(stack.enter_context(open_toolbox(project, env=env)), **facts)
 
         yield make

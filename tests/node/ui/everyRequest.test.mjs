@@ -6,6 +6,7 @@ import test from 'node:test';
 import { type, ui, until } from './page.mjs';
 
 const { Transport } = await ui('transport');
+const { createAsk } = await ui('ask');
 const { createBrowser } = await ui('browser');
 const { createViewer } = await ui('viewer');
 const { createUsage } = await ui('usage');
@@ -72,6 +73,14 @@ const ANSWERS = {
   httpSelect: () => ({ view: TEXT }),
   httpCurl: () => ({ tool: { http: { request: { method: 'GET', urlTemplate: 'https://a.test' } } }, notes: [], missing: [], secrets: [] }),
   switchEnvironment: () => ({ notes: [] }),
+  models: () => ({ models: [], default: '', keys: [], addresses: { openai: 'https://api.openai.com/v1' }, inProject: false, ownFile: 'onetool.yaml' }),
+  findModels: () => ({ items: [{ place: 'LM Studio', entry: { provider: 'openai', base_url: 'http://127.0.0.1:1234/v1', model: 'm' }, models: ['m'] }], said: '' }),
+  modelNames: () => ({ models: ['m', 'n'] }),
+  testModel: () => ({ isOk: true, said: 'm answered' }),
+  saveModel: () => ({ name: 'local', said: 'Saved' }),
+  sessions: () => ({ items: ['chat'] }),
+  conversation: () => ({ items: [{ id: 'e', prompt: 'Hi', when: 'now', state: 'done', isOk: true, facts: 'm', parts: [{ text: 'Hello' }] }], earlier: 0, tokens: 2, cost: 0.1 }),
+  forgetSession: () => ({ said: 'gone' }),
   view: () => ({ view: 'usage', options: {}, picture: '' })
 };
 
@@ -145,6 +154,15 @@ const servers = screenOf(({ transport }) => {
 }, view => button(view, 'Logs srv'));
 const serverPage = screenOf(({ transport }) => createServerPage(transport, 'srv'), view => button(view, 'Stop') && view.element.querySelector('.otx-messages li'));
 const editor = screenOf(({ transport }) => createHttpEditor(transport, {}), view => view.element.querySelector('datalist option'));
+const asking = async kernel => {
+  const view = createAsk(kernel.transport, { onAsk: async () => '', onStop: () => {} });
+  document.body.replaceChildren(view.element);
+  view.load();
+  await until(() => /Hello/.test(view.element.textContent));
+  button(view, 'Models').click();
+  await until(() => button(view, 'Look for models'));
+  return view;
+};
 const sent = async kernel => {
   const view = await editor(kernel);
   type(field(view, 'URL'), 'https://api.shop.com/a');
@@ -257,6 +275,17 @@ const ROWS = [
     type(field(view, 'Bundle'), 'shop');
     return view;
   }, view => field(view, 'Environment').dispatchEvent(new Event('change', { bubbles: true })), { isOne: true }],
+  ['models', asking, view => view.load()],
+  ['sessions', asking, view => view.load()],
+  ['conversation', asking, view => view.load()],
+  ['findModels', asking, press('Look for models'), { isOne: true }],
+  ['modelNames', asking, press('List'), { isOne: true }],
+  ['testModel', asking, press('Test'), { isOne: true }],
+  ['saveModel', asking, press('Save'), { isOne: true }],
+  ['forgetSession', asking, async view => {
+    button(view, 'Forget').click();
+    await press('Really forget?')(view);
+  }, { isOne: true }],
   ['view', widget, view => view.draw(), { isOne: true, quiet: 'the picture stays' }]
 ];
 

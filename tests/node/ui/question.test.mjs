@@ -89,6 +89,8 @@ test('the question speaks of calls, says what always covers, and makes no button
   assert.match(element.textContent, /The model wants to make 3 calls that may change something/);
   assert.match(element.textContent, /Always: every later call of a\.one and b\.two in this session, with any arguments/);
   assert.equal(element.querySelector('.otx-run'), null);
+  const mixed = draw({ calls: [{ ...call('web.find'), sends: 'search.example.com' }, call('b.two')] });
+  assert.match(mixed.element.textContent, /make 2 calls that may change something, or send your data to search\.example\.com/);
   assert.match(draw({ calls: [{ ...call('a.one'), badges: ['destructive'] }] }).button('Run').className, /otx-failed/);
 });
 

@@ -17,6 +17,7 @@ import yaml
 from onetool_ipy import Toolbox, __version__, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.processes import kill
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.packs.ot.health import Health
 from tests.harness.servers import hostile, wait_until_gone
 
@@ -53,7 +54,7 @@ def test_health_names_every_component(opened: Open) -> None:
 
 def test_health_says_what_a_project_is_without_a_configuration(tmp_path: Path) -> None:
     """Each folder is one of its own, until a folder above has a `.onetool/`."""
-    env = {"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    env = {"ONETOOL_STATE": str(tmp_path / "state"), **home_at(tmp_path)}
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     with open_leniently(env=env, cwd=tmp_path / "a") as box:

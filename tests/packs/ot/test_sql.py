@@ -11,13 +11,14 @@ import pandas as pd
 import pytest
 
 from onetool_ipy import Toolbox, ToolCall, open_toolbox
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.result import ToolResult
 
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Toolbox]:
     with open_toolbox(
-        tmp_path, env={"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
+        tmp_path, env={**home_at(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
     ) as made:
         yield made
 

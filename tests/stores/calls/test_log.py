@@ -17,6 +17,7 @@ import pytest
 
 import onetool_ipy
 from onetool_ipy.base.masking import Secrets
+from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.resolve import ResolvedCall
@@ -32,7 +33,7 @@ class Bench:
 
     def __init__(self, folder: Path, *, enabled: bool = True, more: Any = ()) -> None:
         self.box = onetool_ipy.open_toolbox(
-            env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")}
+            env={**home_at(folder), "ONETOOL_STATE": str(folder / "state")}
         )
         self.log = CallLog(
             folder / "calls",

@@ -1,9 +1,14 @@
 // The entry of the notebook widget: anywidget calls `render`. It is all that screens.js exports, so the screens of the side
 // panel alone are not in that file.
-import { createBrowser, createHttpEditor, createUsage, createViewer } from './index.js';
-import { fill, h, keepFocus, passSaveOn, retryButton, show } from './dom.js';
+import { createBrowser } from './browser.js';
+import { h, keepFocus, passSaveOn } from './dom.js';
+import { createHttpEditor } from './httpEditor.js';
+import { drawInto, Failure, Placed } from './parts.js';
 import { Requests } from './requests.js';
+import type { Result } from './table.js';
 import { type Message, type Payload, Transport } from './transport.js';
+import { createUsage } from './usage.js';
+import { createViewer } from './viewer.js';
 
 const RESTARTED = 'The kernel was restarted. Run the cell again to continue.';
 
@@ -75,21 +80,25 @@ function openView(transport: Transport, kind: string, options: any): View {
 
 function openViewer(transport: Transport, options: Payload): View {
   const requests = new Requests(transport);
+  const opened = requests.latest<Result>('open');
   const viewer = createViewer(transport);
-  const notice = h('div.otx-notice', { role: 'alert', hidden: true });
-  const element = h('div.otx.otx-standalone', { 'data-lm-suppress-shortcuts': 'true' }, notice, viewer.element);
+  const { closed } = transport.store;
+  const element: HTMLElement = h('div.otx.otx-standalone', { 'data-lm-suppress-shortcuts': 'true' });
   element.addEventListener('keydown', (event: Event) => event.stopPropagation());
-  const releaseFocus = keepFocus(element);
-  const open = async (): Promise<void> => {
-    const reply = await requests.latest<any>('open').send(options);
-    if (reply.status === 'failed') show(fill(notice, reply.error.message, transport.closed ? null : [' ', retryButton(open)]), true);
-    if (reply.status !== 'ok') return;
-    show(notice, false);
-    viewer.show(reply.value);
-  };
-  void open();
-  const unsubscribe = transport.store.onClosed(reason => show(fill(notice, reason), true));
-  return { element, close: () => (requests.close(), unsubscribe(), releaseFocus(), viewer.close()) };
+  const ends = [
+    drawInto(element, () => (
+      <>
+        <div class="otx-notice" role="alert" hidden={closed.value === null && !opened.failure.value}>{closed.value ?? <Failure of={opened} />}</div>
+        <Placed class="otx-place" element={viewer.element} />
+      </>
+    )),
+    opened.value.subscribe(result => result && viewer.show(result)),
+    keepFocus(element),
+    () => requests.close(),
+    () => viewer.close()
+  ];
+  void opened.send(options);
+  return { element, close: () => ends.forEach(end => end()) };
 }
 
 /** Call `onGone` when the kernel restarts or dies, as JupyterLab's widget manager reports it. */

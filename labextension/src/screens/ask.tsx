@@ -1,0 +1,258 @@
+// Asking: the conversations of a project, each ask with its calls and its price, and a box for the next question. A question
+// goes into a cell of the notebook and runs there; while it runs, the kernel sends how it goes on. What a model wrote is
+// Markdown without HTML, drawn by whoever shows this screen, or else text.
+import { batch, computed, signal } from '@preact/signals';
+import { render } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { h } from './dom.js';
+import { counted, number } from './format.js';
+import { type Models, modelForm } from './models.js';
+import { Failure, Outcome } from './parts.js';
+import { Requests } from './requests.js';
+import type { Transport } from './transport.js';
+
+const NEAR_END = 60; // pixels
+const FIRST = 'chat';
+
+type Part = { text?: string; markdown?: string; note?: string; call?: string; line: string; args: string; state: string; facts: string; problem: string; result: string };
+interface Exchange {
+  id: string;
+  prompt: string;
+  when: string;
+  /** `running`, `waiting` for an answer, or how it ended. */
+  state: string;
+  isOk?: boolean;
+  facts?: string;
+  parts?: Part[];
+}
+type Conversation = { session: string; items: Exchange[]; earlier: number; tokens: number; cost: number | null };
+
+export interface AskOptions {
+  /** Put a question into a cell and run it. Resolves with why it failed, or with ''. */
+  onAsk: (code: string) => Promise<string>;
+  onStop: () => void;
+  /** Makes an element for Markdown that grows. */
+  markdown?: () => { element: HTMLElement; show(text: string): void };
+}
+
+/** The cell of a question. */
+export function cellOf(prompt: string, session: string, model = ''): string {
+  const flags = [['--session', session], ['--model', model]].filter(([, value]) => value).map(([flag, value]) => `${flag} ${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}`);
+  const isLine = !prompt.includes('\n') && !prompt.startsWith('-');
+  return isLine ? `%ask ${flags.join(' ')} ${prompt}` : `%%ask ${flags.join(' ')}\n${prompt}`;
+}
+
+/** Returns `{element, load(), close()}`. */
+export function createAsk(transport: Transport, { onAsk, onStop, markdown }: AskOptions) {
+  const requests = new Requests(transport);
+  const models = requests.latest<Models>('models');
+  const sessions = requests.latest<{ items: string[] }>('sessions');
+  const kept = requests.latestOf(async ({ session }: { session: string }, ask) => ({ session, ...(await ask<Omit<Conversation, 'session'>>('conversation', { session })) }));
+  const session = signal('');
+  const model = signal('');
+  /** Whether the form for a model is open; while nobody has pressed its button, where there is no model and nothing to read. */
+  const isChoosing = signal<boolean | null>(null);
+  const isUnsure = signal(false);
+  const draft = signal('');
+  const said = signal({ text: '', isOk: true });
+  /** A question whose cell waits for its turn. */
+  const queued = signal('');
+  /** The exchanges that the kernel has sent since they began, by their ids. */
+  const live = signal<Record<string, Exchange>>({});
+  const conversation = computed(() => (kept.value.value?.session === session.value ? kept.value.value : null));
+  const exchanges = computed(() => {
+    const items = conversation.value?.items ?? [];
+    const known = new Set(items.map(({ id }) => id));
+    return [...items.map(item => live.value[item.id] ?? item), ...Object.values(live.value).filter(({ id }) => !known.has(id))];
+  });
+  const running = computed(() => exchanges.value.find(({ state }) => state === 'running' || state === 'waiting'));
+  const names = computed(() => [...new Set([...(sessions.value.value?.items ?? []), ...(session.value ? [session.value] : [])])]);
+  const isOver = (): boolean => transport.store.closed.value !== null;
+
+  async function load(): Promise<void> {
+    void models.again();
+    const reply = await sessions.again();
+    if (!session.value && reply.status !== 'late') await open((reply.status === 'ok' && reply.value.items[0]) || FIRST);
+    else if (session.value) await kept.again();
+  }
+
+  function open(name: string): Promise<unknown> {
+    batch(() => {
+      if (name !== session.value) live.value = {};
+      session.value = name;
+      isUnsure.value = false;
+      said.value = { text: '', isOk: true };
+    });
+    return kept.send({ session: name });
+  }
+
+  function startNew(): void {
+    let at = 1;
+    const name = (): string => (at === 1 ? FIRST : `${FIRST}-${at}`);
+    while (names.value.includes(name())) at += 1;
+    void open(name());
+    box()?.focus();
+  }
+
+  async function forget(): Promise<void> {
+    if (!isUnsure.value) return void (isUnsure.value = true);
+    isUnsure.value = false;
+    const name = session.value;
+    const reply = await requests.once<{ said: string }>('forgetSession', { session: name });
+    if (reply.status === 'late') return;
+    if (reply.status === 'failed') return void (said.value = { text: reply.error.message, isOk: false });
+    const left = await sessions.again();
+    if (left.status === 'late') return;
+    session.value = '';
+    await open(sessions.value.value?.items[0] ?? FIRST);
+    said.value = { text: reply.value.said, isOk: true };
+  }
+
+  async function submit(): Promise<void> {
+    const prompt = draft.value.trim();
+    if (!prompt || queued.value || isOver()) return;
+    batch(() => {
+      queued.value = prompt;
+      draft.value = '';
+      said.value = { text: '', isOk: true };
+    });
+    toEnd();
+    const failure = await onAsk(cellOf(prompt, session.value || FIRST, model.value));
+    batch(() => {
+      // It never began: the question is there again, unless another one was begun meanwhile.
+      if (failure && queued.value === prompt) {
+        draft.value ||= prompt;
+        said.value = { text: failure, isOk: false };
+      }
+      queued.value = '';
+    });
+    await load();
+  }
+
+  const stopHearing = transport.store.onAsk(({ session: name, exchange }) => {
+    if (name !== session.value) return;
+    batch(() => {
+      live.value = { ...live.value, [exchange.id]: exchange };
+      queued.value = '';
+    });
+  });
+
+  const ModelForm = modelForm(requests, async ({ name, said: sentence }) => {
+    const reply = await models.again();
+    if (reply.status === 'late') return;
+    batch(() => {
+      isChoosing.value = false;
+      said.value = { text: sentence, isOk: true };
+      model.value = reply.status === 'ok' && reply.value.default === name ? '' : name;
+    });
+    box()?.focus();
+  });
+
+  const element: HTMLElement = h('div.otx-ask');
+  const box = (): HTMLTextAreaElement | null => element.querySelector('.otx-ask-box textarea');
+  let isAtEnd = true;
+  function toEnd(): void {
+    isAtEnd = true;
+    const talk = element.querySelector('.otx-ask-talk');
+    if (talk) talk.scrollTop = talk.scrollHeight;
+  }
+
+  function Bar() {
+    const known = models.value.value;
+    const items = known?.models ?? [];
+    const title = (name: string): string => [name, items.find(each => each.name === name)?.model].filter(Boolean).join(' · ');
+    return (
+      <div class="otx-ask-bar">
+        <div>
+          <select class="otx-input" aria-label="Model to ask" title="The model to ask" value={model.value} onChange={event => (model.value = event.currentTarget.value)}>
+            <option value="">{known === null ? '…' : items.length ? (known.default ? title(known.default) : 'Choose a model') : 'No model yet'}</option>
+            {items.filter(({ name }) => name !== known!.default).map(({ name }) => <option key={name} value={name}>{title(name)}</option>)}
+          </select>
+          <button class="otx-small" type="button" title="Choose another model" aria-expanded={isFormShown()} onClick={() => (isChoosing.value = !isFormShown())}>Models</button>
+        </div>
+        <div>
+          <select class="otx-input" aria-label="Conversation" title="The conversation" value={session.value} onChange={event => void open(event.currentTarget.value)}>{names.value.map(name => <option key={name} value={name}>{name}</option>)}</select>
+          <button class="otx-small" type="button" title="Begin another conversation" disabled={isOver()} onClick={startNew}>New</button>
+          <button class="otx-small" type="button" title="Delete this conversation" disabled={isOver() || !exchanges.value.length} onClick={() => void forget()} onBlur={() => (isUnsure.value = false)}>{isUnsure.value ? 'Really forget?' : 'Forget'}</button>
+        </div>
+      </div>
+    );
+  }
+  const isFormShown = (): boolean => isChoosing.value ?? (models.value.value?.models.length === 0 && conversation.value !== null && !exchanges.value.length);
+
+  function Talk() {
+    const talk = useRef<HTMLDivElement>(null);
+    useLayoutEffect(() => {
+      if (isAtEnd) toEnd();
+    });
+    const { value: known } = conversation;
+    const total = known && known.tokens ? `${counted(known.items.length + known.earlier, 'question')} · ${number(known.tokens)} tokens${known.cost === null ? '' : ` · $${Number(known.cost.toPrecision(2))}`}` : '';
+    return (
+      <div ref={talk} class="otx-ask-talk" tabIndex={0} role="log" aria-label="Conversation" onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => (isAtEnd = scrollTop + clientHeight > scrollHeight - NEAR_END)}>
+        {isFormShown() && models.value.value ? <ModelForm models={models.value.value} isOver={isOver()} /> : null}
+        {!exchanges.value.length && !queued.value && !isFormShown() && known ? <p class="otx-muted otx-ask-intro">Ask about this notebook. A question goes into a cell and runs there: <b>@name</b> sends a variable, <b>+pack</b> offers only its tools.</p> : null}
+        {known?.earlier ? <p class="otx-muted">{counted(known.earlier, 'earlier question')} not shown</p> : null}
+        {exchanges.value.map(each => <ExchangeView key={each.id} exchange={each} markdown={markdown} />)}
+        {queued.value ? <article class="otx-exchange"><p class="otx-prompt">{queued.value}</p><p class="otx-muted">In the notebook, waiting for its turn …</p></article> : null}
+        {total ? <p class="otx-muted otx-ask-total">{total}</p> : null}
+      </div>
+    );
+  }
+
+  function Box() {
+    useLayoutEffect(() => {
+      if (isAtEnd) toEnd();
+    });
+    const failures = [models, sessions, kept].find(each => each.failure.value);
+    return (
+      <form class="otx-ask-box" onSubmit={event => (event.preventDefault(), void submit())}>
+        <p class={transport.store.closed.value || failures || !said.value.isOk ? 'otx-error' : 'otx-muted'} role="status">{transport.store.closed.value ?? (failures ? <Failure of={failures} retry={load} /> : said.value.text)}</p>
+        <textarea class="otx-input" rows={3} placeholder="Ask a question" aria-label="Question" title="Enter asks, Shift+Enter begins a new line" value={draft.value} onInput={event => (draft.value = event.currentTarget.value)} onKeyDown={event => {
+          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          void submit();
+        }} />
+        {running.value ? <button class="otx-small" type="button" onClick={onStop}>Stop</button> : null}
+        <button class="otx-run" type="submit" disabled={isOver() || !draft.value.trim() || !!queued.value}>Ask</button>
+      </form>
+    );
+  }
+
+  render(<><Bar /><Talk /><Box /></>, element);
+  return { element, load, close: () => (requests.close(), stopHearing()) };
+}
+
+function ExchangeView({ exchange, markdown }: { exchange: Exchange; markdown: AskOptions['markdown'] }) {
+  const { prompt, when, state, isOk, facts, parts = [] } = exchange;
+  const end = state === 'running' ? 'Asking …' : state === 'waiting' ? 'Waits for your answer' : `${when} · ${facts ?? state}`;
+  return (
+    <article class="otx-exchange" aria-label={prompt}>
+      <p class="otx-prompt">{prompt}</p>
+      {parts.map((part, at) => (part.call !== undefined ? <CallView key={at} call={part} /> : part.note !== undefined ? <p key={at} class="otx-muted">{part.note}</p> : <Text key={at} part={part} markdown={markdown} />))}
+      <p class={isOk === false ? 'otx-error otx-ask-end' : 'otx-muted otx-ask-end'}>{end}</p>
+    </article>
+  );
+}
+
+/** One call: a line that unfolds to its arguments and what came back. */
+function CallView({ call: { call = '', line, args, state, facts, problem, result } }: { call: Part }) {
+  return (
+    <details class="otx-ask-call">
+      <summary>{state === 'ok' || state === 'failed' ? <Outcome isOk={state === 'ok'} /> : <span class="otx-outcome" role="img" aria-label={state}>{state === 'running' ? '…' : '–'}</span>}<b>{call}</b>{line.slice(call.length)} <span class="otx-muted">{facts}</span></summary>
+      {args ? <><span class="otx-muted">arguments</span><pre>{args}</pre></> : null}
+      {problem ? <><span class="otx-muted">not done</span><pre>{problem}</pre></> : null}
+      {result ? <><span class="otx-muted">result, as the model got it</span><pre>{result}</pre></> : null}
+    </details>
+  );
+}
+
+function Text({ part: { text, markdown: safe }, markdown }: { part: Part; markdown: AskOptions['markdown'] }) {
+  const place = useRef<HTMLDivElement>(null);
+  const drawn = useRef<ReturnType<NonNullable<AskOptions['markdown']>> | null>(null);
+  useLayoutEffect(() => {
+    if (!markdown) return;
+    if (!drawn.current) place.current!.replaceChildren((drawn.current = markdown()).element);
+    drawn.current.show(safe ?? text ?? '');
+  }, [safe, text]);
+  return markdown ? <div ref={place} class="otx-ask-text" /> : <div class="otx-ask-text otx-plain">{text}</div>;
+}

@@ -1,0 +1,150 @@
+// The form in which a person chooses a model: what was found on this machine, a test, and Save. Nothing is looked for or sent
+// before a button is pressed. Names of models and what they say come from elsewhere and are shown as text.
+import { batch, signal } from '@preact/signals';
+import { withoutArgumentName } from './format.js';
+import type { Requests } from './requests.js';
+
+const KINDS = [['openai', 'OpenAI format (LM Studio, llama.cpp, vLLM, …)'], ['ollama', 'Ollama'], ['anthropic', 'Anthropic'], ['gemini', 'Gemini']] as const;
+const NEW_KEY = ' new';
+
+type Entry = Partial<Record<'provider' | 'base_url' | 'model' | 'key', string>>;
+type Found = { place: string; entry: Entry; models: string[] };
+
+/** What the kernel says of the models of a project, and of what a new one needs. */
+export interface Models {
+  models: { name: string; model?: string; isWithheld?: boolean }[];
+  default: string;
+  keys: string[];
+  addresses: Record<string, string>;
+  /** The project names models, and then the person's own do not count. */
+  inProject: boolean;
+  ownFile: string;
+}
+
+/** What the kernel says when a model was written down. */
+export type Saved = { name: string; said: string };
+
+/** Returns a component; `onSaved` is called when a model was written down. */
+export function modelForm(requests: Requests, onSaved: (saved: Saved) => void) {
+  const entry = signal<Entry>({ provider: 'openai' });
+  const inProject = signal(false);
+  const newKey = signal({ name: '', value: '' });
+  const found = signal<Found[] | null>(null);
+  const names = signal<string[]>([]);
+  const said = signal({ text: '', isOk: true });
+  const busy = signal('');
+  const change = (part: Entry): void => {
+    entry.value = { ...entry.value, ...part };
+  };
+  const tell = (text: string, isOk: boolean): void => {
+    said.value = { text, isOk };
+  };
+
+  /** Do one thing at a time; says what came of it. */
+  async function act<T>(word: string, work: Parameters<typeof requests.onceOf<T>>[0], then: (value: T) => void): Promise<void> {
+    if (busy.value) return;
+    busy.value = word;
+    tell('', true);
+    const reply = await requests.onceOf(work);
+    if (reply.status === 'late') return;
+    batch(() => {
+      busy.value = '';
+      if (reply.status === 'ok') then(reply.value);
+      else tell(reply.error.message, false);
+    });
+  }
+
+  function take({ entry: chosen, models }: Found): void {
+    batch(() => {
+      entry.value = { ...chosen, model: models[0] ?? '' };
+      names.value = models;
+      tell('', true);
+    });
+  }
+
+  const look = () =>
+    act('look', ask => ask<{ items: Found[]; said: string }>('findModels'), ({ items, said: text }) => {
+      found.value = items;
+      if (items.length) take(items[0]);
+      else tell(`${text} Fill in the form for any other.`, false);
+    });
+  const list = () =>
+    act('list', ask => ask<{ models: string[] }>('modelNames', { entry: entry.value }), ({ models }) => {
+      names.value = models;
+      if (!models.includes(entry.value.model ?? '')) change({ model: models[0] });
+    });
+  const test = () => act('test', async ask => (await keepKey(ask), ask<{ said: string; isOk: boolean }>('testModel', { entry: entry.value })), reply => tell(reply.said, reply.isOk));
+  const save = () =>
+    act('save', async ask => {
+      await keepKey(ask);
+      return ask<Saved>('saveModel', { entry: entry.value, inProject: inProject.value || models.inProject });
+    }, onSaved);
+
+  /** Store a key that was typed, and go on with its name. */
+  async function keepKey(ask: Parameters<Parameters<typeof requests.onceOf>[0]>[0]): Promise<void> {
+    if (entry.value.key !== NEW_KEY) return;
+    const { name } = newKey.value;
+    const { errors } = await ask<{ errors?: { message: string }[] }>('httpSecret', newKey.value);
+    if (errors?.length) throw new Error(withoutArgumentName(errors[0].message));
+    batch(() => {
+      change({ key: name });
+      models = { ...models, keys: [...models.keys, name] };
+      newKey.value = { name: '', value: '' };
+    });
+  }
+
+  let models: Models;
+  return function ModelForm({ models: known, isOver }: { models: Models; isOver: boolean }) {
+    models = { ...known, keys: [...new Set([...known.keys, ...(models?.keys ?? [])])] };
+    const { provider = '', base_url = '', model = '', key = '' } = entry.value;
+    const isIdle = !busy.value && !isOver;
+    const button = (word: string, title: string, onClick: () => unknown, more: { class?: string; title?: string } = {}) => (
+      <button class="otx-small" type="button" aria-disabled={!isIdle} onClick={() => isIdle && onClick()} {...more}>{busy.value === word ? `${title} …` : title}</button>
+    );
+    return (
+      <section class="otx-models" aria-label="Choose a model">
+        {known.models.length ? null : <p class="otx-muted">No model is configured yet. Look for one on this machine, or fill in the form.</p>}
+        <div class="otx-bar">
+          {button('look', 'Look for models', look, { class: 'otx-run', title: 'Looks at the usual ports of this machine, and for the names of keys' })}
+        </div>
+        {found.value?.length ? (
+          <div class="otx-models-found" role="group" aria-label="Found">
+            {found.value.map(each => {
+              const isTaken = each.entry.base_url === entry.value.base_url && each.entry.key === entry.value.key && each.entry.provider === provider;
+              return <button key={each.place} class="otx-small" type="button" aria-pressed={isTaken} onClick={() => take(each)}>{each.place}</button>;
+            })}
+          </div>
+        ) : null}
+        <div class="otx-models-fields">
+          <label>Kind<select class="otx-input" value={provider} onChange={event => change({ provider: event.currentTarget.value })}>{KINDS.map(([value, title]) => <option key={value} value={value}>{title}</option>)}</select></label>
+          <label>Address<input class="otx-input" type="text" spellcheck={false} placeholder={known.addresses[provider]} value={base_url} onInput={event => change({ base_url: event.currentTarget.value || undefined })} /></label>
+          <label>Key<select class="otx-input" value={key} onChange={event => change({ key: event.currentTarget.value || undefined })}>
+            <option value="">no key</option>
+            {models.keys.map(name => <option key={name} value={name}>{name}</option>)}
+            <option value={NEW_KEY}>a new one …</option>
+          </select></label>
+          {key === NEW_KEY ? (
+            <>
+              <label>Name of the key<input class="otx-input" type="text" spellcheck={false} placeholder="OPENAI_API_KEY" value={newKey.value.name} onInput={event => (newKey.value = { ...newKey.value, name: event.currentTarget.value })} /></label>
+              <label>Its value<input class="otx-input" type="password" autocomplete="off" value={newKey.value.value} onInput={event => (newKey.value = { ...newKey.value, value: event.currentTarget.value })} /></label>
+            </>
+          ) : null}
+          <label>Model<span class="otx-models-name">
+            {names.value.length ? (
+              <select class="otx-input" aria-label="Model" value={model} onChange={event => change({ model: event.currentTarget.value })}>{[...new Set([...names.value, model])].map(name => <option key={name} value={name}>{name}</option>)}</select>
+            ) : (
+              <input class="otx-input" type="text" aria-label="Model" spellcheck={false} value={model} onInput={event => change({ model: event.currentTarget.value })} />
+            )}
+            {button('list', 'List', list, { title: `Asks ${base_url || known.addresses[provider]} for its models` })}
+          </span></label>
+          {known.inProject ? null : <label class="otx-choice" title={`By default it is written to ${known.ownFile}, for all projects`}><input type="checkbox" checked={inProject.value} onChange={event => (inProject.value = event.currentTarget.checked)} /> for this project alone</label>}
+        </div>
+        <div class="otx-bar otx-models-do">
+          {button('test', 'Test', test, { title: 'Sends one tiny request' })}
+          {button('save', 'Save', save)}
+        </div>
+        <p class={said.value.isOk ? 'otx-ok' : 'otx-error'} role="status">{said.value.text}</p>
+      </section>
+    );
+  };
+}
