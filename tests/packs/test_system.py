@@ -122,6 +122,7 @@ def test_pwd_is_the_working_directory_of_the_moment(
     assert box.call("shell.pwd").data == str(tmp_path.resolve())
 
 
+@pytest.mark.posix("Windows removes no folder that is in use")
 def test_pwd_in_a_directory_that_is_gone_is_a_failure(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -607,7 +607,7 @@ ATTACKS_AFTER = [
     _steal("the name of an argument", ("track.hit", {NOTES: 1}, 8.0 * len(NOTES))),
     _steal(
         "how deep lists are",
-        ("track.hit", {"data": {"x": [_nested(b % 90) for b in _RAW]}}, len(_RAW) * math.log2(90)),
+        ("track.hit", {"data": {"x": [_nested(b % 90) for b in _RAW[:30]]}}, 30 * math.log2(90)),
         prompt="x notes.txt",
     ),
     _steal("upper case", _search(NOTES.upper())),
