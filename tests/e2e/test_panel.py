@@ -262,7 +262,7 @@ def test_a_command_waits_for_a_panel_that_connects(lab: Lab) -> None:
     )
     page.evaluate("() => window.letGo()")
 
-    expect(panel.locator(".otx-title h3")).to_have_text("time.now")
+    expect(page.locator(".otx-title h3")).to_have_text("time.now")
 
 
 def test_load_it_keeps_its_place_while_it_is_pressed(lab: Lab) -> None:

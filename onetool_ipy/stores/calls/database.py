@@ -136,7 +136,7 @@ class _Fresh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """The calls on disk at one moment, to be asked. `parts` are the newest first.
+    """The calls on disk at one moment, to be asked.
 
     `damaged` has the files with lines that could not be read, and how many; 0 for a whole file.
     """
@@ -148,10 +148,9 @@ class Calls:
     handles: Mapping[str, str]
     """Of results that were stored later, by call id."""
 
-    def rows(self, *, since: int | None = None, newest: int | None = None) -> str:
-        """Return the table of all calls as SQL; or without parts that end before a time, or with
-        the newest parts alone."""
-        parts = [part for part in self.parts[:newest] if since is None or part.last >= since]
+    def rows(self, *, since: int | None = None) -> str:
+        """Return the table of all calls as SQL, or without parts that end before a time."""
+        parts = [part for part in self.parts if since is None or part.last >= since]
         names = ", ".join(f'"{name}"' for name in (*COLUMNS, "place"))
         fresh = f"SELECT {names} FROM {_FRESH}"
         if not parts:
@@ -292,7 +291,7 @@ class CallDatabase:
         full = {part.file.name for part in rows}
         return Calls(
             connection=connection,
-            parts=sorted(rows, key=lambda part: part.last, reverse=True),
+            parts=rows,
             expired=[
                 part.file.path
                 for part in parts

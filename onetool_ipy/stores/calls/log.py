@@ -201,11 +201,12 @@ class CallLog:
                 # else it is, or if the mask breaks, comes to light again below.
                 try:
                     row = (ts, call_id, args, ms, size)
-                    text = (self._dumps or self._load())((*row, extra) if extra else row).decode()
+                    raw = (self._dumps or self._load())((*row, extra) if extra else row)
+                    text = raw.decode()
                     # NaN is null in JSON, so arguments with a null are looked at more closely.
                     has_nan = "null" in text and not values.is_json(args)
                     if self.mask(text) == text and not has_nan and len(text) <= MAX_ARGS_BYTES:
-                        line = text.encode()
+                        line = raw
                 except Exception:  # noqa: BLE001 - see above
                     pass
             if line is None:

@@ -48,8 +48,6 @@ _NEWEST_FIRST = "ORDER BY ts DESC, place DESC, call_id DESC"
 _VALUES = re.compile(r"""(?<!\w)'[^'\n]*+'|"[^"\n]*+"|[\w.:/+-]++""")
 _DIGIT = re.compile(r"\d")
 _MAX_VALUES = 50
-_FIRST_PARTS = 4
-"""How many of the newest parts a page of the history is looked for in at first."""
 _MIN = -(1 << 60)
 _ROW = (
     "epoch_us(ts), call_id, tool, source, args, is_whole, ok, code, reason, message, ms, bytes,"
@@ -317,7 +315,7 @@ def _usage(
         f" FILTER ({_FROM_MODELS}) AS model_calls, coalesce(sum(bytes) FILTER ({_FROM_MODELS}),"
         f" 0)::BIGINT AS model_bytes FROM {calls.rows(since=first)} WHERE {where} GROUP BY tool"
     )
-    terms, more = _day_terms(tool, first)
+    terms, more = _span_terms(tool, first, of_days=True)
     days = (
         "SELECT tool, calls, failures, ms, NULL AS p95, bytes, last, model_calls, model_bytes FROM"
         f" {calls.days()} WHERE {terms}"
@@ -353,30 +351,20 @@ def _usage(
     return usage, (sum(row[7] for row in rows), sum(row[8] for row in rows))
 
 
-def _span_terms(tool: str | None, first: int | None) -> tuple[str, list[Any]]:
-    """Give the condition for calls of a tool from a time on, and its values."""
-    terms = [_COUNTED]
+def _span_terms(
+    tool: str | None, first: int | None, *, of_days: bool = False
+) -> tuple[str, list[Any]]:
+    """Give the condition for calls of a tool from a time on, or for the sums of days that have
+    some, and its values."""
+    terms, time = ("true", "last") if of_days else (_COUNTED, "ts")
     values: list[Any] = []
     if first is not None:
-        terms.append("ts >= make_timestamp(?)")
+        terms += f" AND {time} >= make_timestamp(?)"
         values.append(first)
     if tool:
-        terms.append("tool = ?")
+        terms += " AND tool = ?"
         values.append(tool)
-    return " AND ".join(terms), values
-
-
-def _day_terms(tool: str | None, first: int | None) -> tuple[str, list[Any]]:
-    """Give the condition for the sums of days that have calls from a time on, and its values."""
-    terms = ["true"]
-    values: list[Any] = []
-    if first is not None:
-        terms.append("last >= make_timestamp(?)")
-        values.append(first)
-    if tool:
-        terms.append("tool = ?")
-        values.append(tool)
-    return " AND ".join(terms), values
+    return terms, values
 
 
 def _spans(calls: Calls, tool: str | None, first: int | None, width: int) -> dict[int, UsageSpan]:
@@ -387,7 +375,7 @@ def _spans(calls: Calls, tool: str | None, first: int | None, width: int) -> dic
     where, values = _span_terms(tool, first)
     # The steps are counted from 1970 on; a division would cut towards it.
     step = f"(epoch_us({{}}) - (epoch_us({{}}) % {width} + {width}) % {width})"
-    terms, more = _day_terms(tool, first)
+    terms, more = _span_terms(tool, first, of_days=True)
     query = (
         "SELECT start, sum(calls)::BIGINT, sum(failures)::BIGINT, max(p[1]), max(p[2]) FROM (SELECT"
         f" {step.format('ts', 'ts')} AS start, count(*) AS calls, count(*) FILTER (NOT ok) AS"
@@ -504,21 +492,8 @@ def history_of(calls: Calls, chosen: CallFilter) -> list[CallRow]:
         return []
     where, values = _terms(chosen)
     limit = "" if chosen.limit is None else f"LIMIT {chosen.limit}"
-    # A short page is nearly always in the newest parts, so these are read before all the others.
-    newest = None if chosen.limit is None else _FIRST_PARTS
-    while True:
-        if newest is not None and newest >= len(calls.parts):
-            newest = None
-        rows = calls.ask(
-            f"SELECT {_ROW} FROM {calls.rows(newest=newest)} WHERE {where} {_NEWEST_FIRST} {limit}",
-            values,
-        )
-        if newest is None or chosen.limit is None:
-            break
-        if len(rows) >= chosen.limit and rows[-1][0] > calls.parts[newest].last:
-            break
-        newest *= 8
-    return [_call_row(calls, row) for row in rows]
+    query = f"SELECT {_ROW} FROM {calls.rows()} WHERE {where} {_NEWEST_FIRST} {limit}"
+    return [_call_row(calls, row) for row in calls.ask(query, values)]
 
 
 def history_in(folder: Path, chosen: CallFilter) -> list[CallRow]:

@@ -152,10 +152,18 @@ def test_in_an_untrusted_project_nothing_is_dialled(
     assert server.seen == []
 
 
-def test_a_second_model_keeps_every_line_and_the_default(side: Side) -> None:
+@pytest.mark.parametrize(
+    "models",
+    [
+        'models:  # mine\n  old: {provider: ollama, model: "m"}\n',
+        "# of the team\nmodels:\n    old:\n        provider: ollama\n        model: m # small\n",
+    ],
+    ids=["line", "block"],
+)
+def test_a_second_model_keeps_every_line_and_the_default(side: Side, models: str) -> None:
     file = side.box.config.paths.config_file
     assert file is not None
-    before = 'version: 1\nmodels:  # mine\n  old: {provider: ollama, model: "m"}\n'
+    before = f"version: 1\n{models}"
     file.write_text(before, encoding="utf-8")
     side.box.reload()
 
@@ -167,8 +175,8 @@ def test_a_second_model_keeps_every_line_and_the_default(side: Side) -> None:
     assert saved["name"] == "local"
     lines = file.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if line in before.splitlines()] == before.splitlines()
-    models = side.ask("models")
-    assert (models["default"], {each["name"] for each in models["models"]}) == (
+    known = side.ask("models")
+    assert (known["default"], {each["name"] for each in known["models"]}) == (
         "old",
         {"old", "local"},
     )
