@@ -224,7 +224,7 @@ def test_a_server_is_added_and_called(lab: Lab, tmp_path: Path) -> None:
     expect(panel.get_by_label("Add", exact=True)).to_be_focused()
     page.keyboard.insert_text(f"{sys.executable} {tmp_path / 'adder.py'}")
     person.press("Enter")
-    person.click(page.locator(".onetool-Server").get_by_role("button", name="Call", exact=True))
+    person.click(page.locator(".onetool-Server").get_by_role("button", name="Call add"))
     form = page.locator(".onetool-ToolTab")
     expect(field(form, "a")).to_be_focused()
     person.type("2")
