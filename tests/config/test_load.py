@@ -193,6 +193,7 @@ def test_no_bytes_raise(project: Project, data: bytes) -> None:
     check(project.load())
 
 
+@pytest.mark.posix("XDG_STATE_HOME")
 def test_environment_is_an_argument(project: Project, tmp_path: Path) -> None:
     """Nothing is read from os.environ: home and state are those that were given."""
     env = {**home_at(project.home), "XDG_STATE_HOME": str(tmp_path / "xdg")}

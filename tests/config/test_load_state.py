@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
-from onetool_ipy.config.paths import home_at
+from onetool_ipy.config.paths import home_at, state_base
 from tests.harness.systems import has_mode
 
 WORK = "version: 1\n"
@@ -60,7 +60,8 @@ def open_to_others(top: Path) -> list[str]:
 def test_everything_in_the_state_directory_is_for_the_user_alone(tmp_path: Path) -> None:
     state = work(tmp_path)
 
-    assert state.parent == tmp_path / "home" / ".local" / "state" / "onetool_ipy"
+    home = tmp_path / "home"
+    assert state.parent == state_base(home_at(home), home)
     assert {path.name for path in state.iterdir()} >= {"calls", "results"}
     assert open_to_others(state.parent) == []
 

@@ -285,10 +285,10 @@ class TestPins:
             "host": {"evil.example": {}},
             "setting": {"http.allow_private": {"value": True}},
             "file": {
-                "../../out.yaml": {"path": f"{above}/out.yaml"},
-                "/abs.yaml": {"path": "/abs.yaml"},
+                "../../out.yaml": {"path": os.path.join(above, "out.yaml")},
+                "/abs.yaml": {"path": os.path.abspath("/abs.yaml")},
             },
-            "state folder": {"../other-state": {"path": f"{above}/other-state"}},
+            "state folder": {"../other-state": {"path": os.path.join(above, "other-state")}},
         }
 
     @pytest.mark.parametrize(

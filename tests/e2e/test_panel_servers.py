@@ -106,9 +106,9 @@ def look_at_its_tab(notebook: Notebook, row: Locator) -> None:
     )
     assert serious == []
     page.get_by_role("tab", name="Tools").click()
-    page.get_by_role("button", name="Call", exact=True).click()
-    expect(
-        notebook.page.locator("#onetool-ipy-panel").get_by_role("heading", name="adder.add")
-    ).to_be_visible()
+    page.get_by_role("button", name="Call add", exact=True).click()
+    tool = notebook.page.locator(".onetool-ToolTab")
+    expect(tool.get_by_role("heading", name="adder.add")).to_be_visible()
+    notebook.command("application:close")
     notebook.command("application:close")
     tab(notebook.page.locator("#onetool-ipy-panel"), "Servers")

@@ -247,7 +247,7 @@ function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): void
   if (panel.connection?.transport) {
     openServer(app, panel.connection.transport, name, {
       onTrust: () => (showPanel(), void panel.askTrust()),
-      onCall: tool => showTool(app, panel, { name: tool })
+      onCall: wanted => showTool(app, panel, wanted)
     });
   }
 }

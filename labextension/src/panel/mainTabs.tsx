@@ -5,7 +5,7 @@
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget } from '@jupyterlab/apputils';
-import { Widget } from '@lumino/widgets';
+import { SplitPanel, TabPanel, Widget } from '@lumino/widgets';
 
 import { createImport, type IImportOptions } from './importScreen.js';
 import { toolsIcon } from './panel';
@@ -59,7 +59,7 @@ export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: 
   });
 }
 
-export function openServer(app: JupyterFrontEnd, transport: Transport, name: string, options: { onTrust: () => void; onCall: (tool: string) => void }): void {
+export function openServer(app: JupyterFrontEnd, transport: Transport, name: string, options: { onTrust: () => void; onCall: (wanted: IWantedTool) => void }): void {
   open(app, { owner: transport, key: `server ${name}`, label: name, caption: `MCP server ${name}`, className: 'onetool-Server', open: () => createServerPage(transport, name, options) });
 }
 
@@ -109,8 +109,12 @@ function open(app: JupyterFrontEnd, wanted: ITab): IScreen {
   const area = 'mode' in app.shell ? 'main' : 'down';
   const others = Array.from(app.shell.widgets(area)).filter(widget => tabs.has(widget));
   const known = others.find(widget => tabs.get(widget)!.wanted.owner === wanted.owner && tabs.get(widget)!.wanted.key === wanted.key);
+  const front = (tab: Widget): void => {
+    app.shell.activateById(tab.id);
+    if (area === 'down') showBelow(tab);
+  };
   if (known) {
-    app.shell.activateById(known.id);
+    front(known);
     return tabs.get(known)!.screen;
   }
   const passing = others.find(widget => {
@@ -127,7 +131,20 @@ function open(app: JupyterFrontEnd, wanted: ITab): IScreen {
   tab.disposed.connect(() => screen.close());
   app.shell.add(tab, area, passing ? { ref: passing.id, mode: 'tab-after' } : {});
   passing?.dispose();
-  app.shell.activateById(tab.id);
+  front(tab);
   screen.focus?.();
   return screen;
+}
+
+/** Bring a tab of the area below the notebook to the front. At first that area is as high as its tabs: it gets half of the page. */
+function showBelow(tab: Widget): void {
+  let stack = tab.parent;
+  while (stack && !(stack instanceof TabPanel)) stack = stack.parent;
+  if (!stack) return;
+  stack.currentWidget = tab;
+  const { node, parent } = stack;
+  // Its height is known once the page is laid out.
+  requestAnimationFrame(() => {
+    if (parent instanceof SplitPanel && node.offsetHeight < parent.node.offsetHeight / 4) parent.setRelativeSizes([1, 1]);
+  });
 }

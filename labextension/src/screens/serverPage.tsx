@@ -4,6 +4,7 @@ import { batch, signal, useSignal } from '@preact/signals';
 import type { Key } from 'preact';
 import { addTabKeys, copyText, debounce, h, keepFocus, uniqueId } from './dom.js';
 import { byteSize, counted, duration, number, STATES } from './format.js';
+import type { WantedTool } from './browser.js';
 import { drawInto, Failure, Icon } from './parts.js';
 import { type LatestRequest, Requests } from './requests.js';
 import { type Done, type Server, SignIn } from './servers.js';
@@ -17,16 +18,19 @@ const REMEDIES: Record<string, [string, string] | null> = { connected: ['restart
 const WORDS: Record<string, string> = { stop: 'Stopping', signOut: 'Signing out' };
 const NOT_COPIED = 'The browser did not allow copying.';
 
+/** What one does with what a server offers, on the page of a tool: its form, and beside it what the server gave. */
+const CALLS: Partial<Record<Part, string>> = { tools: 'Call', resources: 'Read', prompts: 'Get' };
+
 type Part = keyof typeof PARTS;
 type TextRequest = LatestRequest<Payload, { text: string }>;
 
 /** A tool, a resource, the template of one, or a prompt. */
-type Offer = Partial<Record<'name' | 'title' | 'description' | 'uri' | 'uriTemplate', string>>;
-type Page = { server: Server } & Partial<Record<'about' | 'protocol' | 'instructions', string> & Record<'tools' | 'resources' | 'templates' | 'prompts', Offer[]>>;
+type Offer = Partial<Record<'name' | 'title' | 'description' | 'uri' | 'uriTemplate', string> & { arguments: unknown[] }>;
+type Page = { server: Server; promptTools?: Record<string, string> } & Partial<Record<'about' | 'protocol' | 'instructions' | 'reader', string> & Record<'tools' | 'resources' | 'templates' | 'prompts', Offer[]>>;
 type Message = Record<'time' | 'way' | 'method' | 'id' | 'message', string> & { number: number; bytes: number; ms: number | null };
 
-/** Returns `{element, close()}`. `onTrust()` shows the question whether to trust the project, `onCall(tool)` opens a tool. */
-export function createServerPage(transport: Transport, name: string, { onTrust = () => {}, onCall = () => {} }: { onTrust?: () => void; onCall?: (tool: string) => void } = {}) {
+/** Returns `{element, close()}`. `onTrust()` shows the question whether to trust the project, `onCall` opens a tool. */
+export function createServerPage(transport: Transport, name: string, { onTrust = () => {}, onCall = () => {} }: { onTrust?: () => void; onCall?: (wanted: WantedTool) => void } = {}) {
   const requests = new Requests(transport);
   const page = requests.latest<Page>('serverPage');
   const log = requests.latest<{ text: string }>('serverLogs');
@@ -64,6 +68,14 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
     return each === 'resources' ? [...(found.resources ?? []), ...(found.templates ?? [])] : (found[each] ?? []);
   }
 
+  /** The tool behind an offer. What needs no arguments runs at once. */
+  function wantedOf({ name: own = '', uri, uriTemplate, arguments: given = [] }: Offer, each: Part): WantedTool {
+    const { reader = '', promptTools = {} } = page.value.peek()!;
+    if (each === 'resources') return { name: reader, args: { uri: uri ?? uriTemplate }, isRun: uri !== undefined };
+    if (each === 'prompts') return { name: promptTools[own], args: {}, isRun: !given.length };
+    return { name: `${name}.${own}` };
+  }
+
   const tab = (each: Part) => {
     const isSelected = part.value === each;
     const count = offersOf(each)?.length;
@@ -77,7 +89,7 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
     if (each === 'messages') return messages.draw();
     if (each === 'log') return <Log log={log} load={loadLog} />;
     const offers = offersOf(each);
-    return offers && <Offers part={each} offers={offers} onCall={each === 'tools' ? tool => onCall(`${name}.${tool}`) : undefined} />;
+    return offers && <Offers part={each} offers={offers} onCall={offer => onCall(wantedOf(offer, each))} />;
   };
   const parts = Object.keys(PARTS) as Part[];
   const stop = [
@@ -129,7 +141,7 @@ function Head({ name, page: { server, about, protocol, instructions }, act }: { 
   );
 }
 
-function Offers({ part, offers, onCall }: { part: Part; offers: Offer[]; onCall?: (tool: string) => void }) {
+function Offers({ part, offers, onCall }: { part: Part; offers: Offer[]; onCall: (offer: Offer) => void }) {
   if (!offers.length) return <p class="otx-muted">It lists no {part}.</p>;
   return (
     <ul class="otx-offers">
@@ -141,7 +153,7 @@ function Offers({ part, offers, onCall }: { part: Part; offers: Offer[]; onCall?
             <div class="otx-server-line">
               <code>{key}</code>
               {title && title !== key ? <span class="otx-muted">{title}</span> : null}
-              {onCall ? <span class="otx-tools"><button class="otx-small" type="button" onClick={() => onCall(key)}>Call</button></span> : null}
+              <span class="otx-tools"><button class="otx-small" type="button" aria-label={`${CALLS[part]} ${key}`} onClick={() => onCall(offer)}>{CALLS[part]}</button></span>
             </div>
             {offer.description ? <p>{offer.description}</p> : null}
             <details><summary>JSON</summary><pre>{JSON.stringify(offer, null, 2)}</pre></details>

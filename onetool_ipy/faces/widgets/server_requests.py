@@ -15,6 +15,7 @@ from onetool_ipy.faces import pasted
 from onetool_ipy.faces.client_files import FoundServer, without_secrets
 from onetool_ipy.faces.server_setup import ServerSetup
 from onetool_ipy.faces.widgets import text_in
+from onetool_ipy.mcp.resources import prompt_names, reader_name
 from onetool_ipy.toolbox import Toolbox
 
 _MAX_LOGS = 100_000
@@ -49,6 +50,10 @@ class ServerRequests:
         name = self._name(payload)
         listing = self._box.servers.listing(name)
         offers: Json = {} if listing is None else {key: getattr(listing, key) for key in _OFFERED}
+        if listing is not None:
+            # Resources are read and prompts got by tools, which are found by these names.
+            calls = {prompt["name"]: tool for tool, prompt in prompt_names(name, listing).items()}
+            offers |= {"reader": reader_name(name, listing), "promptTools": calls}
         return {
             "server": self._item(name),
             **values.map_text(values.to_json(offers), self._box.mask),

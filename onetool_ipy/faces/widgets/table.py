@@ -136,15 +136,6 @@ def number_of(text: str) -> float:
         ) from None
 
 
-def formats() -> list[str]:
-    """The formats that this environment can write."""
-    return [
-        name
-        for name in FORMATS
-        if name not in WRITERS or importlib.util.find_spec(WRITERS[name][0]) is not None
-    ]
-
-
 class ResultTable:
     """The table of one result."""
 
@@ -294,8 +285,11 @@ class ResultTable:
         if kind in ("integer", "number") and len(present):
             numbers = _numbers(present)
             figures = {"mean": numbers.mean(), "median": numbers.median(), "std": numbers.std()}
+            decimals = self._shapes[column].decimals
             about |= {
-                name: f"{figure:,.6g}" for name, figure in figures.items() if math.isfinite(figure)
+                name: _figure(float(figure), decimals)
+                for name, figure in figures.items()
+                if math.isfinite(figure)
             }
         return about
 
@@ -337,14 +331,16 @@ class ResultTable:
 
     def download(self, query: TableQuery, columns: Sequence[int], kind: str) -> bytes:
         """The found rows and the wanted columns as a file."""
-        if kind not in formats():
-            package, noun = WRITERS.get(kind, ("", ""))
-            hint = (
-                f"Install {package} for {noun} files."
-                if package
-                else f"One of: {', '.join(formats())}."
+        if kind not in FORMATS:
+            raise UsageProblem(
+                f"A table cannot be saved as '{kind[:20]}'.", hint=f"One of: {', '.join(FORMATS)}."
             )
-            raise UsageProblem(f"A table cannot be saved as '{kind[:20]}' here.", hint=hint)
+        package, noun = WRITERS.get(kind, ("json", ""))
+        if importlib.util.find_spec(package) is None:
+            raise UsageProblem(
+                f"{noun} files are written by {package}, which is not installed.",
+                hint=f"Run: %pip install {package}",
+            )
         for column in columns:
             self._require_column(column)
         part = self._cells.iloc[self._positions(query), list(columns)].reset_index(drop=True)
@@ -604,6 +600,15 @@ def _bars(plain: Any, edges: Sequence[float], texts: Sequence[str]) -> tuple[lis
     # The last edge is above all values, so that each range excludes its end, as its condition does.
     counts = [int(count) for count in np.histogram(plain, bins=edges)[0]]
     return counts, [f"{low}..<{high}" for low, high in pairwise(texts)]
+
+
+def _figure(figure: float, decimals: int | None) -> str:
+    """A mean, median or deviation with the decimals of its column, of whole numbers with two; a
+    small one has three digits."""
+    places = 2 if decimals == 0 else decimals
+    if places is None or 0 < abs(figure) < 10**-places * 100:
+        return f"{figure:.3g}"
+    return f"{figure:.{places}f}"
 
 
 def _numbers(cells: pd.Series) -> pd.Series:

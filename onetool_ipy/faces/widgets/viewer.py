@@ -36,7 +36,6 @@ from onetool_ipy.faces.widgets.table import (
     ResultTable,
     TableQuery,
     column_kind,
-    formats,
     number_of,
     parse_condition,
     query_of,
@@ -131,7 +130,7 @@ class ResultViewer:
             kinds.append("tree")
         about |= {"handle": item.handle, "kinds": [*kinds, "text"], **self._size(item)}
         if "table" in about["kinds"]:
-            about |= {"rows": len(table), "formats": formats()}
+            about |= {"rows": len(table), "formats": [*FORMATS]}
         return about
 
     def add(self, table: Any, tool: str) -> Json:
@@ -144,7 +143,7 @@ class ResultViewer:
             "call": call,
             "rows": len(table),
             "kinds": ["table"],
-            "formats": formats(),
+            "formats": [*FORMATS],
         }
 
     def open(self, handle: str) -> Json:
@@ -167,7 +166,7 @@ class ResultViewer:
             "kinds": ["table", "summary", "text"] if is_table else ["text"],
         }
         if is_table:
-            about |= {"rows": page["total_lines"], "formats": formats()}
+            about |= {"rows": page["total_lines"], "formats": [*FORMATS]}
         item.tool = description["tool"]
         return about
 

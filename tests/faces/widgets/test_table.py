@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, formats, query_of
+from onetool_ipy.faces.widgets.table import FORMATS, ResultTable, TableQuery, query_of
 
 ALL = slice(0, 1_000)
 SECRET = "s3cr3t-value"
@@ -194,7 +194,7 @@ def test_odd_values_are_shown_sorted_summed_up_and_taken_away(data: Any) -> None
     rows = table.page(TableQuery(), ALL)["total"]
     assert rows == len(data)
     assert len(table.copied(TableQuery(), 0, 9, places).split("\n")) == rows
-    for kind in formats():
+    for kind in FORMATS:
         with suppress(UsageProblem):  # Parquet has no complex numbers
             assert table.download(TableQuery(), places, kind)
     for column in places:
@@ -251,7 +251,6 @@ def test_a_table_is_downloaded_in_every_format(table: ResultTable) -> None:
     assert read["id"].tolist() == [9, 7, 4]
     rows = json.loads(table.download(query, columns, "json"))
     assert rows[1] == {"town": "Wien", "id": 7, "tags": ["a", "b"]}
-    assert formats() == ["csv", "xlsx", "json", "parquet"]
     parquet = pd.read_parquet(io.BytesIO(table.download(query, columns, "parquet")))
     assert parquet["town"].tolist() == ["wien west", "Wien", "=Graz"]
     with pytest.raises(UsageProblem, match="cannot be saved as 'exe'"):
@@ -309,9 +308,7 @@ def test_half_a_character_is_written_out() -> None:
     table = ResultTable([{"a": "x\ud800", "\udfff": 1}], masked)
 
     assert table.page(TableQuery(), ALL)["rows"][0] == [0, "x\\ud800", "1"]
-    assert [len(table.download(TableQuery(), [0, 1], kind)) > 10 for kind in formats()] == [
-        True
-    ] * 4
+    assert [len(table.download(TableQuery(), [0, 1], kind)) > 10 for kind in FORMATS] == [True] * 4
 
 
 def test_rows_that_share_no_key_make_no_table() -> None:
@@ -409,8 +406,18 @@ def test_numbers_have_a_mean_a_median_and_a_deviation() -> None:
     about = ResultTable([{"n": 2}, {"n": 4}, {"n": 9}, {"n": None}], masked).summary(
         TableQuery(), 0
     )
-    assert (about["mean"], about["median"], about["std"]) == ("5", "4", "3.60555")
+    assert (about["mean"], about["median"], about["std"]) == ("5.00", "4.00", "3.61")
     assert (about["missing"], about["rows"]) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("cells", "mean"),
+    [([1.25, 2.5], "1.88"), ([0, 0, 1], "0.333"), ([1e-9, 3e-9], "2e-09"), ([0, 0], "0.00")],
+    ids=["as many decimals as the cells", "whole numbers", "tiny", "zero"],
+)
+def test_figures_have_the_decimals_of_their_column(cells: list[float], mean: str) -> None:
+    table = ResultTable([{"n": cell} for cell in cells], masked)
+    assert table.summary(TableQuery(), 0)["mean"] == mean
 
 
 def test_rows_have_the_labels_of_pandas() -> None:

@@ -155,7 +155,7 @@ test('the page of a server shows its state, what it offers and every message who
   const server = { name: 'srv', type: 'stdio', state: 'failed', reason: 'exit 1 <b>', address: 'python srv.py', tools: [], isSaved: false, signsIn: false, icon: '' };
   const rows = [{ number: 1, time: '10:00:00.000', way: '→', method: 'tools/call', id: '1', bytes: 5000, ms: null, message: '{"name": "<i>"' }, { number: 2, time: '10:00:00.010', way: '←', method: 'tools/call', id: '1', bytes: 20, ms: 10, message: '{"ok": 1}' }];
   const { transport, asked } = await transportOf({
-    serverPage: () => ({ server, tools: [{ name: 'echo', description: 'Say it.' }], resources: [{ uri: 'a://b' }], prompts: [] }),
+    serverPage: () => ({ server, tools: [{ name: 'echo', description: 'Say it.' }], resources: [{ uri: 'a://b' }], templates: [{ uriTemplate: 'a://{x}' }], prompts: [{ name: 'greet', arguments: [{ name: 'who' }] }, { name: 'plain', arguments: [] }], reader: 'srv.read', promptTools: { greet: 'srv.greet', plain: 'srv.plain_prompt' } }),
     serverMessages: ({ after }) => ({ rows: rows.filter(row => row.number > after) }),
     serverMessage: () => ({ text: '{"whole": "<i>message</i>"}' }),
     server: () => ((server.state = 'connected'), { said: 'srv was started.' })
@@ -169,7 +169,14 @@ test('the page of a server shows its state, what it offers and every message who
   assert.match($('.otx-server-head').textContent, /failed.*exit 1 <b>/);
   assert.match($('.otx-offers').textContent, /echo.*Say it\./);
   button('Call').click();
-  assert.deepEqual(called, ['srv.echo']);
+  for (const label of ['Read a://b', 'Read a://{x}', 'Get greet', 'Get plain']) $(`[aria-label="${label}"]`).click();
+  assert.deepEqual(called, [
+    { name: 'srv.echo' },
+    { name: 'srv.read', args: { uri: 'a://b' }, isRun: true },
+    { name: 'srv.read', args: { uri: 'a://{x}' }, isRun: false },
+    { name: 'srv.greet', args: {}, isRun: false },
+    { name: 'srv.plain_prompt', args: {}, isRun: true }
+  ]);
   await until(() => page.element.querySelectorAll('.otx-messages > li').length === 2);
   $('.otx-messages .otx-expand').click();
   await until(() => $('.otx-message-body pre'));
