@@ -74,7 +74,8 @@ CLICKS = {
     "100,000 rows: sort, filter, columns, CSV": 6,
     "HTTP tool with a token, from the panel's icon to Save": 8,
     "one of three calls approved": 2,
-    "3 of 20 operations imported": 6,
+    "3 of 20 operations imported": 5,
+    "server added and called": 4,
     "what failed since yesterday, run again": 3,
 }
 """How many clicks a task may take at most. What is typed and pasted is not counted."""

@@ -77,7 +77,7 @@ def notebook(lab: Lab, api: Stub, other: Stub) -> Notebook:
 
 def panel_of(notebook: Notebook) -> Locator:
     panel = notebook.show_panel()
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     return panel
 
 
@@ -105,7 +105,7 @@ def test_the_panel_switches_asks_and_runs_all_tools(
     expect(called(notebook)).to_contain_text("/test/us/orders")
 
     switch.select_option("other")
-    notice = panel.locator(".onetool-Bundles .otx-notice")
+    notice = panel.locator(".onetool-Sources .otx-notice")
     expect(notice).to_contain_text(f"this would send it to '127.0.0.1:{other.port}'")
     expect(notice).to_contain_text(f"Allow requests to 127.0.0.1:{other.port}?")
     expect(switch).to_have_value("test")
@@ -226,7 +226,7 @@ def test_a_pasted_tool_follows_its_environment_and_never_leaves_it(
         notebook.execute("%tool my-api.back")
     )
     switch.select_option("default")
-    notice = panel.locator(".onetool-Bundles .otx-notice")
+    notice = panel.locator(".onetool-Sources .otx-notice")
     # $ONETOOL_TRUST names all folders here, so nothing is pinned, and the question says whose hosts
     # these are.
     expect(notice).to_contain_text(

@@ -51,7 +51,7 @@ def api() -> Iterator[Stub]:
 
 def open_editor(notebook: Notebook) -> Locator:
     panel = load(notebook)
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     panel.get_by_role("button", name="New HTTP tool").click()
     editor = notebook.page.locator(".onetool-HttpTool")
     expect(editor.get_by_label("URL", exact=True)).to_be_focused()

@@ -72,7 +72,7 @@ def project(lab: Lab) -> Notebook:
     (notebook.path.parent / ".onetool" / "onetool.yaml").write_text(
         "version: 1\n", encoding="utf-8"
     )
-    tab(load(notebook), "Bundles")
+    tab(load(notebook), "Sources")
     return notebook
 
 
@@ -232,7 +232,11 @@ def test_pasted_documents_and_what_is_wrong_with_them(project: Notebook) -> None
 
     expect(form).to_contain_text("1 tool imported into items.")
     expect(form).to_contain_text("%tool items.listItems")
-    expect(form).to_contain_text("Put the secret ITEMS_KEY into secrets.yaml.")
+    form.get_by_label("Value of ITEMS_KEY").fill("key-of-the-items")
+    form.get_by_role("button", name="Save ITEMS_KEY").click()
+    expect(form).to_contain_text("ITEMS_KEY is in secrets.yaml now.")
+    secrets = project.path.parent / ".onetool" / "secrets.yaml"
+    assert 'ITEMS_KEY: "key-of-the-items"' in secrets.read_text(encoding="utf-8")
     form.get_by_role("button", name="Allow items.example.com").click()
     expect(form).to_contain_text("items.example.com is allowed now.")
     assert "items.example.com" in (project.path.parent / ".onetool" / "onetool.yaml").read_text(

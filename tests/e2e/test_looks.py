@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.e2e.screens import AXE, SETUP
-from tests.e2e.test_panel import LOAD, tab
+from tests.e2e.test_panel import LOAD, health_of, tab, usage_of
 from tests.faces.widgets.test_server_requests import SERVER
 from tests.harness.lab import Lab, Notebook
 from tests.harness.stub import Stub
@@ -129,32 +129,33 @@ def walk(screen: Locator) -> list[str]:
     return [*sorted(faults), *screen.evaluate(LEFT_OUT)]
 
 
-def test_the_panel_in_its_four_tabs(notebook: Notebook) -> None:
+def test_the_panel_in_its_three_tabs(notebook: Notebook) -> None:
     panel = notebook.show_panel()
     expect(panel.locator(".otx-tool").first).to_be_visible()
     faults: dict[str, list[str]] = {"tools": look(notebook, panel)}
-    panel.get_by_role("tab", name="History").click()
+    tab(panel, "History")
     expect(panel.locator(".otx-run-line").first).to_be_visible()
     faults["history"] = look(notebook, panel)
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     panel.locator(".onetool-Bundle[data-slug=shop] .otx-expand").click()
     panel.get_by_role("button", name="Run all tools of shop").click()
     expect(panel.locator(".onetool-Bundle-report").first).to_contain_text("ok")
-    faults["bundles"] = [*look(notebook, panel), *walk(panel.locator(".onetool-Bundles"))]
-    tab(panel, "Servers")
     expect(panel.get_by_role("button", name="Open adder")).to_be_visible()
-    faults["servers"] = [*look(notebook, panel), *walk(panel.locator(".otx-servers-screen"))]
-    for view in ("Health", "Usage"):
-        tab(panel, view)
-        expect(panel.get_by_role("button", name="Refresh")).to_be_visible()
-        faults[view] = look(notebook, panel)
+    panel.get_by_label("Add", exact=True).fill("https://api.example.com/orders")
+    expect(panel.get_by_role("button", name="Make an HTTP tool")).to_be_visible()
+    faults["sources"] = [*look(notebook, panel), *walk(panel.locator(".onetool-Sources"))]
+    expect(health_of(panel).get_by_role("button", name="Check now")).to_be_visible()
+    faults["health"] = [*look(notebook, panel), *walk(panel.locator(".onetool-Panel-foot"))]
+    usage = usage_of(panel)
+    expect(usage.get_by_role("button", name="Refresh")).to_be_visible()
+    faults["usage"] = look(notebook, usage)
     assert {view: each for view, each in faults.items() if each} == {}
     assert notebook.page_errors == []
 
 
 def test_the_tabs_of_the_main_area(notebook: Notebook) -> None:
     panel, page = notebook.show_panel(), notebook.page
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     panel.locator(".onetool-Bundle[data-slug=shop] .otx-expand").click()
     panel.get_by_role("button", name="Edit stock-of-a-warehouse 1").click()
     editor = page.locator(".onetool-HttpTool")
@@ -182,7 +183,7 @@ def test_the_tabs_of_the_main_area(notebook: Notebook) -> None:
     expect(form.get_by_label("Filter operations")).to_be_visible()
     faults["operations"] = [*look(notebook, form), *walk(form)]
     notebook.command("application:close")
-    tab(panel, "Servers")
+    tab(panel, "Sources")
     panel.get_by_role("button", name="Open adder").click()
     server = page.locator(".otx-server-page")
     expect(server).to_contain_text("Add two numbers.")

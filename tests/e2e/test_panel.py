@@ -43,13 +43,22 @@ print(found)
 
 
 def tab(panel: Locator, name: str) -> None:
-    """Open a view of the panel; Health and Usage are in the tab Status."""
-    is_status = name in ("Health", "Usage")
-    panel.get_by_role("tablist", name="Views").get_by_role(
-        "tab", name="Status" if is_status else name
-    ).click()
-    if is_status:
-        panel.get_by_role("tablist", name="Status").get_by_role("tab", name=name).click()
+    """Open a view of the panel."""
+    panel.get_by_role("tablist", name="Views").get_by_role("tab", name=name).click()
+
+
+def health_of(panel: Locator) -> Locator:
+    """What the line at the panel's foot unfolds to."""
+    line = panel.locator(".onetool-Panel-problems")
+    if line.get_attribute("aria-expanded") == "false":
+        line.click()
+    return panel.get_by_role("region", name="Health")
+
+
+def usage_of(panel: Locator) -> Locator:
+    """The tab of the usage in the main area."""
+    panel.get_by_role("button", name="Usage").click()
+    return panel.page.get_by_role("region", name="Usage")
 
 
 def load(notebook: Notebook) -> Locator:
@@ -104,10 +113,10 @@ def test_wheel_gives_a_working_call_and_the_panel_lists_the_tools(
     rows.first.locator(".otx-star").click()
     panel.get_by_label("Search tools").fill("")
     expect(rows.first.locator(".otx-tool-name")).to_have_text("time.now")
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     expect(panel.locator(".onetool-Bundle")).to_have_count(4)
-    expect(panel.locator(".onetool-Bundles-list > *").nth(0)).to_contain_text("No bundles yet")
-    expect(panel.locator(".onetool-Bundles-list > *").nth(1)).to_have_text("Built-in packs")
+    expect(panel.locator(".onetool-Sources-list > *").nth(0)).to_contain_text("Nothing of your own")
+    expect(panel.locator(".onetool-Sources-list > *").nth(1)).to_have_text("Built-in packs")
     own = urlsplit(lab.address).netloc
     assert {urlsplit(url).netloc for url in asked if not url.startswith(("data:", "blob:"))} == {
         own
@@ -163,7 +172,7 @@ def test_call_is_inserted_run_and_dragged(lab: Lab) -> None:
     panel.locator(".otx-tool").first.drag_to(cells.nth(0))
     call = "%tool fs.read_file path="
     wait_for_cells(notebook, ['%tool tools.echo message="hello there"', call, sources(notebook)[0]])
-    panel.get_by_role("tab", name="History").click()
+    tab(panel, "History")
     expect(panel.locator(".otx-history-row").first).to_contain_text("tools.echo")
 
 
@@ -189,9 +198,9 @@ def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
     tool.get_by_role("button", name="Run", exact=True).click()
     expect(tool.locator(".otx-result")).to_contain_text("42")
     page.get_by_role("tab", name="notebook.ipynb").click()
-    tab(panel, "Usage")
-    usage = panel.get_by_role("region", name="Usage")
+    usage = usage_of(panel)
     expect(usage.get_by_role("row", name="nb.twice")).to_be_visible()
+    page.get_by_role("tab", name="notebook.ipynb").click()
     expect(panel).to_contain_text(BUSY)
     page.locator(".jp-Stdin-input").fill("yes")
     page.locator(".jp-Stdin-input").press("Enter")
@@ -199,15 +208,12 @@ def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
 
     notebook.restart_kernel()
     expect(panel).to_contain_text(NOT_LOADED)
+    expect(health_of(panel)).to_contain_text("appears here once onetool_ipy is loaded")
+    page.get_by_role("tab", name="Usage").click()
     expect(usage.get_by_role("alert")).to_contain_text("The kernel was restarted.")
     expect(usage.get_by_role("row", name="nb.twice")).to_be_visible()  # what was known stays
-    tab(panel, "Health")
-    expect(panel).to_contain_text("appears here once onetool_ipy is loaded")
-    tab(panel, "Tools")
+    page.get_by_role("tab", name="notebook.ipynb").click()
     panel = load(notebook)
-    tab(panel, "Usage")
-    expect(usage.get_by_role("alert")).to_have_count(0)
-    tab(panel, "Tools")
     panel.get_by_label("Search tools").fill("twice")
     expect(panel.locator(".otx-head .otx-total")).to_have_text("no tools")
     assert notebook.run_cell(4)[0]["text"] == "1\n"
@@ -353,14 +359,14 @@ def test_two_notebooks_have_their_own_kernels_and_projects(lab: Lab) -> None:
     load(notebook)
 
     expect(panel.locator(".otx-tool-name", has_text="nb.only_here")).to_have_count(0)
-    tab(panel, "Bundles")
-    expect(panel.locator(".onetool-Bundles-project")).to_have_text(f"Project: {other.name}")
+    tab(panel, "Sources")
+    expect(panel.locator(".onetool-Sources-project")).to_have_text(f"Project: {other.name}")
     tabs = page.locator("#jp-main-dock-panel .lm-TabBar-tab")
     for _ in range(5):
         tabs.filter(has_text="first.ipynb").click()
         tabs.filter(has_text="second.ipynb").click()
     tabs.filter(has_text="first.ipynb").click()
-    expect(panel.locator(".onetool-Bundles-project")).to_have_text(
+    expect(panel.locator(".onetool-Sources-project")).to_have_text(
         f"Project: {notebook.path.parent.name}"
     )
     tab(panel, "Tools")

@@ -114,7 +114,7 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
     notebook = lab.open_notebook(["%tool shop.get-item id=7", ""])
     make_project(notebook.path.parent, api)
     panel = load(notebook)
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     panel.get_by_role("button", name="New HTTP tool").click()
     editor = notebook.page.locator(".onetool-HttpTool")
     expect(editor.get_by_label("URL", exact=True)).to_be_focused()
@@ -150,7 +150,7 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
 
     panel.get_by_role("button", name="Delete the bundle shop").click()
     panel.get_by_role("button", name="Delete shop?").click()
-    expect(panel.locator(".onetool-Bundles .otx-notice")).to_contain_text("shop")  # it is not empty
+    expect(panel.locator(".onetool-Sources .otx-notice")).to_contain_text("shop")  # it is not empty
     for version in ("2", "1"):
         panel.get_by_role("button", name=f"Delete get-item {version}").click()
         panel.get_by_role("button", name=f"Delete get-item {version}?").click()
@@ -174,13 +174,13 @@ def test_an_imported_bundle_stays_open_when_the_kernel_reports_its_project(
     notebook = lab.open_notebook(["%load_ext onetool_ipy"])
     make_project(notebook.path.parent, api)
     panel = notebook.show_panel()
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     _import_items(notebook, panel, api)
     expect(panel.locator(".onetool-Tool")).to_have_count(1)
 
     notebook.run_cell(0)
 
-    project = panel.locator(".onetool-Bundles-project")
+    project = panel.locator(".onetool-Sources-project")
     expect(project).to_have_attribute("title", str(notebook.path.parent))
     expect(project).to_have_text(f"Project: {notebook.path.parent.name}")
     with notebook.page.expect_response(lambda answer: "/onetool/tools/tools" in answer.url):
@@ -192,7 +192,7 @@ def _show_bundles(notebook: Notebook, api: Stub) -> Locator:
     """The panel with the bundles of a new project: the built-in packs alone."""
     make_project(notebook.path.parent, api)
     panel = load(notebook)
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     expect(panel.locator(".onetool-Bundle")).to_have_count(4)
     return panel
 
@@ -217,7 +217,7 @@ def test_a_kernel_that_does_not_answer_keeps_no_bundle_away(lab: Lab, api: Stub)
 
 _BEGIN_LOAD = """id => {
   const panel = [...window.jupyterapp.shell.widgets('left')].find(widget => widget.id === id);
-  window.olderLoad = panel.current.bundles.load();
+  window.olderLoad = panel.current.sources.load();
 }"""
 
 
@@ -255,11 +255,11 @@ def test_long_names_and_their_versions_are_whole_in_a_narrow_panel(lab: Lab, api
     notebook.execute(line)
     notebook.execute(f"%tool {name}")
 
-    panel.get_by_role("tab", name="History").click()
+    tab(panel, "History")
     called = panel.locator(".otx-history .otx-tool-name", has_text=name)
     expect(called).to_be_visible()
     assert called.evaluate(_IS_WHOLE)
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     panel.get_by_role("button", name="pet-shop", exact=False).first.click()
     row = panel.locator(".onetool-Tool .otx-tool-name")
     expect(row.locator(".otx-chip")).to_have_text("1")

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import onetool_ipy
 from tests.e2e.screens import AXE
-from tests.e2e.test_panel import LOAD, NOT_LOADED, load, tab, wait_for_cells
+from tests.e2e.test_panel import LOAD, NOT_LOADED, health_of, load, tab, usage_of, wait_for_cells
 from tests.harness.lab import Lab
 from tests.harness.wheel import Installed
 
@@ -287,7 +287,7 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     expect(panel).to_be_visible()
     tab(panel, "Tools")
     page.keyboard.press("ArrowRight")
-    expect(panel.get_by_role("tab", name="Bundles")).to_be_focused()
+    expect(panel.get_by_role("tab", name="History")).to_be_focused()
     assert notebook.page_errors == []
 
 
@@ -318,10 +318,9 @@ def test_each_notebook_has_its_own_health(lab: Lab) -> None:
         "() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')"
     )
     load(notebook)
-    tab(panel, "Health")
+    health = health_of(panel)
     tabs = page.locator("#jp-main-dock-panel .lm-TabBar-tab")
     tabs.filter(has_text="first.ipynb").click()
-    health = panel.locator(".onetool-Panel-health")
     health.get_by_role("button", name="Check now").click()
     expect(health).to_contain_text("no-such-program")
 
@@ -340,8 +339,7 @@ def test_each_notebook_has_its_own_health(lab: Lab) -> None:
 def _health(panel: Locator) -> list[Any]:
     """Problems with what to do about each; gives what axe finds."""
     page = panel.page
-    tab(panel, "Health")
-    expect(panel).to_contain_text("There is no command '/nowhere/<img src=x")
+    expect(health_of(panel)).to_contain_text("There is no command '/nowhere/<img src=x")
     expect(panel).to_contain_text("There is no tool 'nowhere.tool'.")
     expect(panel.get_by_role("button", name="Restart: onetool.yaml:1")).to_have_text("Restart")
     problem = panel.locator(".otx-problem", has_text="nowhere.tool")
@@ -355,16 +353,15 @@ def _health(panel: Locator) -> list[Any]:
 def _badly_placed(panel: Locator) -> list[Any]:
     """Gives what is cut or overlaps on each page of the panel."""
     found: list[Any] = []
-    shown = {
-        "Usage": "No calls yet",
-        "Servers": "broken",
-        "Bundles": "fs",
-        "Health": "problems",
-        "Tools": "nb.evil",
-    }
-    for place in shown:
+    expect(usage_of(panel)).to_contain_text("No calls yet")
+    found += [("Usage", each) for each in panel.page.evaluate(_BADLY_PLACED)]
+    panel.page.get_by_role("tab", name="notebook.ipynb").click()
+    expect(health_of(panel)).to_contain_text("problems")
+    found += [("Health", each) for each in panel.page.evaluate(_BADLY_PLACED)]
+    panel.locator(".onetool-Panel-problems").click()
+    for place, words in {"Sources": "broken", "History": "No calls", "Tools": "nb.evil"}.items():
         tab(panel, place)
-        expect(panel.locator(f".onetool-Panel-{place.lower()}")).to_contain_text(shown[place])
+        expect(panel).to_contain_text(words)
         found += [(place, each) for each in panel.page.evaluate(_BADLY_PLACED)]
     return found
 
@@ -379,7 +376,7 @@ def _hostile_words(panel: Locator) -> list[Any]:
     panel.locator(".otx-tool").first.click()
     expect(page.locator(".onetool-ToolTab .otx-tool-docs")).to_contain_text("<script>")
     found += serious(page)
-    tab(panel, "Bundles")
+    tab(panel, "Sources")
     panel.get_by_role("button", name="New HTTP tool").click()
     form = page.locator(".onetool-HttpTool")
     form.get_by_label("URL", exact=True).fill(EVIL)
@@ -434,7 +431,7 @@ def test_panel_works_under_a_base_url_with_a_token(
             notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="+time.now")
         ).to_have_count(0)
         notebook.page.keyboard.press("Escape")
-        tab(panel, "Bundles")
+        tab(panel, "Sources")
         panel.get_by_role("switch", name="Pack time").click()
         expect(panel.get_by_role("switch", name="Pack time")).not_to_be_checked()
         notebook.command("settingeditor:open", query="onetool_ipy")
@@ -503,7 +500,13 @@ _BADLY_PLACED = """() => {
     .filter(each => each.checkVisibility() && each.offsetWidth);
   const pen = document.createElement('canvas').getContext('2d');
   const label = each => `${each.tagName} ${each.getAttribute('aria-label') ?? each.textContent.slice(0, 30)}`;
-  const boxes = shown.map(each => [each, each.getBoundingClientRect()]);
+  // What is scrolled out of a view, or partly, is not over what stands beside the view.
+  const seen = each => {
+    const { left, right, top, bottom } = each.getBoundingClientRect();
+    const view = each.closest('.onetool-Panel-view, .onetool-Panel-health')?.getBoundingClientRect();
+    return { left, right, top: Math.max(top, view?.top ?? top), bottom: Math.min(bottom, view?.bottom ?? bottom) };
+  };
+  const boxes = shown.map(each => [each, seen(each)]).filter(([, box]) => box.top < box.bottom);
   for (const [each, box] of boxes) {
     const style = getComputedStyle(each);
     if (box.left < left - 1 || box.right > right + 1) found.push(`${label(each)} is outside`);
@@ -556,12 +559,12 @@ def test_nothing_jumps_is_glued_together_or_left_empty(lab: Lab) -> None:
     panel = notebook.show_panel()
 
     tops = set()
-    for view in ("History", "Results", "All"):
+    for view in ("Sources", "History", "Results", "Calls", "Tools"):
         panel.get_by_role("tab", name=view, exact=True).click()
         expect(panel.get_by_role("tab", name=view, exact=True)).to_have_attribute(
             "aria-selected", "true"
         )
-        tops.add(panel.get_by_role("tab", name="All", exact=True).evaluate(_TOP))
+        tops.add(panel.get_by_role("tab", name="Tools", exact=True).evaluate(_TOP))
     assert len(tops) == 1
     short = notebook.output(3).locator(".otx-virtual-list")
     expect(short.locator(".otx-table-row")).to_have_count(3)
@@ -573,10 +576,10 @@ def test_nothing_jumps_is_glued_together_or_left_empty(lab: Lab) -> None:
         expect(result).to_contain_text(f"{6000 - 1000 * index:,} rows")
         expect(result.locator(".otx-table-row").first).to_be_visible()
         assert result.evaluate(_UNUSED) <= 30
-    tab(panel, "Bundles")
-    none = panel.locator(".onetool-Bundles-none")
-    expect(none).to_contain_text("No bundles yet: write an HTTP tool, or import tools.")
-    assert none.evaluate(_GAP) >= 8
+    tab(panel, "Sources")
+    own = panel.get_by_role("list", name="Sources")
+    expect(own).to_contain_text("nb")
+    assert own.evaluate(_GAP) >= 8
     notebook.command("onetool:new-http")
     words = page.locator(".onetool-HttpTool").get_by_text(
         "None yet. Write {name} in the URL, a value or the body."

@@ -27,17 +27,29 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     panel = load(notebook)
     counted = notebook.page.locator(".onetool-Status")
     count = int(counted.inner_text().split()[0])
-    tab(panel, "Servers")
-    screen = panel.locator(".otx-servers-screen")
-    expect(screen).to_contain_text("No MCP servers yet.")
-    paste = screen.get_by_label("Command, address or JSON of a server")
-    paste.fill("npx 'open")
-    screen.get_by_role("button", name="Add server").click()
-    expect(screen).to_contain_text("This is not a command line")
+    tab(panel, "Sources")
+    screen = panel.locator(".onetool-Sources")
+    expect(screen).to_contain_text("Nothing of your own yet.")
+    paste = screen.get_by_label("Add", exact=True)
+    expect(paste).to_be_focused()
+    for wrong, words in {
+        "npx 'open": "This is not a command line",
+        "pip install mcp-server-time": "'pip install' installs a program",
+        "no-such-program --now": "There is no program 'no-such-program'",
+        "nosuch.json": "There is no file 'nosuch.json'",
+    }.items():
+        paste.fill(wrong)
+        expect(screen.get_by_role("alert")).to_contain_text(words)
 
     paste.fill(f"{sys.executable} {tmp_path / 'adder.py'}")
+    expect(screen).to_contain_text("an MCP server. It runs this:")
+    expect(screen.locator(".onetool-Add-runs")).to_contain_text("adder.py")
     screen.get_by_role("button", name="Add server").click()
-    row = screen.get_by_role("listitem")
+    expect(screen).to_contain_text("adder: added for this session.")
+    # Its page opens in the main area.
+    expect(notebook.page.locator(".onetool-Server")).to_be_visible()
+    notebook.command("application:close")
+    row = screen.locator(".otx-server")
     expect(row).to_contain_text("connected")  # the tools view lists its tools
     expect(row).to_contain_text("1 tool")
     expect(counted).to_have_text(f"{count + 1} tools")
@@ -56,7 +68,7 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     expect(row.get_by_role("group", name="Logs of adder")).to_contain_text("ready <b>")
     notebook.page.add_script_tag(path=AXE)
     found = notebook.page.evaluate(
-        "async () => (await axe.run('.otx-servers-screen')).violations"
+        "async () => (await axe.run('.onetool-Sources')).violations"
         ".filter(v => ['serious', 'critical'].includes(v.impact)).map(v => v.id)"
     )
     assert found == []
@@ -69,7 +81,7 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     assert tool.locator(".otx-chip").all_inner_texts() == ["destructive", "open world"]
     assert tool.locator("img").evaluate(WIDTH) > 0
     panel.get_by_label("Tag", exact=True).select_option("")
-    tab(panel, "Servers")
+    tab(panel, "Sources")
     row.get_by_role("button", name="Remove adder").click()
     row.get_by_role("button", name="Really remove? adder").click()
     expect(row).to_have_count(0)
@@ -111,4 +123,4 @@ def look_at_its_tab(notebook: Notebook, row: Locator) -> None:
     expect(tool.get_by_role("heading", name="adder.add")).to_be_visible()
     notebook.command("application:close")
     notebook.command("application:close")
-    tab(notebook.page.locator("#onetool-ipy-panel"), "Servers")
+    tab(notebook.page.locator("#onetool-ipy-panel"), "Sources")

@@ -61,14 +61,12 @@ def test_rows_are_filtered_and_exported_and_a_server_is_added_and_called(
     person.click(page.locator('.lm-TabBar-tab[data-id="onetool-ipy-panel"]'))
     panel = page.locator("#onetool-ipy-panel")
     expect(panel.locator(".otx-tool").first).to_be_visible()
-    tab(panel, "Servers")
+    tab(panel, "Sources")
     person.clicks += 1
-    person.paste(
-        panel.get_by_label("Command, address or JSON of a server"),
-        f"{sys.executable} {tmp_path / 'adder.py'}",
-    )
-    person.click(panel.get_by_role("button", name="Add server"))
-    expect(panel.get_by_role("listitem")).to_contain_text("adder")
+    expect(panel.get_by_label("Add", exact=True)).to_be_focused()
+    page.keyboard.insert_text(f"{sys.executable} {tmp_path / 'adder.py'}")
+    person.press("Enter")
+    expect(panel.locator(".otx-server")).to_contain_text("adder")
     tab(panel, "Tools")
     person.clicks += 1
     person.click(tools(panel).filter(has_text="adder.add"))
@@ -178,14 +176,12 @@ def test_an_http_tool_with_a_token_is_made_tried_and_saved(lab: Lab, api: Stub) 
     page, person = notebook.page, Steps(notebook.page)
     panel, editor = page.locator("#onetool-ipy-panel"), page.locator(".onetool-HttpTool")
     person.click(page.locator('.lm-TabBar-tab[data-id="onetool-ipy-panel"]'))
-    person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Bundles"))
-    person.click(panel.get_by_role("button", name="New HTTP tool"))
-    expect(editor.get_by_label("URL", exact=True)).to_be_focused()
-    page.keyboard.insert_text(api.url("/items"))
-    editor.get_by_label("Kind of auth").select_option("bearer")
-    person.clicks += 2
-    person.paste(editor.get_by_label("Value of the new secret"), TOKEN)
+    person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Sources"))
+    expect(panel.get_by_label("Add", exact=True)).to_be_focused()
+    page.keyboard.insert_text(f"curl -H 'Authorization: Bearer {TOKEN}' {api.url('/items')}")
     person.press("Enter")
+    expect(editor.locator(".otx-editor-status")).to_contain_text("Filled in.")
+    person.click(editor.get_by_role("button", name="Send", exact=True))
     person.click(editor.get_by_role("button", name="Allow and send"))
     expect(editor.locator(".otx-editor-status")).to_contain_text("200 OK")
     person.click(editor.get_by_role("button", name="Save", exact=True))
@@ -201,9 +197,8 @@ def test_three_of_twenty_operations_are_imported(lab: Lab, api: Stub) -> None:
     page, person = notebook.page, Steps(notebook.page)
     panel, form = page.locator("#onetool-ipy-panel"), page.get_by_role("form", name="Import tools")
     person.click(page.locator('.lm-TabBar-tab[data-id="onetool-ipy-panel"]'))
-    person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Bundles"))
-    person.click(panel.get_by_role("button", name="Import tools"))
-    expect(form.get_by_label("Document", exact=True)).to_be_focused()
+    person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Sources"))
+    expect(panel.get_by_label("Add", exact=True)).to_be_focused()
     page.keyboard.insert_text(api.url("/openapi.json"))
     person.press("Enter")
     expect(form.get_by_label("Filter operations")).to_be_focused()
@@ -217,13 +212,37 @@ def test_three_of_twenty_operations_are_imported(lab: Lab, api: Stub) -> None:
     assert notebook.page_errors == []
 
 
+def test_a_server_is_added_and_called(lab: Lab, tmp_path: Path) -> None:
+    """From the line of a README to a value: what the server offers is shown as soon as it is
+    added."""
+    (tmp_path / "adder.py").write_text(SERVER, encoding="utf-8")
+    notebook = opened(lab, "%load_ext onetool_ipy")
+    page, person = notebook.page, Steps(notebook.page)
+    panel = page.locator("#onetool-ipy-panel")
+    person.click(page.locator('.lm-TabBar-tab[data-id="onetool-ipy-panel"]'))
+    person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Sources"))
+    expect(panel.get_by_label("Add", exact=True)).to_be_focused()
+    page.keyboard.insert_text(f"{sys.executable} {tmp_path / 'adder.py'}")
+    person.press("Enter")
+    person.click(page.locator(".onetool-Server").get_by_role("button", name="Call add"))
+    form = page.locator(".onetool-ToolTab")
+    expect(field(form, "a")).to_be_focused()
+    person.type("2")
+    person.press("Tab")
+    person.type("3")
+    person.press("Enter")
+    expect(form.locator(".otx-result")).to_contain_text("5")
+    check_clicks("server added and called", person)
+    assert notebook.page_errors == []
+
+
 def test_what_failed_since_yesterday_is_found_and_run_again(lab: Lab, api: Stub) -> None:
     """The fields of the history are reached by the Tab key."""
     notebook = opened(lab, YESTERDAY, api)
     page, person = notebook.page, Steps(notebook.page)
     panel = page.locator("#onetool-ipy-panel")
     person.click(page.locator('.lm-TabBar-tab[data-id="onetool-ipy-panel"]'))
-    person.click(panel.get_by_role("tab", name="History"))
+    person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="History"))
     rows = panel.locator(".otx-history-row")
     expect(rows).to_have_count(3)
     when = panel.get_by_label("When")

@@ -121,7 +121,7 @@ _RENEW = """id => {
   const { shell } = window.jupyterapp ?? {};
   if (!shell || !window.look) return false;
   const panel = [...shell.widgets('left')].find(widget => widget.id === id);
-  panel.selectView('health');
+  panel.showHealth(false);
   panel.selectView('tools');
   for (const widget of [...shell.widgets('main')]) widget.dispose();
   shell.activateById('filebrowser');

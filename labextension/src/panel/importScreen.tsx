@@ -6,10 +6,11 @@
 import { batch, signal, useSignal } from '@preact/signals';
 import type { ComponentChildren, JSX, Key } from 'preact';
 
+import type { IDocument } from './addBox';
 import { type IFieldError, type IImported, type IImportPreview, type IOperation, RestError } from './restApi.js';
 import type { RestClient } from './restClient';
 import { h, offerFocus, uniqueId } from '../screens/dom.js';
-import { drawInto } from '../screens/parts.js';
+import { drawInto, type KeepSecret, SecretField } from '../screens/parts.js';
 import { Requests } from '../screens/requests.js';
 
 /** The kinds of auth as `%tool import --auth` names them, and what a secret is sent with. */
@@ -29,10 +30,12 @@ export interface IImportOptions {
   onImported: (imported: IImported) => void;
   /** Allow HTTP tools to reach hosts; returns what went wrong. */
   allow: (hosts: string[]) => Promise<string>;
+  /** Keep a secret of the project; returns what went wrong. */
+  keepSecret: KeepSecret;
   onClose: () => void;
 }
 
-/** Returns `{element, focus(), close()}`. */
+/** Returns `{element, focus(), show(document), close()}`; `show` takes a document as if it was chosen here. */
 export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDocument'>, options: IImportOptions) {
   const requests = new Requests(null);
   const fields = signal(EMPTY);
@@ -129,6 +132,13 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       change({ address: '', pasted: '' });
       return picked.value.document;
     });
+  }
+
+  function show({ name, text }: IDocument): void {
+    startAnew();
+    if (URL.canParse(text) && !text.includes('\n')) change({ address: text });
+    else picked.value = { name, document: parseDocument(text) };
+    void look(documentOf);
   }
 
   async function importChosen(): Promise<void> {
@@ -247,7 +257,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       {errorAt('')}
       <div>{blocked.value ? <Allowing key={blocked.value} hosts={[blocked.value]} requests={requests} allow={options.allow} onAllowed={lookAtTyped} /> : null}</div>
       <div class="onetool-Import-choice" hidden={!preview.value && !imported.value}>
-        {preview.value ? operations(preview.value) : imported.value ? <Done imported={imported.value} requests={requests} allow={options.allow} onAnother={startAnew} /> : null}
+        {preview.value ? operations(preview.value) : imported.value ? <Done imported={imported.value} requests={requests} allow={options.allow} keepSecret={options.keepSecret} onAnother={startAnew} /> : null}
       </div>
       {settings()}
       <div class="otx-actions onetool-Import-footer">
@@ -259,7 +269,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
   ));
   // It comes after the handler of the field itself. A box has to be read by `input` too: by `change` it is drawn anew already.
   element.addEventListener('input', forgive);
-  return { element, focus, close: () => (requests.close(), stop()) };
+  return { element, focus, show, close: () => (requests.close(), stop()) };
 }
 
 /** The operations by their first tag. */
@@ -349,13 +359,13 @@ function Allowing({ hosts, requests, allow, onAllowed }: IAllowing) {
 }
 
 /** What was imported, what to type, and what is left to do. */
-function Done({ imported: { bundle, tools, blockedHosts = [], secrets = [], notes = [] }, onAnother, ...more }: { imported: IImported; onAnother: () => void } & Pick<IAllowing, 'requests' | 'allow'>): ComponentChildren {
+function Done({ imported: { bundle, tools, blockedHosts = [], secrets = [], notes = [] }, onAnother, keepSecret, ...more }: { imported: IImported; onAnother: () => void; keepSecret: KeepSecret } & Pick<IAllowing, 'requests' | 'allow'>): ComponentChildren {
   return (
     <>
       <p class="onetool-Import-done" role="status">{`${tools.length} ${tools.length === 1 ? 'tool' : 'tools'} imported into ${bundle.slug}.`}</p>
       {tools.length ? <p>Call it: <code>{`%tool ${bundle.slug}.${tools[0].slug}`}</code></p> : null}
       {blockedHosts.length ? <Allowing hosts={blockedHosts} {...more} /> : null}
-      {secrets.length ? <p>{`Put the ${secrets.length === 1 ? 'secret' : 'secrets'} ${secrets.map(each => each.name).join(', ')} into secrets.yaml.`}</p> : null}
+      {secrets.map(({ name }) => <SecretField key={name} name={name} keep={keepSecret} />)}
       <Notes notes={notes} />
       <button class="otx-small" type="button" onClick={onAnother}>Import another document</button>
     </>

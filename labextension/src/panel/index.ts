@@ -10,20 +10,17 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { openHttpTool, openImport, openResult, openServer, openTool } from './mainTabs';
+import type { IDocument } from './addBox';
+import { openHttpTool, openImport, openResult, openServer, openTool, openUsage } from './mainTabs';
 import type { KernelConnection } from './kernelConnection';
 import type { NotebookTools } from './notebook';
-import { downServers, PANEL_ID, toolsIcon, ToolsPanel, type View } from './panel';
+import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
 import { addQuestionOutputs } from './questionOutput';
 import { type IHttpPlace, type IWantedTool, needsTrust, Requests } from '../screens/index.js';
+import { keptBy } from '../screens/parts.js';
 
 const PLUGIN = 'onetool-ipy:panel';
 const CATEGORY = 'onetool';
-const PLACES: [View, string, string][] = [
-  ['ask', 'Ask', 'Choose a model, and ask it in the notebook'],
-  ['usage', 'Usage', 'Show how often tools were called, how long they took, and what failed'],
-  ['health', 'Health', 'Show the state of the tools and servers, and what is wrong']
-];
 const MAX_IN_PALETTE = 1000;
 const TOAST_MS = 6000;
 const SHOW_IN_CELL_MS = 1000;
@@ -111,16 +108,29 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     icon: toolsIcon,
     execute: open
   });
-  for (const [view, label, caption] of PLACES) {
-    app.commands.addCommand(`onetool:${view}`, {
-      label,
-      caption,
-      execute: () => {
-        panel.selectView(view);
-        open();
-      }
-    });
-  }
+  app.commands.addCommand('onetool:ask', {
+    label: 'Ask',
+    caption: 'Choose a model, and ask it in the notebook',
+    execute: () => {
+      panel.selectView('ask');
+      open();
+    }
+  });
+  app.commands.addCommand('onetool:usage', {
+    label: 'Usage',
+    caption: 'Show how often tools were called, how long they took, and what failed',
+    isEnabled: () => panel.notebook !== null,
+    execute: () => showUsage(app, panel)
+  });
+  panel.usageOpened.connect(() => void showUsage(app, panel));
+  app.commands.addCommand('onetool:health', {
+    label: 'Health',
+    caption: 'Show the state of the tools and servers, and what is wrong',
+    execute: () => {
+      panel.showHealth(true);
+      open();
+    }
+  });
   app.commands.addCommand('onetool:browser', {
     label: 'Open tool browser',
     caption: 'Insert a cell with the tool browser and run it',
@@ -167,7 +177,7 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     isEnabled: () => panel.notebook !== null,
     execute: () => importTools(app, panel)
   });
-  panel.importing.connect(() => importTools(app, panel));
+  panel.importing.connect((_, document) => importTools(app, panel, document));
   panel.serverOpened.connect((_, name) => showServer(app, panel, name));
   panel.toolOpened.connect((_, wanted) => showTool(app, panel, wanted));
   panel.resultOpened.connect((_, handle) => {
@@ -229,6 +239,13 @@ async function loadedTools(panel: ToolsPanel): Promise<NotebookTools | null> {
   return error ? null : tools;
 }
 
+async function showUsage(app: JupyterFrontEnd, panel: ToolsPanel): Promise<void> {
+  const transport = (await loadedTools(panel))?.connection.transport;
+  if (transport) {
+    openUsage(app, transport);
+  }
+}
+
 /** Open the page of a tool of the front notebook, into which its calls can be put. */
 function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: IWantedTool): void {
   const tools = panel.current;
@@ -261,7 +278,7 @@ async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: IHtt
   }
 }
 
-function importTools(app: JupyterFrontEnd, panel: ToolsPanel): void {
+function importTools(app: JupyterFrontEnd, panel: ToolsPanel, document?: IDocument): void {
   const tools = panel.current;
   if (!tools) {
     return;
@@ -273,7 +290,8 @@ function importTools(app: JupyterFrontEnd, panel: ToolsPanel): void {
     }
     return '';
   };
-  openImport(app, tools.bundles.rest, { allow, onImported: ({ bundle }) => void tools.bundles.saved(`${bundle.slug}.`) });
+  const keepSecret = keptBy(new Requests(tools.connection));
+  openImport(app, tools.sources.rest, { allow, keepSecret, onImported: ({ bundle }) => void tools.sources.saved(`${bundle.slug}.`) }, document);
 }
 
 /** The names of the tools, at most MAX_IN_PALETTE. */

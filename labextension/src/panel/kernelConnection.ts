@@ -31,6 +31,8 @@ export interface IKernelReport {
   project: string;
   trust: ITrust;
   tools: number;
+  /** Those that we do not ship. */
+  own: number;
   fingerprint: string;
   problems: IProblem[];
   servers: Record<string, { state: string; reason: string }>;
@@ -47,6 +49,9 @@ export class KernelConnection implements Source {
 
   /** Emitted when the state, the report or the busy flag changes. */
   readonly changed = new Signal<this, void>(this);
+
+  /** Emitted when a cell has ended. */
+  readonly cellEnded = new Signal<this, void>(this);
 
   get state(): ConnectionState {
     return this._state;
@@ -323,6 +328,7 @@ export class KernelConnection implements Source {
       this._running.delete(msg_id);
       this._running.delete(BEFORE_US);
       this._ended += 1;
+      this.cellEnded.emit();
       // With a transport, also before its first report: that may have been made while the cell ran.
       void (this._state === 'missing' && !this._transport ? this._findComm() : this.refresh());
     }

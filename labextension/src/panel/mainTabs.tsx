@@ -1,16 +1,17 @@
 /**
- * The tabs of ours in the main area: a tool, an HTTP tool, a server, a result and an import, each a screen on what the panel
- * has. Where the main area holds one notebook and no tabs, as in Notebook 7, they are below it.
+ * The tabs of ours in the main area: a tool, an HTTP tool, a server, a result, an import and the usage, each a screen on what
+ * the panel has. Where the main area holds one notebook and no tabs, as in Notebook 7, they are below it.
  */
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { SplitPanel, TabPanel, Widget } from '@lumino/widgets';
 
+import type { IDocument } from './addBox';
 import { createImport, type IImportOptions } from './importScreen.js';
 import { toolsIcon } from './panel';
 import type { RestClient } from './restClient';
-import { createHttpEditor, createServerPage, createToolTab, createViewer, h, type IHttpPlace, type IToolTab, type IToolTabOptions, type IWantedTool, Requests, type Transport } from '../screens/index.js';
+import { createHttpEditor, createServerPage, createToolTab, createUsage, createViewer, h, type IHttpPlace, type IToolTab, type IToolTabOptions, type IWantedTool, Requests, type Transport } from '../screens/index.js';
 import { drawInto, Failure } from '../screens/parts.js';
 
 interface IScreen {
@@ -47,12 +48,15 @@ export function openTool(app: JupyterFrontEnd, transport: Transport, { name, arg
   if (args && (shown !== screen || isRun)) void shown.fill(args, isRun);
 }
 
-/** Open the editor of a tool; a new tool has one tab for each kernel. */
+let opened = 0;
+
+/** Open the editor of a tool; a new tool has one tab for each kernel, and one for each text that was pasted. */
 export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: IHttpPlace, { onSaved, onSwitched }: { onSaved: (name: string) => void; onSwitched: () => void }): void {
-  const { bundle, tool, version } = place;
+  const { bundle, tool, version, pasted } = place;
+  opened += 1;
   open(app, {
     owner: transport,
-    key: ['http', bundle, tool, version].join(' '),
+    key: ['http', bundle, tool, version, pasted === undefined ? '' : opened].join(' '),
     label: tool ? `${bundle}.${tool}` : 'New HTTP tool',
     className: 'onetool-HttpTool',
     open: tab => createHttpEditor(transport, place, { onSaved: name => (tab.rename(name), onSaved(name)), onSwitched, isTab: true })
@@ -63,18 +67,20 @@ export function openServer(app: JupyterFrontEnd, transport: Transport, name: str
   open(app, { owner: transport, key: `server ${name}`, label: name, caption: `MCP server ${name}`, className: 'onetool-Server', open: () => createServerPage(transport, name, options) });
 }
 
-/** Open the import; a project has one. */
-export function openImport(app: JupyterFrontEnd, rest: RestClient, options: Omit<IImportOptions, 'onClose'>): void {
-  open(app, {
+export function openUsage(app: JupyterFrontEnd, transport: Transport): void {
+  open(app, { owner: transport, key: 'usage', label: 'Usage', caption: 'How often tools were called, and what failed', className: 'onetool-Usage', open: () => wrapped(createUsage(transport)) });
+}
+
+/** Open the import; a project has one, and a document that is given is shown in it. */
+export function openImport(app: JupyterFrontEnd, rest: RestClient, options: Omit<IImportOptions, 'onClose'>, document?: IDocument): void {
+  const screen = open(app, {
     owner: app,
     key: `import ${rest.project}`,
     label: 'Import tools',
     className: 'onetool-Import',
-    open: tab => {
-      const screen = createImport(rest, { ...options, onClose: tab.close });
-      return { ...screen, element: h('div', null, screen.element) };
-    }
+    open: tab => wrapped(createImport(rest, { ...options, onClose: tab.close }))
   });
+  if (document) (screen as ReturnType<typeof createImport>).show(document);
 }
 
 export function openResult(app: JupyterFrontEnd, transport: Transport, handle: string): void {
@@ -101,6 +107,11 @@ function createResult(transport: Transport, handle: string, rename: (label: stri
     element: h('div.otx.otx-standalone', { 'data-lm-suppress-shortcuts': 'true' }, notice, viewer.element),
     close: () => (stop(), requests.close(), viewer.close())
   };
+}
+
+/** A screen in an element of its own: a tab gives its content another role and name. */
+function wrapped<S extends IScreen>(screen: S): S {
+  return { ...screen, element: h('div', null, screen.element) };
 }
 
 /** Open a tab, or bring the one that is there to the front. Returns its screen. */

@@ -10,11 +10,12 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
+import type { IDocument } from './addBox';
 import { createNotebookAsk } from './askPlace';
-import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
-import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, type IWantedTool, Requests, type Transport } from '../screens/index.js';
+import { SourcesView } from './sources';
+import { createBrowser, createHealth, createServers, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IWantedTool, Requests, type Transport } from '../screens/index.js';
 import { isEqual } from '../screens/schema.js';
 
 /** The type of a dragged tool, beside plain text. */
@@ -26,13 +27,14 @@ export class NotebookTools {
   constructor(
     readonly notebook: NotebookPanel,
     private readonly server: ServerConnection.ISettings,
-    actions: IHealthActions
+    private readonly actions: IHealthActions
   ) {
     this.tools = h('div.onetool-Panel-notebook');
     this.connection = new KernelConnection(notebook.sessionContext);
     this._requests = new Requests(this.connection);
     this.health = createHealth({ source: this.connection, onRefresh: () => this.connection.refresh(), ...actions });
     this.connection.changed.connect(this._onConnectionChange, this);
+    this.connection.cellEnded.connect(this._onCellEnd, this);
     this._stopDrops = acceptDrops(notebook, tool => void this.insertTool(tool));
   }
 
@@ -48,8 +50,11 @@ export class NotebookTools {
   /** Emitted when the user wants to make or edit an HTTP tool. */
   readonly edited = new Signal<this, IHttpPlace>(this);
 
-  /** Emitted when the user wants to import a document. */
-  readonly importing = new Signal<this, void>(this);
+  /** Emitted when the user wants to import a document: this one, or one that is still to be chosen. */
+  readonly importing = new Signal<this, IDocument | undefined>(this);
+
+  /** Emitted with the name of a pack whose tools the user wants to see. */
+  readonly packShown = new Signal<this, string>(this);
 
   /** Emitted with a tool that the user wants to open. */
   readonly toolOpened = new Signal<this, IWantedTool>(this);
@@ -60,17 +65,9 @@ export class NotebookTools {
   /** Emitted with the name of a server that the user wants to look at. */
   readonly serverOpened = new Signal<this, string>(this);
 
-  /** The servers screen, once the kernel is connected. */
+  /** The MCP servers, once the kernel is connected. */
   get servers(): IServers | null {
     return this._servers;
-  }
-
-  /** The usage screen, made when it is first wanted; null if no kernel is connected. */
-  get usage(): IUsage | null {
-    if (!this._usage && this._browserTransport) {
-      this._usage = createUsage(this._browserTransport);
-    }
-    return this._usage;
   }
 
   /** The conversations with models, made when they are first wanted; null if no kernel is connected. */
@@ -85,13 +82,22 @@ export class NotebookTools {
     return this._browser;
   }
 
-  /** The bundles of the kernel's project, or of the notebook's folder until the kernel reports its project. */
-  get bundles(): BundlesView {
-    if (!this._bundles) {
+  /** The sources of the kernel's project, or of the notebook's folder until the kernel reports its project. */
+  get sources(): SourcesView {
+    if (!this._sources) {
       const project = this.connection.report?.project ?? PathExt.dirname(this.notebook.context.path);
-      this._bundles = new BundlesView(new RestClient(this.server, project), this.connection, { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place), onImport: () => this.importing.emit() });
+      this._sources = new SourcesView(new RestClient(this.server, project), this.connection, {
+        connect: () => this._connect(),
+        onChanged: () => void this.connection.refresh(),
+        onEdit: place => this.edited.emit(place),
+        onImport: document => this.importing.emit(document),
+        onAdded: names => names.length === 1 && this.serverOpened.emit(names[0]),
+        onShow: name => this.packShown.emit(name),
+        onOpen: this.actions.onOpen
+      });
+      this._sources.servers.value = this._servers;
     }
-    return this._bundles;
+    return this._sources;
   }
 
   /** Insert a call of a tool into the notebook; its required arguments follow, unless the user has gone on writing. */
@@ -116,11 +122,24 @@ export class NotebookTools {
     return cell;
   }
 
+  /** Load the extension if the kernel lacks it; the reason why it cannot answer. */
+  private async _connect(): Promise<string> {
+    const { connection } = this;
+    await connection.settled();
+    return connection.state === 'missing' ? connection.load() : '';
+  }
+
+  /** A cell may have called tools, and changed what the requests of other programs change. */
+  private _onCellEnd(): void {
+    this._browser?.loadView();
+    if (this._sources?.element.offsetParent) void this._sources.refresh();
+  }
+
   close(): void {
     this._stopDrops();
     this._closeBrowser();
     this._requests.close();
-    this._bundles?.close();
+    this._sources?.close();
     this.health.close();
     this.connection.dispose();
     Signal.clearData(this);
@@ -137,8 +156,8 @@ export class NotebookTools {
     }
     this.health.draw(report);
     this._fingerprint = report ? fingerprintOf(report) : [];
-    if (report && this._bundles && (isNew || report.project !== this._bundles.rest.project)) {
-      void this._bundles.follow(report.project);
+    if (report && this._sources && (isNew || report.project !== this._sources.rest.project)) {
+      void this._sources.follow(report.project);
     }
     this.changed.emit();
   }
@@ -146,8 +165,8 @@ export class NotebookTools {
   private _openBrowser(transport: Transport): void {
     this._closeBrowser();
     this._browserTransport = transport;
-    transport.store.onChanged(() => void this._bundles?.refresh());
-    this._servers = createServers(transport, { onOpen: name => this.serverOpened.emit(name) });
+    transport.store.onChanged(() => void this._sources?.refresh());
+    this._setServers(createServers(transport, { onOpen: name => this.serverOpened.emit(name) }));
     this._browser = createBrowser(transport, {
       isSmall: true,
       onOpen: wanted => this.toolOpened.emit(wanted),
@@ -161,12 +180,17 @@ export class NotebookTools {
     fill(this.tools, this._browser.element);
   }
 
+  private _setServers(servers: IServers | null): void {
+    this._servers = servers;
+    if (this._sources) this._sources.servers.value = servers;
+  }
+
   private _closeBrowser(): void {
     this._browser?.close();
     this._servers?.close();
-    this._usage?.close();
     this._ask?.close();
-    this._servers = this._usage = this._ask = null;
+    this._ask = null;
+    this._setServers(null);
     this._browser = null;
     this._browserTransport = null;
     fill(this.tools);
@@ -174,10 +198,9 @@ export class NotebookTools {
 
   private _browser: IBrowser | null = null;
   private _servers: IServers | null = null;
-  private _usage: IUsage | null = null;
   private _ask: ReturnType<typeof createNotebookAsk> | null = null;
   private _browserTransport: Transport | null = null;
-  private _bundles: BundlesView | null = null;
+  private _sources: SourcesView | null = null;
   private readonly _requests: Requests;
   private _fingerprint: unknown[] = [];
   private readonly _stopDrops: () => void;

@@ -1,7 +1,7 @@
 /**
- * The side panel: the tools of the front notebook's kernel, the bundles of its project, its MCP servers, its usage and
- * its health.
- * Owns which notebook the panel follows, and which of the five views it shows.
+ * The side panel: the tools of the front notebook's kernel, the history of its calls, where its tools come from, and
+ * the conversations with models; at its foot how the project is.
+ * Owns which notebook the panel follows, and which of the four views it shows.
  */
 
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -12,10 +12,12 @@ import { Widget } from '@lumino/widgets';
 import { type ComponentChildren, render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
+import type { IDocument } from './addBox';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, h, type IHttpPlace, type IWantedTool, reconcile, Requests } from '../screens/index.js';
+import { addTabKeys, h, type IBrowser, type IHttpPlace, type IWantedTool, reconcile, Requests } from '../screens/index.js';
+import { counted } from '../screens/format.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -28,19 +30,18 @@ export const toolsIcon = new LabIcon({
 </svg>`
 });
 
-export type View = 'tools' | 'bundles' | 'servers' | 'ask' | 'usage' | 'health';
-/** What the tabs are called, in order. Two views share the tab Status: five tabs do not fit into the panel's usual width. */
-const TITLES: Record<View | 'status', string> = { tools: 'Tools', bundles: 'Bundles', servers: 'Servers', ask: 'Ask', status: 'Status', health: 'Health', usage: 'Usage' };
-const MAIN_TABS = ['tools', 'bundles', 'servers', 'ask', 'status'] as const;
-const STATUS_VIEWS = ['health', 'usage'] as const;
-const VIEWS: View[] = ['tools', 'bundles', 'servers', 'ask', 'health', 'usage'];
-/** What is shown in place of a view that has nothing to show yet. */
-const MISSING: Partial<Record<View, string>> = {
-  bundles: 'Open a notebook to see the bundles of its project.',
-  servers: 'MCP servers appear here once onetool_ipy is loaded in a kernel.',
+export type View = 'tools' | 'history' | 'sources' | 'ask';
+const TITLES: Record<View, string> = { tools: 'Tools', history: 'History', sources: 'Sources', ask: 'Ask' };
+const VIEWS = ['tools', 'history', 'sources', 'ask'] as const;
+/** What holds the views: the tools and the history are both in the tool browser. */
+const PLACES = ['tools', 'sources', 'ask'] as const;
+type Place = (typeof PLACES)[number];
+type Part = Place | 'health';
+/** What is shown in place of a part that has nothing to show yet. */
+const MISSING: Partial<Record<Part, string>> = {
+  sources: 'Open a notebook to see where its tools come from.',
   ask: 'You can ask a model here once onetool_ipy is loaded in a kernel.',
-  health: 'Open a notebook to see the health of its tools.',
-  usage: 'Usage appears here once onetool_ipy is loaded in a kernel.'
+  health: 'Open a notebook to see the health of its tools.'
 };
 
 const STATE_TEXTS: Record<string, string> = {
@@ -49,6 +50,14 @@ const STATE_TEXTS: Record<string, string> = {
   missing: 'onetool_ipy is not loaded in this kernel.',
   none: 'This notebook has no kernel. Choose one in the menu: Kernel > Change Kernel.'
 };
+
+/** What *Write a function* puts into a cell: it runs as it is, and every line of it is there to be changed. */
+const FIRST_TOOL = `from onetool_ipy import tool
+
+@tool
+def greet(name: str, times: int = 1) -> str:
+    "Say hello to somebody."
+    return " ".join([f"Hello {name}!"] * times)`;
 
 export class ToolsPanel extends Widget {
   constructor(
@@ -67,7 +76,7 @@ export class ToolsPanel extends Widget {
     window.addEventListener('pagehide', () => this._closeAll());
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
     this._follow(tracker.currentWidget);
-    this._inner.querySelectorAll<HTMLElement>('.onetool-Panel-tabs, .onetool-Panel-subtabs').forEach(addTabKeys);
+    this._inner.querySelectorAll<HTMLElement>('.onetool-Panel-tabs').forEach(addTabKeys);
   }
 
   /** Emitted when the panel follows another notebook, or its kernel reports a change. */
@@ -76,8 +85,11 @@ export class ToolsPanel extends Widget {
   /** Emitted when the user wants to make or edit an HTTP tool. */
   readonly edited = new Signal<this, IHttpPlace>(this);
 
-  /** Emitted when the user wants to import a document. */
-  readonly importing = new Signal<this, void>(this);
+  /** Emitted when the user wants to import a document: this one, or one that is still to be chosen. */
+  readonly importing = new Signal<this, IDocument | undefined>(this);
+
+  /** Emitted when the user wants to see the usage. */
+  readonly usageOpened = new Signal<this, void>(this);
 
   /** Emitted with a tool that the user wants to open. */
   readonly toolOpened = new Signal<this, IWantedTool>(this);
@@ -106,12 +118,24 @@ export class ToolsPanel extends Widget {
     return (this._notebooks.get(notebook) ?? this._open(notebook)).connection;
   }
 
+  /** Show a view. */
   selectView(view: View): void {
     this._view = view;
-    this._statusView = isStatus(view) ? view : this._statusView;
-    const known = this._held.usage;
+    if (view === 'tools' || view === 'history') this._current?.browser?.select(view);
+    if (view === 'sources') void this._current?.sources.load();
     this._render();
-    if (view === 'usage' && known && known === this._held.usage) void this._current?.usage?.load();
+  }
+
+  /** Show where a source is added. */
+  addSource(): void {
+    this.selectView('sources');
+    this._current?.sources.adding.focus();
+  }
+
+  /** Unfold the health at the panel's foot, or fold it. */
+  showHealth(isOpen: boolean): void {
+    this._isHealthOpen = isOpen;
+    this._render();
   }
 
   /** Open a tool's page, or show the tools of a pack. Returns whether the panel shows it. */
@@ -120,14 +144,14 @@ export class ToolsPanel extends Widget {
     return (await this._current?.browser?.find(name)) ?? true;
   }
 
-  /** Show the bundles after a tool was saved in an editor. */
+  /** Show the bundle of a tool that was saved in an editor. */
   showSaved(name: string): void {
-    void this._current?.bundles.saved(name);
+    void this._current?.sources.saved(name);
   }
 
   /** Load the bundles again after one was changed in an editor. */
   loadBundles(): void {
-    void this._current?.bundles.load();
+    void this._current?.sources.load();
   }
 
   override dispose(): void {
@@ -162,7 +186,8 @@ export class ToolsPanel extends Widget {
     const tools = new NotebookTools(notebook, this.server, { onTrust: () => void this.askTrust(), onServer: (name, action) => void this._actOnServer(name, action), onOpen: this.onOpenFile });
     this._notebooks.set(notebook, tools);
     tools.edited.connect((_, place) => this.edited.emit(place));
-    tools.importing.connect(() => this.importing.emit());
+    tools.importing.connect((_, document) => this.importing.emit(document));
+    tools.packShown.connect((_, name) => void this.showTool(name));
     tools.serverOpened.connect((_, name) => this.serverOpened.emit(name));
     tools.toolOpened.connect((_, wanted) => this.toolOpened.emit(wanted));
     tools.resultOpened.connect((_, handle) => this.resultOpened.emit(handle));
@@ -194,13 +219,15 @@ export class ToolsPanel extends Widget {
     this._holdScreens();
     const { connection, _view: view } = this;
     const report = connection?.report ?? null;
-    const counts: Partial<Record<View | 'status', number>> = { servers: downServers(report).length, status: report?.problems.length, health: report?.problems.length };
-    const tab = (each: View | 'status') => {
-      const isSelected = each === view || (each === 'status' && isStatus(view));
-      const count = counts[each] ?? 0;
+    const down = downServers(report).length;
+    const tab = (each: View) => {
+      const isSelected = each === view;
+      const count = each === 'sources' ? down : 0;
+      // Whoever points at Sources wants to add one, mostly; with the arrow keys one goes on to the next tab.
+      const onClick = (event: MouseEvent): void => (each === 'sources' && event.detail ? this.addSource() : this.selectView(each));
       return (
-        <button key={each} class="otx-tab" type="button" role="tab" id={`${PANEL_ID}-${each}-tab`} aria-controls={`${PANEL_ID}-${each}`} data-view={each} aria-selected={isSelected} tabIndex={isSelected ? 0 : -1} onClick={() => this.selectView(each === 'status' ? this._statusView : each)}>
-          {TITLES[each]}{count ? <span class="onetool-Panel-count">{count > 9 ? '9+' : count}</span> : null}
+        <button key={each} class="otx-tab" type="button" role="tab" id={`${PANEL_ID}-${each}-tab`} aria-controls={`${PANEL_ID}-${placeOf(each)}`} data-view={each} aria-selected={isSelected} tabIndex={isSelected ? 0 : -1} onClick={onClick}>
+          {TITLES[each]}{count ? <span class="onetool-Panel-count" title={`${counted(count, 'server')} down`}>{count > 9 ? '9+' : count}</span> : null}
         </button>
       );
     };
@@ -208,36 +235,69 @@ export class ToolsPanel extends Widget {
     render(
       <>
         <Held class="onetool-Panel-questions" elements={this._questions()} />
-        <div class="otx-tabs onetool-Panel-tabs" role="tablist" aria-label="Views">{MAIN_TABS.map(tab)}</div>
-        <div class="otx-tabs onetool-Panel-subtabs" role="tablist" aria-label="Status" id={`${PANEL_ID}-status`} hidden={!isStatus(view)}>{STATUS_VIEWS.map(tab)}</div>
+        <div class="otx-tabs onetool-Panel-tabs" role="tablist" aria-label="Views">{VIEWS.map(tab)}</div>
         <div class="onetool-Panel-status" role="status" hidden={!status}>{status}</div>
-        {VIEWS.map(each => <Held key={each} class={`onetool-Panel-view onetool-Panel-${each}`} role="tabpanel" id={`${PANEL_ID}-${each}`} aria-labelledby={`${PANEL_ID}-${each}-tab`} tabIndex={-1} hidden={each !== view} elements={this._elementsOf(each)} />)}
+        {this._beginnings()}
+        {PLACES.map(each => <Held key={each} class={`onetool-Panel-view onetool-Panel-${each}`} role="tabpanel" id={`${PANEL_ID}-${each}`} aria-labelledby={`${PANEL_ID}-${each === placeOf(view) ? view : each}-tab`} tabIndex={-1} hidden={each !== placeOf(view)} elements={this._elementsOf(each)} />)}
+        {this._foot(report)}
       </>,
       this._inner
     );
   }
 
-  /** The screens that are shown; one stays to be read when its kernel is gone. Those that are not in view are not made for it. */
-  private _holdScreens(): void {
-    const { _current: current, _view: view } = this;
-    const hold = (each: View, element: HTMLElement | undefined): boolean => {
-      const isNew = element !== undefined && element !== this._held[each];
-      this._held[each] = element ?? this._held[each];
-      return isNew;
-    };
-    hold('tools', current?.tools);
-    hold('health', current?.health.element);
-    if (view === 'bundles') hold('bundles', current?.bundles.element);
-    if (view === 'usage') hold('usage', current?.usage?.element);
-    if (view === 'ask' && hold('ask', current?.ask?.element)) void current?.ask?.load();
-    if (view === 'servers' && hold('servers', current?.servers?.element)) void current?.servers?.load();
+  /** How the project is, in one line that unfolds to its problems. */
+  private _foot(report: IKernelReport | null): ComponentChildren {
+    const problems = report?.problems.length ?? 0;
+    const mark = problems ? 'failed' : report ? 'ok' : 'idle';
+    return (
+      <footer class="onetool-Panel-foot">
+        <Held class="onetool-Panel-health" role="region" id={`${PANEL_ID}-health`} aria-label="Health" hidden={!this._isHealthOpen} elements={this._elementsOf('health')} />
+        <div class="otx-bar">
+          <button class="otx-expand onetool-Panel-problems" type="button" title="Health: the tools, the servers, and what is wrong" aria-expanded={this._isHealthOpen} aria-controls={`${PANEL_ID}-health`} onClick={() => this.showHealth(!this._isHealthOpen)}>
+            <span class={`otx-state otx-state-${mark}`} aria-hidden="true">●</span> {report ? (problems ? counted(problems, 'problem') : 'No problems') : 'Health'}
+          </button>
+          {report ? <button class="otx-small" type="button" title="How often tools were called, how long they took, and what failed" onClick={() => this.usageOpened.emit()}>Usage</button> : null}
+        </div>
+      </footer>
+    );
   }
 
-  private _elementsOf(view: View): HTMLElement[] {
-    const element = this._held[view];
+  /** How to begin, while the project has no tool of its own. */
+  private _beginnings(): ComponentChildren {
+    const { report } = this.connection ?? {};
+    if (!report || report.own || Object.keys(report.servers).length || this._view !== 'tools') return null;
+    return (
+      <div class="onetool-Panel-beginnings" role="group" aria-label="How to begin">
+        <p>No tool is your own yet.</p>
+        <button class="otx-small" type="button" onClick={() => void this._current?.insert(FIRST_TOOL)}>Write a function</button>
+        <button class="otx-small" type="button" onClick={() => this.addSource()}>Paste a curl command</button>
+        <button class="otx-small" type="button" onClick={() => this.addSource()}>Add an MCP server</button>
+      </div>
+    );
+  }
+
+  /** The screens that are shown; one stays to be read when its kernel is gone. One that is not in view is not made for it. */
+  private _holdScreens(): void {
+    const { _current: current, _view: view } = this;
+    // The browser of another notebook, or one that was made by now, may show the other of its two views.
+    const browser = current?.browser ?? null;
+    if (browser && browser !== this._browser && (view === 'tools' || view === 'history')) browser.select(view);
+    this._browser = browser;
+    const hold = (each: Part, element: HTMLElement | undefined): void => void (this._held[each] = element ?? this._held[each]);
+    hold('tools', current?.tools);
+    hold('health', current?.health.element);
+    if (view === 'sources') hold('sources', current?.sources.element);
+    if (view === 'ask' && current?.ask && this._held.ask !== current.ask.element) {
+      hold('ask', current.ask.element);
+      void current.ask.load();
+    }
+  }
+
+  private _elementsOf(part: Part): HTMLElement[] {
+    const element = this._held[part];
     if (element) return [element];
-    const words = MISSING[view];
-    return words ? [(this._words[view] ??= h('p.otx-muted', null, words))] : [];
+    const words = MISSING[part];
+    return words ? [(this._words[part] ??= h('p.otx-muted', null, words))] : [];
   }
 
   /** The questions of the kernel. One that stays is not made again, so that it keeps what was filled in. */
@@ -292,7 +352,7 @@ export class ToolsPanel extends Widget {
   }
 
   private async _actOnServer(name: string, action: string): Promise<void> {
-    this.selectView('servers');
+    this.selectView('sources');
     await this._current?.servers?.act(name, action);
     await this.connection?.refresh();
   }
@@ -305,11 +365,12 @@ export class ToolsPanel extends Widget {
 
   private readonly _inner: HTMLElement = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' });
   private readonly _notebooks = new Map<NotebookPanel, NotebookTools>();
-  private readonly _words: Partial<Record<View, HTMLElement>> = {};
-  private _held: Partial<Record<View, HTMLElement>> = {};
+  private readonly _words: Partial<Record<Part, HTMLElement>> = {};
+  private _held: Partial<Record<Part, HTMLElement>> = {};
   private _current: NotebookTools | null = null;
+  private _browser: IBrowser | null = null;
   private _view: View = 'tools';
-  private _statusView: View = 'health';
+  private _isHealthOpen = false;
   private _serverVersion: string | null = null;
   private _drawnQuestions = new Map<string, HTMLElement>();
 }
@@ -321,8 +382,8 @@ function Held({ elements, ...props }: { elements: HTMLElement[] } & Record<strin
   return <div ref={box} {...props} />;
 }
 
-function isStatus(view: View): boolean {
-  return view === 'health' || view === 'usage';
+function placeOf(view: View): Place {
+  return view === 'history' ? 'tools' : view;
 }
 
 const DOWN_STATES = ['failed', 'unreachable', 'wrong address', 'refused', 'signed out', 'disconnected'];

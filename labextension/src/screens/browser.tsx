@@ -23,7 +23,8 @@ const KEYS = [
   ['?', 'show these keys']
 ];
 const VIEWS = [['tools', 'Tools'], ['history', 'History'], ['results', 'Results']] as const;
-const SMALL_VIEWS = [['tools', 'All'], ...VIEWS.slice(1)] as const;
+/** In a side panel the views are its tabs; the results stand beside the calls. */
+const SMALL_VIEWS = [['history', 'Calls'], ['results', 'Results']] as const;
 const SLOW_MS = 2500;
 /** How many new parts of a trusted project get a form each; more are one form. */
 const MAX_FORMS = 3;
@@ -112,6 +113,7 @@ export class ToolBrowser {
       keepFocus(this.element),
       transport.store.onClosed(() => this.calls.failRunning()),
       transport.store.onChanged(() => this.load()),
+      transport.store.onCall(event => event.result && this.loadView()),
       () => clearInterval(busyTimer)
     ];
     void this.load();
@@ -305,7 +307,15 @@ export class ToolBrowser {
     this.loadView();
   }
 
-  private loadView(): void {
+  /** Show the tools or the calls, as the tabs of a panel say; the page of a tool stays until the other one is chosen. */
+  select(view: 'tools' | 'history'): void {
+    if ((this.view.peek() === 'tools') === (view === 'tools')) return this.loadView();
+    this.leavePage();
+    this.selectView(view);
+  }
+
+  /** Load the calls or results again, if they are in view: calls have ended. */
+  loadView(): void {
     if (this.view.peek() === 'history') void this.history.load();
     if (this.view.peek() === 'results') void this.requests.latest('results').again();
   }
@@ -372,7 +382,7 @@ export class ToolBrowser {
     const view = this.view.value;
     this.element.classList.toggle('otx-page-open', this.pageState.value === 'front');
     this.element.classList.toggle('otx-disconnected', this.transport.closed !== null);
-    const tabs = <Tabs label="Tools, history and results" tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view} onSelect={kind => this.selectView(kind as View)} />;
+    const tabs = isSmall && view === 'tools' ? null : <Tabs label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view} onSelect={kind => this.selectView(kind as View)} />;
     return (
       <>
         {/* In the panel the fields of a view differ in height: below the tabs they do not move them. */}

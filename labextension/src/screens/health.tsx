@@ -5,13 +5,13 @@ import { batch, signal, useSignal } from '@preact/signals';
 import { createRef, type Key } from 'preact';
 import { copyText, h } from './dom.js';
 import { counted, STATES } from './format.js';
-import { drawInto } from './parts.js';
+import { drawInto, keptBy, SecretField } from './parts.js';
 import { Requests, type Source } from './requests.js';
 
 const NO_KERNEL = 'The health of your tools appears here once onetool_ipy is loaded in a kernel.';
 const CHECK = 'Starts and tests every server, and looks for missing programs and libraries';
 
-type Action = { label: string } & ({ kind: 'trust' } | { kind: 'server'; server: string; action: string } | { kind: 'open'; path: string; line: number | null } | { kind: 'copy'; text: string });
+type Action = { label: string } & ({ kind: 'trust' } | { kind: 'server'; server: string; action: string } | { kind: 'open'; path: string; line: number | null } | { kind: 'copy'; text: string } | { kind: 'secret'; name: string });
 
 /** A problem; its action does what the hint says. */
 export type Problem = { where: string; message: string; hint: string; action: Action | null };
@@ -50,7 +50,7 @@ export function createHealth({ source, onRefresh, onTrust, onServer, onOpen }: H
     if (action.kind === 'trust') onTrust();
     else if (action.kind === 'server') onServer(action.server, action.action);
     else if (action.kind === 'open') onOpen(action.path, action.line);
-    else copied.value = (await copyText(action.text)) ? `Copied: ${action.text}` : action.text;
+    else if (action.kind === 'copy') copied.value = (await copyText(action.text)) ? `Copied: ${action.text}` : action.text;
   }
 
   function status(): string {
@@ -65,7 +65,7 @@ export function createHealth({ source, onRefresh, onTrust, onServer, onOpen }: H
     return (
       <>
         <ul class="otx-states" aria-label="State" hidden={!report.value}>{report.value ? <States report={report.value} problems={problems.size} /> : null}</ul>
-        <div ref={list} role="list" aria-label="Problems">{[...problems].map(([key, problem]) => <ProblemLine key={key} problem={problem} requests={requests} act={act} />)}</div>
+        <div ref={list} role="list" aria-label="Problems">{[...problems].map(([key, problem]) => <ProblemLine key={key} problem={problem} requests={requests} act={act} onRefresh={onRefresh} />)}</div>
         <p class="otx-muted" role="status">{status()}</p>
         <div class="otx-server-buttons" hidden={!report.value}>
           <button ref={refresh} class="otx-small" type="button" onClick={() => onRefresh()}>Refresh</button>
@@ -109,7 +109,15 @@ function States({ report: { tools, servers }, problems }: { report: Report; prob
   );
 }
 
-function ProblemLine({ problem, requests, act }: { problem: Problem; requests: Requests; act: (action: Action) => void; key?: Key }) {
+interface IProblemLine {
+  problem: Problem;
+  requests: Requests;
+  act: (action: Action) => void;
+  onRefresh: () => unknown;
+  key?: Key;
+}
+
+function ProblemLine({ problem, requests, act, onRefresh }: IProblemLine) {
   const { where, message, hint, action } = problem;
   const isOpen = useSignal(false);
   const request = requests.latest<{ first: number; line: number; lines: string[] }>('problemLines', where);
@@ -123,8 +131,9 @@ function ProblemLine({ problem, requests, act }: { problem: Problem; requests: R
     <div class="otx-problem" role="listitem">
       <div class="otx-problem-head">
         <button class="otx-expand otx-problem-line" type="button" aria-expanded={isOpen.value} title={message} onClick={unfold}><span class="otx-muted">{place}</span> {message}</button>
-        {action ? <button class="otx-small" type="button" aria-label={`${action.label}: ${place}`} onClick={() => act(action)}>{action.label}</button> : null}
+        {action && action.kind !== 'secret' ? <button class="otx-small" type="button" aria-label={`${action.label}: ${place}`} onClick={() => act(action)}>{action.label}</button> : null}
       </div>
+      {action?.kind === 'secret' ? <SecretField name={action.name} keep={keptBy(requests)} onKept={onRefresh} /> : null}
       <div class="otx-problem-details" hidden={!isOpen.value}>
         <p>{message}</p>
         {hint ? <p>{hint}</p> : null}

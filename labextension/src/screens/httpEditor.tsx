@@ -25,6 +25,8 @@ export interface HttpPlace {
   bundle?: string;
   tool?: string;
   version?: string;
+  /** A curl command, or an address, to make a new tool of. */
+  pasted?: string;
 }
 
 interface Options {
@@ -118,6 +120,7 @@ class HttpEditor {
       if (tool) this.open(tool, place.bundle, version);
     } else this.status.value = { text: reply.error.message, kind: 'failed', retry: () => this.start(place) };
     this.setLoading(false);
+    if (reply.status === 'ok' && place.pasted) this.take(place.pasted);
   }
 
   private setLoading(isLoading: boolean): void {
@@ -315,6 +318,12 @@ class HttpEditor {
     const text = event.clipboardData?.getData('text/plain') ?? '';
     if (!/^\s*curl\s/.test(text)) return;
     event.preventDefault();
+    this.take(text);
+  }
+
+  /** Fill the fields from a curl command or an address. */
+  private take(text: string): void {
+    if (/^https?:/i.test(text)) return this.set({ url: text });
     this.curl.value = { ...this.curl.peek(), text, isOpen: true };
     void this.readCurl();
   }

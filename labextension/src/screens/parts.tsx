@@ -4,7 +4,7 @@ import { type ComponentChild, type ComponentChildren, type Key, render } from 'p
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { moveBetweenTabs } from './dom.js';
 import { BADGES } from './format.js';
-import type { LatestRequest } from './requests.js';
+import type { LatestRequest, Requests } from './requests.js';
 
 /**
  * Draw a view into an element: at once, and again when a signal that `view` reads has changed, before the next line runs.
@@ -130,5 +130,40 @@ export function Menu({ label, name, isOpen: given, kind = '', onOpen, children }
       <button ref={button} class="otx-small" type="button" title={name} aria-label={name} aria-expanded={isOpen.value} onClick={toggle}>{label}</button>
       <div class="otx-menu-body" hidden={!isOpen.value}>{children}</div>
     </span>
+  );
+}
+
+/** Keeps a secret of the project; the reason why it did not. */
+export type KeepSecret = (name: string, value: string) => Promise<string>;
+
+/** Keeps secrets by a kernel. */
+export function keptBy(requests: Requests): KeepSecret {
+  return async (name, value) => {
+    const reply = await requests.once<{ errors?: { message: string }[] }>('httpSecret', { name, value });
+    if (reply.status === 'failed') return reply.error.message;
+    return reply.status === 'ok' ? (reply.value.errors ?? []).map(({ message }) => message).join(' ') : '';
+  };
+}
+
+/** A field for a secret that is missing. Its value goes to the kernel, and is never shown. */
+export function SecretField({ name, keep, onKept = () => {} }: { name: string; keep: KeepSecret; onKept?: () => unknown; key?: Key }) {
+  const value = useSignal('');
+  const failure = useSignal('');
+  const isKept = useSignal(false);
+  const save = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    failure.value = value.value ? await keep(name, value.value) : 'Type its value.';
+    if (failure.value) return;
+    value.value = '';
+    isKept.value = true;
+    onKept();
+  };
+  if (isKept.value) return <p class="otx-secret-field" role="status">{name} is in secrets.yaml now.</p>;
+  return (
+    <form class="otx-secret-field" onSubmit={save}>
+      <label><span>{name}</span><input class="otx-input" type="password" autocomplete="off" aria-label={`Value of ${name}`} placeholder="goes into secrets.yaml" value={value.value} onInput={event => (value.value = event.currentTarget.value)} /></label>
+      <button class="otx-run" type="submit" aria-label={`Save ${name}`}>Save</button>
+      {failure.value ? <span class="otx-error" role="alert">{failure.value}</span> : null}
+    </form>
   );
 }

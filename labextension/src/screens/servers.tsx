@@ -1,9 +1,8 @@
-// The servers screen: every MCP server with its state and reason, what can be done with it, its logs; and adding one from
-// what a README says. Names, reasons and logs come from elsewhere and are shown as text.
+// The MCP servers: each with its state and reason, what can be done with it, and its logs. Names, reasons and logs come from
+// elsewhere and are shown as text.
 import { signal } from '@preact/signals';
-import { h } from './dom.js';
 import { counted, STATES } from './format.js';
-import { drawInto, Icon } from './parts.js';
+import { Icon } from './parts.js';
 import { Requests } from './requests.js';
 import type { Transport } from './transport.js';
 
@@ -17,20 +16,18 @@ type Below = { logs: string } | { url: string };
 export type Servers = ReturnType<typeof createServers>;
 
 /**
- * Returns `{element, load(), act(name, action), close()}`; `act` does what a button of that server does. `onOpen(name)` opens
- * the page of a server.
+ * Returns `{items(), row(server), notice(), load(), act(name, action), close()}`; `act` does what a button of that server does,
+ * `notice` is what the last action gave. `onOpen(name)` opens the page of a server.
  */
-export function createServers(transport: Transport, { onOpen }: { onOpen?: (name: string) => void } = {}) {
+export function createServers(transport: Transport, { onOpen }: { onOpen: (name: string) => void }) {
   const requests = new Requests(transport);
   const servers = requests.latest<{ items: Server[] }>('servers');
-  const said = signal('');
-  const isAdding = signal(false);
-  const draft = signal({ text: '', name: '', isSaved: false });
+  const said = signal({ text: '', isFailed: false });
+  const say = (text: string, isFailed = false): void => void (said.value = { text, isFailed });
   /** The server whose removal was asked for once. */
   const unsure = signal('');
   /** What stands below the servers: the logs of one, or where one signs in. */
   const below = signal<Record<string, Below>>({});
-  const element: HTMLElement = h('div.otx-servers-screen');
 
   async function load(): Promise<void> {
     await servers.again();
@@ -45,22 +42,6 @@ export function createServers(transport: Transport, { onOpen }: { onOpen?: (name
     below.value = content ? { ...others, [name]: content } : others;
   }
 
-  async function add(event: Event): Promise<void> {
-    event.preventDefault();
-    const sent = draft.value;
-    isAdding.value = true;
-    const reply = await requests.onceOf(async ask => {
-      const added = await ask<{ said: string }>('addServer', sent);
-      // What was typed meanwhile is the next one.
-      if (draft.value === sent) draft.value = { ...sent, text: '', name: '' };
-      await load();
-      return added;
-    });
-    if (reply.status === 'late') return;
-    isAdding.value = false;
-    said.value = reply.status === 'ok' ? reply.value.said : reply.error.message;
-  }
-
   async function press(name: string, action: string): Promise<void> {
     if (action === 'logs') return toggleLogs(name);
     if (action === 'remove' && unsure.value !== name) {
@@ -68,7 +49,7 @@ export function createServers(transport: Transport, { onOpen }: { onOpen?: (name
       return undefined;
     }
     unsure.value = '';
-    said.value = `${name}: ${action} …`;
+    say(`${name}: ${action} …`);
     const reply = await requests.onceOf(async ask => {
       try {
         return await ask<Done>('server', { name, action });
@@ -77,8 +58,8 @@ export function createServers(transport: Transport, { onOpen }: { onOpen?: (name
       }
     });
     if (reply.status === 'late') return undefined;
-    const { said: sentence = '', url } = reply.status === 'ok' ? reply.value : { said: reply.error.message };
-    said.value = url ? `Sign in to ${name} at the address below. Then press Refresh.` : sentence;
+    const { said: sentence = '', url }: Done = reply.status === 'ok' ? reply.value : { said: reply.error.message };
+    say(url ? `Sign in to ${name} at the address below. Then press Refresh.` : sentence, reply.status === 'failed');
     if (url) show(name, { url });
     else if (!isThere(name)) show(name, null);
     return undefined;
@@ -87,7 +68,7 @@ export function createServers(transport: Transport, { onOpen }: { onOpen?: (name
   async function toggleLogs(name: string): Promise<void> {
     if (name in below.value) return show(name, null);
     const reply = await requests.latest<{ text: string }>('serverLogs', name).send({ name });
-    if (reply.status === 'failed') said.value = reply.error.message;
+    if (reply.status === 'failed') say(reply.error.message, true);
     if (reply.status === 'ok') show(name, { logs: reply.value.text || 'No log output.' });
     return undefined;
   }
@@ -96,11 +77,12 @@ export function createServers(transport: Transport, { onOpen }: { onOpen?: (name
     const { name, state, reason, address } = server;
     const more = below.value[name];
     return (
-      <div key={name} class="otx-server" role="listitem">
+      <div key={`server ${name}`} class="otx-server" role="listitem">
         <div class="otx-server-facts">
           <span class={`otx-state otx-state-${STATES[state] ?? 'idle'}`} aria-hidden="true">●</span>
           <Icon src={server.icon} />
-          {onOpen ? <button class="otx-server-name" type="button" title="Tools, resources, prompts, messages, log" aria-label={`Open ${name}`} disabled={isOver()} onClick={() => onOpen(name)}>{name}</button> : <strong>{name}</strong>}
+          <button class="otx-server-name" type="button" title="Tools, resources, prompts, messages, log" aria-label={`Open ${name}`} disabled={isOver()} onClick={() => onOpen(name)}>{name}</button>
+          <span class="otx-chip">MCP</span>
           <span>{state}</span>
           <span class="otx-muted">{factsOf(server)}</span>
           <code class="otx-server-address" title={address}>{address}</code>
@@ -119,38 +101,15 @@ export function createServers(transport: Transport, { onOpen }: { onOpen?: (name
     );
   };
   const isOver = (): boolean => transport.store.closed.value !== null;
-  const change = (part: Partial<typeof draft.value>) => (draft.value = { ...draft.value, ...part });
-  const form = () => (
-    <form class="otx-add-server" onSubmit={add}>
-      <label class="otx-muted">Paste the command, the address or the JSON of its README</label>
-      <textarea class="otx-input otx-json" rows={3} placeholder="npx -y @modelcontextprotocol/server-memory" aria-label="Command, address or JSON of a server" spellcheck={false} value={draft.value.text} onInput={event => change({ text: event.currentTarget.value })} />
-      <div class="otx-bar">
-        <input class="otx-input otx-short" type="text" placeholder="name" aria-label="Name of the server (optional)" title="Optional: by default the name of the package or host" spellcheck={false} value={draft.value.name} onInput={event => change({ name: event.currentTarget.value })} />
-        <label class="otx-choice" title="Writes it to onetool.yaml, and its secrets to secrets.yaml"><input type="checkbox" checked={draft.value.isSaved} onChange={event => change({ isSaved: event.currentTarget.checked })} /> keep in the project</label>
-        <button class="otx-run" type="submit" disabled={isAdding.value || isOver()}>Add server</button>
-      </div>
-    </form>
-  );
-  const stop = [
-    drawInto(element, () => {
-      const items = servers.value.value?.items;
-      return (
-        <>
-          {form()}
-          <p class="otx-muted" role="status">{transport.store.closed.value ?? [said.value, servers.failure.value].filter(Boolean).join('\n')}</p>
-          <p class="otx-muted" hidden={items?.length !== 0}>No MCP servers yet. Paste the server's command line or JSON above.</p>
-          <div class="otx-servers" role="list" aria-label="MCP servers">{items?.map(row)}</div>
-          <button class="otx-small" type="button" disabled={isOver()} onClick={load}>Refresh</button>
-        </>
-      );
-    }),
-    transport.store.onChanged(() => element.isConnected && void load())
-  ];
+  const notice = (): { text: string; isFailed: boolean } => {
+    const failure = transport.store.closed.value ?? servers.failure.value;
+    return { text: [said.value.text, failure].filter(Boolean).join('\n'), isFailed: said.value.isFailed || Boolean(failure) };
+  };
   async function act(name: string, action: string): Promise<void> {
     await load();
     if (isThere(name)) await press(name, action);
   }
-  return { element, load, act, close: () => (requests.close(), stop.forEach(each => each())) };
+  return { items: () => servers.value.value?.items ?? [], row, notice, load, act, close: () => requests.close() };
 }
 
 /** Where one signs in: the address whole, which only a click opens. */

@@ -100,6 +100,7 @@ _TOKEN = re.compile(
     r"""|(?P<plain>\$|[^\s\\'"`$|;&<>]+|\s)""",
     re.ASCII | re.DOTALL,
 )
+_PROMPT = re.compile(r"\s*[$!%>]\s*(?=curl)")
 _IN_DOUBLE = re.compile(
     r"""\\(?P<escaped>.)|(?P<command>`|\$\()"""
     r"""|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))|[^\\`$]+|\$""",
@@ -132,7 +133,7 @@ def import_curl(
         raise InvalidRequest(
             "The command holds half a character (a lone surrogate). Copy it again."
         )
-    words = _words(text)
+    words = _words(_PROMPT.sub("", text))
     if not words or words[0].rpartition("/")[2] not in ("curl", "curl.exe"):
         raise InvalidRequest(
             "The command does not begin with 'curl'.", hint="Paste it whole, from 'curl' on."

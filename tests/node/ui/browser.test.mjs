@@ -320,7 +320,7 @@ test('tools, reruns and results are shown elsewhere where there is a place for t
   document.body.replaceChildren(browser.element);
   await until(() => names(browser).length > 0);
   $(browser, '.otx-tool').click();
-  $(browser, '[data-kind="history"]').click();
+  browser.select('history'); // a tab of the panel
   await until(() => $(browser, '.otx-history-row'));
   $(browser, '[aria-label="Edit the call of nb.slow"]').click();
   $(browser, '[aria-label="Rerun nb.slow"]').click();

@@ -11,6 +11,7 @@ const { createBrowser } = await ui('browser');
 const { createViewer } = await ui('viewer');
 const { createUsage } = await ui('usage');
 const { createHealth } = await ui('health');
+const { drawInto } = await ui('parts');
 const { createServers } = await ui('servers');
 const { createServerPage } = await ui('serverPage');
 const { createHttpEditor } = await ui('httpEditor');
@@ -61,7 +62,6 @@ const ANSWERS = {
   problemLines: () => ({ first: 1, line: 1, lines: ['a'] }),
   servers: () => ({ items: [SERVER] }),
   server: () => ({ said: 'done' }),
-  addServer: () => ({ said: 'added' }),
   serverLogs: () => ({ text: 'log' }),
   serverPage: () => ({ server: SERVER, tools: [], prompts: [] }),
   serverMessages: () => ({ rows: [{ number: 1, time: '', way: '→', method: 'm', id: 1, ms: 1, bytes: 1, message: '{}' }] }),
@@ -146,9 +146,11 @@ const health = screenOf(({ transport }) => {
   return view;
 }, () => true);
 const servers = screenOf(({ transport }) => {
-  const view = createServers(transport);
+  const view = createServers(transport, {});
+  const element = document.createElement('div');
+  const stop = drawInto(element, () => [view.notice().text, ...view.items().map(view.row)]);
   view.load();
-  return view;
+  return { ...view, element, close: () => (view.close(), stop()) };
 }, view => button(view, 'Logs srv'));
 const serverPage = screenOf(({ transport }) => createServerPage(transport, 'srv'), view => button(view, 'Stop') && view.element.querySelector('.otx-messages li'));
 const editor = screenOf(({ transport }) => createHttpEditor(transport, {}), view => view.element.querySelector('datalist option'));
@@ -245,7 +247,6 @@ const ROWS = [
   }, { quiet: 'the problem is shown without its lines' }],
   ['servers', servers, view => view.load()],
   ['server', servers, press('Restart srv'), { isEach: true }],
-  ['addServer', servers, view => view.element.querySelector('form').dispatchEvent(new Event('submit', { cancelable: true })), { isOne: true }],
   ['serverLogs', servers, press('Logs srv')],
   ['serverPage', serverPage, (_, { transport }) => transport.receive({ event: 'changed' })],
   ['serverMessages', serverPage, press('Restart'), { isOne: true }],

@@ -98,3 +98,14 @@ test('a report that arrives during a check leaves what the check says', async ()
   screen.draw(report([ALIAS]));
   assert.doesNotMatch(screen.element.textContent, /Checked just now|once onetool_ipy is loaded/);
 });
+
+test('a secret that is missing has a field; once it is kept the report is asked for again', async () => {
+  const { screen, done, button, rows } = open([{ where: 'shop.get@1 and 2 more', message: "the secret 'KEY' is missing.", hint: '', action: { kind: 'secret', label: 'Save', name: 'KEY' } }]);
+  const field = rows()[0].querySelector('[type="password"]');
+  field.value = 'abc';
+  field.dispatchEvent(new Event('input', { bubbles: true }));
+  button('Save KEY').click();
+  await until(() => done.some(([kind]) => kind === 'refresh'));
+  assert.ok(done.some(([kind]) => kind === 'httpSecret'));
+  screen.close();
+});

@@ -18,9 +18,9 @@ function held() {
   return Object.assign((...payload) => new Promise((resolve, reject) => replies.push({ payload, resolve, reject })), { replies });
 }
 
-function open(t, { previewImport = async () => PREVIEW, importDocument = async () => DONE, allow = async () => '' } = {}) {
+function open(t, { previewImport = async () => PREVIEW, importDocument = async () => DONE, allow = async () => '', keepSecret = async () => '' } = {}) {
   const heard = [];
-  const screen = createImport({ previewImport, importDocument }, { onImported: done => heard.push(done), allow, onClose: () => heard.push('closed') });
+  const screen = createImport({ previewImport, importDocument }, { onImported: done => heard.push(done), allow, keepSecret, onClose: () => heard.push('closed') });
   t.after(screen.close);
   document.body.replaceChildren(screen.element);
   screen.focus();
@@ -148,4 +148,33 @@ test('one who has gone elsewhere keeps the focus, and nothing comes after the en
   previewImport.replies[1].reject(new Error('Refused.'));
   await tick();
   assert.equal(element.innerHTML, before);
+});
+
+test('a secret that the tools need has a field, whose value goes to the project alone', async t => {
+  const kept = [];
+  const refusals = ['Type another one.', ''];
+  const { show, press, element, button } = open(t, { keepSecret: async (name, value) => (kept.push([name, value]), refusals.shift()) });
+  await show();
+  press('Import 2 tools');
+  await until(() => element.querySelector('[aria-label="Value of KEY"]'));
+  const field = element.querySelector('[aria-label="Value of KEY"]');
+  press('Save');
+  await until(() => /Type its value/.test(element.textContent));
+  type(field, 'abc');
+  press('Save');
+  await until(() => /Type another one/.test(element.textContent));
+  press('Save');
+  await until(() => /KEY is in secrets\.yaml now/.test(element.textContent));
+  assert.deepEqual(kept, [['KEY', 'abc'], ['KEY', 'abc']]);
+  assert.ok(button('Import another document'));
+});
+
+test('a document that was pasted elsewhere is shown as if it was chosen here', async t => {
+  const asked = [];
+  const { screen, field } = open(t, { previewImport: async document => (asked.push(document), PREVIEW) });
+  screen.show({ name: '', text: 'https://x.test/openapi.json' });
+  await until(() => field('Filter operations'));
+  screen.show({ name: 'api.json', text: '{"openapi": "3.1.0"}' });
+  await until(() => asked.length === 2);
+  assert.deepEqual(asked, ['https://x.test/openapi.json', { openapi: '3.1.0' }]);
 });

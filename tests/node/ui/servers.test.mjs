@@ -1,14 +1,24 @@
-// The servers screen: states with what can be done, adding, a confirmed removal, a sign-in link that nobody opens for you.
+// The MCP servers: states with what can be done, a confirmed removal, a sign-in link that nobody opens for you.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { transportOf, type, ui, until } from './page.mjs';
+import { transportOf, ui, until } from './page.mjs';
 
+const { drawInto } = await ui('parts');
 const { createServers } = await ui('servers');
 const SERVER = { name: 'time', type: 'stdio', state: 'connected', reason: '', address: 'uvx mcp-server-time', tools: ['time.now'], isSaved: true, signsIn: false };
 
+/** The rows, and what the last action gave, as the panel has them. */
+function drawn(transport) {
+  const servers = createServers(transport, {});
+  const element = document.createElement('div');
+  const stop = drawInto(element, () => [servers.notice().text, ...servers.items().map(servers.row)]);
+  transport.store.onChanged(() => void servers.load());
+  return { ...servers, element, close: () => (servers.close(), stop()) };
+}
+
 async function open(answers) {
   const { transport, asked } = await transportOf(answers);
-  const screen = createServers(transport);
+  const screen = drawn(transport);
   document.body.replaceChildren(screen.element);
   await screen.load();
   const button = name => [...screen.element.querySelectorAll('button')].find(each => each.textContent === name);
@@ -20,7 +30,7 @@ test('a server shows its state, and the buttons that fit it', async () => {
   const { screen, text } = await open({ servers: () => ({ items: servers }) });
   const rows = [...screen.element.querySelectorAll('[role="listitem"]')];
   const labels = rows.map(row => [...row.querySelectorAll('button')].map(button => button.textContent).join(' '));
-  assert.deepEqual(labels, ['Restart Stop Logs Remove', 'Start Logs Remove', 'Sign in Start Remove']);
+  assert.deepEqual(labels, ['time Restart Stop Logs Remove', '<b> Start Logs Remove', 'linear Sign in Start Remove']);
   assert.match(text(), /1 tool/);
   assert.equal(screen.element.querySelector('b, i'), null);
   screen.close();
@@ -36,18 +46,6 @@ test('a server that starts is neither to be started nor a fault, and the page sh
   emit('changed');
   await until(() => button('Restart'));
   assert.equal(asked.filter(message => message.kind === 'servers').length, 2);
-  screen.close();
-});
-
-test('what was pasted is added, and the list is loaded again', async () => {
-  const items = [];
-  const { screen, asked, text } = await open({ servers: () => ({ items }), addServer: ({ text: pasted }) => { items.push(SERVER); return { said: `time: added for this session. ${pasted}` }; } });
-  assert.match(text(), /No MCP servers yet/);
-  type(screen.element.querySelector('textarea'), 'uvx mcp-server-time');
-  screen.element.querySelector('form').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
-  await until(() => /added for this session/.test(text()));
-  assert.equal(asked.find(message => message.kind === 'addServer').payload.isSaved, false);
-  assert.equal(screen.element.querySelectorAll('[role="listitem"]').length, 1);
   screen.close();
 });
 
@@ -78,20 +76,6 @@ test('a list that is loaded between the two clicks leaves the removal asked for,
   screen.close();
 });
 
-test('what is typed while a server is added is the next one', async () => {
-  const addServer = held();
-  const { screen, text } = await open({ servers: () => ({ items: [] }), addServer });
-  const area = screen.element.querySelector('textarea');
-  type(area, 'uvx one');
-  screen.element.querySelector('form').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
-  await until(() => addServer.replies.length === 1);
-  type(area, 'uvx two');
-  addServer.replies[0]({ said: 'one: added.' });
-  await until(() => /one: added\./.test(text()));
-  assert.equal(area.value, 'uvx two');
-  screen.close();
-});
-
 test('a list that cannot be loaded says so beside what came of the action', async () => {
   let fails = false;
   const { screen, text, button } = await open({ servers: () => { if (fails) throw new Error('The kernel is busy.'); return { items: [SERVER] }; }, server: () => ((fails = true), { said: 'time is stopped.' }) });
@@ -101,19 +85,6 @@ test('a list that cannot be loaded says so beside what came of the action', asyn
   await screen.load();
   assert.match(text(), /time is stopped\./);
   assert.doesNotMatch(text(), /busy/);
-  screen.close();
-});
-
-test('what was said stays when the last server is gone and the list is loaded again', async () => {
-  const items = [SERVER];
-  const { screen, button, text } = await open({ servers: () => ({ items }), server: () => (items.pop(), { said: 'time is removed.' }) });
-  assert.equal(screen.element.querySelector('p:not([role])').hidden, true);
-  button('Remove').click();
-  button('Really remove?').click();
-  await until(() => /time is removed\./.test(text()));
-  await screen.load();
-  assert.match(text(), /time is removed\..*No MCP servers yet\./);
-  assert.equal(screen.element.querySelector('p:not([role])').hidden, false);
   screen.close();
 });
 
@@ -139,13 +110,11 @@ test('logs open and close', async () => {
   screen.close();
 });
 
-test('when the kernel is gone, the list says why and its buttons are off, also the one of an addition under way', async () => {
-  const { screen, transport, text } = await open({ servers: () => ({ items: [SERVER] }), addServer: held() });
-  type(screen.element.querySelector('textarea'), 'uvx mcp-server-time');
-  screen.element.querySelector('form').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
+test('when the kernel is gone, the list says why and its buttons are off', async () => {
+  const { screen, transport, text } = await open({ servers: () => ({ items: [SERVER] }) });
   transport.close('The kernel was restarted.');
-  screen.close();
   await Promise.allSettled([screen.load()]);
+  screen.close();
   assert.match(text(), /The kernel was restarted\..*connected/);
   assert.deepEqual([...screen.element.querySelectorAll('button:not(:disabled)')].map(each => each.textContent), []);
 });
@@ -258,7 +227,7 @@ test('an older reply is not drawn over a newer one: the page', async t => {
 test('an older reply is not drawn over a newer one: the list', async () => {
   const servers = held();
   const { transport } = await transportOf({ servers });
-  const screen = createServers(transport);
+  const screen = drawn(transport);
   const loads = [screen.load(), screen.load()];
   servers.replies[1]({ items: [SERVER] });
   servers.replies[0]({ items: [] });

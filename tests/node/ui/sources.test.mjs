@@ -1,10 +1,11 @@
-// The bundles of the panel without JupyterLab: what a person began stays through every load, a refusal stays until the next
+// The sources in the panel without JupyterLab: what a person began stays through every load, a refusal stays until the next
 // action, and replies come in any order.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { panel, transportOf, until } from './page.mjs';
+import { panel, transportOf, type, ui, until } from './page.mjs';
 
-const { BundlesView } = await panel('bundles');
+const { createServers } = await ui('servers');
+const { SourcesView } = await panel('sources');
 const { RestError } = await panel('restApi');
 
 const SHOP = { bundleID: 'b1', slug: 'shop', description: '', isEnabled: true, isBuiltIn: false };
@@ -48,19 +49,19 @@ class Rest {
   }
 }
 
-async function open(t, answers = {}) {
+async function open(t, answers = {}, options = {}) {
   const rest = new Rest();
-  const { transport, asked } = await transportOf({ environments: () => ({}), ...answers });
+  const { transport, asked } = await transportOf({ environments: () => ({}), packs: () => ({ items: [] }), ...answers });
   const heard = [];
-  const view = new BundlesView(rest, transport, { onChanged: () => heard.push('changed'), onEdit: place => heard.push(place), onImport: () => {} });
+  const view = new SourcesView(rest, transport, { onChanged: () => heard.push('changed'), onEdit: place => heard.push(place), onImport: document => heard.push(document), onAdded: names => heard.push(names), onShow: name => heard.push(name), onOpen: path => heard.push(path), connect: async () => '', ...options });
   t.after(() => view.close());
   document.body.replaceChildren(view.element);
   const find = label => [...view.element.querySelectorAll('button, input, select')].find(each => (each.getAttribute('aria-label') ?? each.textContent) === label);
   const notice = view.element.querySelector('.otx-notice');
   await until(() => find('Bundle shop'), 'the bundles were not drawn');
   const press = label => (assert.ok(find(label), `no '${label}'`), find(label).focus(), find(label).click());
-  const unfold = async () => (press('shop'), await until(() => find('get 1')));
-  return { rest, view, heard, asked, find, notice, press, unfold };
+  const unfold = async () => (press('shop HTTP'), await until(() => find('get 1')));
+  return { rest, view, heard, asked, transport, find, notice, press, unfold };
 }
 
 test('a load that ends between the two presses leaves the delete button armed', async t => {
@@ -221,9 +222,9 @@ test('an older list is not shown over a newer one, and nothing comes after the e
 test('tools that come late do not undo a later delete', async t => {
   const { rest, view, find, press, unfold } = await open(t);
   await unfold();
-  press('shop');
+  press('shop HTTP');
   const letGo = rest.hold('tools');
-  press('shop');
+  press('shop HTTP');
   await until(() => rest.asked.filter(kind => kind === 'tools').length === 2);
   delete rest.gates.tools;
   rest.toolList = [];
@@ -274,7 +275,7 @@ test('a kernel that does not answer keeps no bundle away, and a late line waits 
   let answer;
   const waits = new Promise(resolve => (answer = resolve));
   const { view, find } = await open(t, { environments: () => waits });
-  const list = view.element.querySelector('.onetool-Bundles-list');
+  const list = view.element.querySelector('.onetool-Sources-list');
   list.dispatchEvent(new MouseEvent('mouseenter'));
   answer({ shop: { names: ['live'], active: 'live' } });
   await tick();
@@ -303,4 +304,95 @@ test('Run all says how each tool went, again after a failure, and the report clo
   press('Close the report');
   await until(() => !report.firstChild);
   assert.deepEqual(heard, ['changed']);
+});
+
+const ADDER = { name: 'adder', type: 'stdio', state: 'connected', reason: '', address: 'python adder.py', tools: ['adder.add'], isSaved: false, signsIn: false };
+const GEO = { name: 'geo', tools: 2, disabled: false, where: '/p/geo.py:3', action: { kind: 'open', path: '/p/geo.py', line: 3 } };
+
+test('bundles, servers and packs of Python are one list by name, each with its kind', async t => {
+  const { view, heard, press, transport } = await open(t, { packs: () => ({ items: [GEO] }), servers: () => ({ items: [ADDER] }) });
+  view.servers.value = createServers(transport, {});
+  await view.load();
+  const rows = [...view.element.querySelectorAll('[aria-label="Sources"] > *')];
+  assert.deepEqual(rows.map(row => row.querySelector('.otx-chip').textContent), ['MCP', 'Python', 'HTTP']);
+  press('geo Python');
+  press('Open the file of geo');
+  assert.deepEqual(heard, ['geo', '/p/geo.py']);
+  view.servers.value = null;
+  await until(() => view.element.querySelectorAll('[aria-label="Sources"] > *').length === 1, 'they belong to the kernel that is gone');
+});
+
+const SEEN = { says: 'A command line: an MCP server.', choices: [{ kind: 'server', label: 'Add server' }], document: '', runs: ['time: uvx time'], name: 'time', fields: [] };
+const seen = more => ({ ...SEEN, ...more });
+const box = view => view.element.querySelector('textarea');
+const enter = view => box(view).dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }));
+
+test('what a text is stands below it, and nothing is done before it is asked for', async t => {
+  const { view, find, asked } = await open(t, { pasted: () => seen(), addServer: () => ({ said: 'time: added.', names: ['time'] }) });
+  type(box(view), 'uvx time');
+  await until(() => find('Add server'));
+  assert.match(view.element.textContent, /an MCP server\..*time: uvx time/);
+  assert.ok(!asked.some(({ kind }) => kind === 'addServer'));
+});
+
+test('Enter does the first of the choices: a server is added, and shown', async t => {
+  const { view, heard, asked } = await open(t, { pasted: () => seen(), addServer: () => ({ said: 'time: added.', names: ['time'] }) });
+  type(box(view), 'uvx time');
+  enter(view);
+  await until(() => /time: added\./.test(view.element.textContent));
+  assert.equal(box(view).value, '');
+  assert.deepEqual(heard, [['time']]);
+  assert.deepEqual(asked.find(({ kind }) => kind === 'addServer').payload, { text: 'uvx time', name: '', isSaved: false, values: {} });
+});
+
+test('a value that is missing is asked for before anything is added', async t => {
+  const { view, asked } = await open(t, { pasted: () => seen({ fields: [{ name: 'KEY', description: '' }] }), addServer: () => ({ said: 'added.', names: [] }) });
+  type(box(view), 'uvx time');
+  enter(view);
+  await until(() => /Fill in KEY/.test(view.element.querySelector('[role="alert"]')?.textContent));
+  const field = view.element.querySelector('[data-secret="KEY"]');
+  assert.equal(document.activeElement, field);
+  assert.equal(field.type, 'password');
+  type(field, 's3cr3t');
+  field.form.dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
+  await until(() => asked.some(({ kind }) => kind === 'addServer'));
+  assert.deepEqual(asked.find(({ kind }) => kind === 'addServer').payload.values, { KEY: 's3cr3t' });
+});
+
+test('a curl command goes to the editor, and a document to the import', async t => {
+  const { view, heard } = await open(t, { pasted: ({ text }) => seen({ choices: [{ kind: text.startsWith('curl') ? 'http' : 'import', label: 'Go' }], document: text.endsWith('yaml') ? 'openapi: 3.1.0' : '', fields: [] }) });
+  for (const text of ['curl https://a.test', 'https://a.test/openapi.json', 'api.yaml']) {
+    type(box(view), text);
+    enter(view);
+    await until(() => box(view).value === '');
+  }
+  assert.deepEqual(heard, [{ pasted: 'curl https://a.test' }, { name: '', text: 'https://a.test/openapi.json' }, { name: 'api.yaml', text: 'openapi: 3.1.0' }]);
+});
+
+test('a refusal is an alert with the words of the kernel, and goes with the next letter', async t => {
+  const { view } = await open(t, { pasted: () => { throw new Error("'pip install' installs a program."); } });
+  type(box(view), 'pip install x');
+  await until(() => /installs a program/.test(view.element.querySelector('[role="alert"]')?.textContent));
+  type(box(view), '');
+  await until(() => !view.element.querySelector('[role="alert"]'));
+});
+
+test('a kernel that cannot answer is said to be so', async t => {
+  const { view, asked } = await open(t, {}, { connect: async () => 'No module named onetool_ipy' });
+  type(box(view), 'uvx time');
+  await until(() => /No module named/.test(view.element.textContent));
+  assert.ok(!asked.some(({ kind }) => kind === 'pasted'));
+});
+
+test('what is typed while it is looked at is looked at instead', async t => {
+  const replies = [];
+  const { view } = await open(t, { pasted: ({ text }) => new Promise(resolve => replies.push(() => resolve(seen({ says: `This is ${text}.` })))) });
+  type(box(view), 'one');
+  await until(() => replies.length === 1);
+  type(box(view), 'two');
+  await until(() => replies.length === 2);
+  replies[1]();
+  replies[0]();
+  await until(() => /This is two\./.test(view.element.textContent));
+  assert.doesNotMatch(view.element.textContent, /This is one/);
 });

@@ -1,21 +1,25 @@
 /**
- * The bundles of a project, over the REST API: list, switch on and off, and delete. Making and editing a tool is in a tab of
- * its own (mainTabs.tsx), and so is the import of a document (importScreen.tsx).
+ * Where the tools of a project come from, in one list: its bundles, over the REST API, the MCP servers and the packs of Python
+ * of its kernel; and the box that adds one. Making and editing an HTTP tool is in a tab of its own (mainTabs.tsx), and so is
+ * the import of a document (importScreen.tsx).
  *
  * A load changes data only. What a person began here, such as a delete button that was pressed once, an open bundle or the
  * sentence of a refused action, is state of its own, which no load touches. It imports nothing of JupyterLab.
  */
 
 import { computed, effect, signal } from '@preact/signals';
-import { createRef, type RefObject, render } from 'preact';
+import { type ComponentChild, createRef, type Key, type RefObject, render } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
+import { AddBox, type IAdding, type IDocument } from './addBox.js';
 import { type IBundle, type ITool, RestError } from './restApi.js';
 import type { RestClient } from './restClient';
 import { h, offerFocus } from '../screens/dom.js';
+import { counted } from '../screens/format.js';
 import type { IHttpPlace } from '../screens/index.js';
 import { Failure } from '../screens/parts.js';
 import { type Ask, type LatestRequest, type Reply, Requests, type Source } from '../screens/requests.js';
+import type { Servers } from '../screens/servers.js';
 import type { Payload } from '../screens/transport.js';
 
 /** How the tools of a bundle went. */
@@ -41,17 +45,33 @@ interface INotice {
   question?: { yes: string; onYes: () => void; onCancel: () => void };
 }
 
+/** A pack of Python; `action` is where its file opens. */
+interface IPack {
+  name: string;
+  tools: number;
+  disabled: boolean;
+  where: string;
+  action: { kind: string; path: string; line: number | null } | null;
+}
+
 interface IOptions {
+  /** Make sure that a kernel can answer; the reason why none does. */
+  connect: IAdding['connect'];
   onChanged: () => void;
   onEdit: (place: IHttpPlace) => void;
-  onImport: () => void;
+  onImport: (document?: IDocument) => void;
+  /** Servers were added. */
+  onAdded: (names: string[]) => void;
+  /** Show the tools of a pack. */
+  onShow: (name: string) => void;
+  onOpen: (path: string, line: number | null) => void;
 }
 
 /** How long a list waits for the kernel, which may be busy. */
 const SOON_MS = 700;
 const MARKS = { ok: '✓', failed: '✗', skipped: '–' };
 
-export class BundlesView {
+export class SourcesView {
   constructor(
     readonly rest: RestClient,
     kernel: Source,
@@ -60,13 +80,18 @@ export class BundlesView {
     this.requests = new Requests(kernel);
     this.loads = this.requests.latestOf((waitMs: number) => this._read(waitMs));
     this._environments = this.requests.latest('environments');
+    this._packs = this.requests.latest('packs');
+    this.adding = new AddBox(this.requests, { connect: options.connect, onHttp: pasted => options.onEdit({ pasted }), onImport: options.onImport, onAdded: names => (void this.load(), options.onAdded(names)) });
     this.project = signal(rest.project);
     this._followEnvironments();
     render(<View view={this} />, this.element);
     void this.load(SOON_MS);
   }
 
-  readonly element: HTMLElement = h('div.onetool-Bundles');
+  readonly element: HTMLElement = h('div.onetool-Sources');
+  readonly adding: AddBox;
+  /** The MCP servers, while a kernel is connected. */
+  readonly servers = signal<Servers | null>(null);
   readonly requests: Requests;
   readonly loads: LatestRequest<number, IBundles>;
   readonly project;
@@ -76,6 +101,11 @@ export class BundlesView {
   /** Whether the pointer is over the list. */
   readonly isPointed = signal(false);
   readonly newButton = createRef<HTMLButtonElement>();
+
+  /** The person's own packs of Python. */
+  get packs(): IPack[] {
+    return (this.servers.value && this._packs.value.value?.items) || [];
+  }
 
   /** Show the bundles of this project; what was opened stays open. */
   async follow(project: string): Promise<void> {
@@ -167,13 +197,13 @@ export class BundlesView {
    * them, since a line that came later would move what is below it. A busy kernel does not keep the bundles away.
    */
   private async _read(waitMs: number): Promise<IBundles> {
-    const environments = this._environments.again();
+    const others = Promise.all([this._environments.again(), this._packs.again(), this.servers.peek()?.load()]);
     try {
       const bundles = await this.rest.bundles();
       bundles.sort((a, b) => a.slug.localeCompare(b.slug));
       const open = bundles.filter(bundle => this.opened.peek().has(bundle.slug));
       const tools = await Promise.all(open.map(async bundle => [bundle.slug, await this.rest.tools(bundle.bundleID)] as const));
-      await Promise.race([environments, new Promise(resolve => window.setTimeout(resolve, waitMs))]);
+      await Promise.race([others, new Promise(resolve => window.setTimeout(resolve, waitMs))]);
       return { bundles, tools: new Map(tools) };
     } catch (error) {
       throw this._explained(error);
@@ -208,24 +238,27 @@ export class BundlesView {
   }
 
   private readonly _environments: LatestRequest<Payload, Record<string, IEnvironments>>;
+  private readonly _packs: LatestRequest<Payload, { items: IPack[] }>;
   private _latest: Promise<unknown> | null = null;
 }
 
-function View({ view }: { view: BundlesView }) {
-  const { options, notice, loads, isPointed } = view;
+function View({ view }: { view: SourcesView }) {
+  const { options, notice, loads, isPointed, adding } = view;
   const folder = view.project.value;
+  const told = view.servers.value?.notice();
   const refresh = (): void => {
     notice.value = null;
     void view.load();
   };
   return (
     <>
+      <adding.View />
       <div class="otx-bar">
         <button ref={view.newButton} class="otx-small" type="button" onClick={() => options.onEdit({})}>New HTTP tool</button>
         <button class="otx-small" type="button" onClick={() => options.onImport()}>Import tools</button>
       </div>
-      <div class="otx-bar onetool-Bundles-bar">
-        <span class="otx-muted onetool-Bundles-project" title={folder || 'The folder in which Jupyter was started'}>
+      <div class="otx-bar onetool-Sources-bar">
+        <span class="otx-muted onetool-Sources-project" title={folder || 'The folder in which Jupyter was started'}>
           Project: {folder.split('/').filter(Boolean).pop() ?? 'none (Jupyter\'s start folder)'}
         </span>
         <button class="otx-small" type="button" title="Refresh" aria-label="Refresh" onClick={refresh}>↻</button>
@@ -234,7 +267,8 @@ function View({ view }: { view: BundlesView }) {
         {notice.value ? <Notice notice={notice.value} root={view.element} /> : null}
         {loads.failure.value ? <div><Failure of={loads} /></div> : null}
       </div>
-      <div class="onetool-Bundles-list" onMouseEnter={() => (isPointed.value = true)} onMouseLeave={() => (isPointed.value = false)}>
+      {told?.text ? <p class={told.isFailed ? 'otx-error' : 'otx-muted'} role={told.isFailed ? 'alert' : 'status'}>{told.text}</p> : null}
+      <div class="onetool-Sources-list" onMouseEnter={() => (isPointed.value = true)} onMouseLeave={() => (isPointed.value = false)}>
         {loads.value.value ? <List view={view} bundles={loads.value.value.bundles} /> : null}
       </div>
     </>
@@ -259,19 +293,37 @@ function Notice({ notice: { lines, question }, root }: { notice: INotice; root: 
   );
 }
 
-function List({ view, bundles }: { view: BundlesView; bundles: IBundle[] }) {
-  const rows = (isBuiltIn: boolean) => bundles.filter(bundle => bundle.isBuiltIn === isBuiltIn).map(bundle => <Bundle key={bundle.bundleID} view={view} bundle={bundle} />);
-  const own = rows(false);
+/** What is one's own, by name; then the packs that we ship. A name stands once, whoever else has it. */
+function List({ view, bundles }: { view: SourcesView; bundles: IBundle[] }) {
+  const rows = new Map<string, ComponentChild>();
+  for (const pack of view.packs) rows.set(pack.name, <Pack key={`pack ${pack.name}`} view={view} pack={pack} />);
+  for (const server of view.servers.value?.items() ?? []) rows.set(server.name, view.servers.value!.row(server));
+  const drawn = (isBuiltIn: boolean) => bundles.filter(bundle => bundle.isBuiltIn === isBuiltIn).map(bundle => [bundle.slug, <Bundle key={bundle.bundleID} view={view} bundle={bundle} />] as const);
+  for (const [slug, row] of drawn(false)) rows.set(slug, row);
+  const names = [...rows.keys()].sort((a, b) => a.localeCompare(b));
   return (
     <>
-      {own.length ? own : <p class="otx-muted onetool-Bundles-none">No bundles yet: write an HTTP tool, or import tools.</p>}
+      {names.length ? <div role="list" aria-label="Sources">{names.map(name => rows.get(name))}</div> : <p class="otx-muted onetool-Sources-none">Nothing of your own yet. Paste something above.</p>}
       <h3>Built-in packs</h3>
-      {rows(true)}
+      <div role="list" aria-label="Built-in packs">{drawn(true).map(([, row]) => row)}</div>
     </>
   );
 }
 
-function Bundle({ view, bundle }: { view: BundlesView; bundle: IBundle }) {
+/** A pack of Python: its name shows its tools, and its file opens. */
+function Pack({ view, pack: { name, tools, disabled, where, action } }: { view: SourcesView; pack: IPack; key?: Key }) {
+  return (
+    <div class="onetool-Bundle" role="listitem" data-slug={name}>
+      <div class="onetool-Bundle-head">
+        <button class="otx-expand onetool-Pack" type="button" title={`Show the tools of ${name}`} onClick={() => view.options.onShow(name)}><strong>{name}</strong> <span class="otx-chip">Python</span>{disabled ? <> <span class="otx-chip">off</span></> : null}</button>
+        <span class="otx-muted">{counted(tools, 'tool')}</span>
+        {action?.kind === 'open' ? <button class="otx-small" type="button" title={where} aria-label={`Open the file of ${name}`} onClick={() => view.options.onOpen(action.path, action.line)}>File</button> : null}
+      </div>
+    </div>
+  );
+}
+
+function Bundle({ view, bundle }: { view: SourcesView; bundle: IBundle; key?: Key }) {
   const { slug, bundleID, description, isEnabled, isBuiltIn } = bundle;
   const { rest } = view;
   const box = useRef<HTMLInputElement>(null);
@@ -279,10 +331,10 @@ function Bundle({ view, bundle }: { view: BundlesView; bundle: IBundle }) {
   const tools = view.loads.value.value?.tools.get(slug);
   const environments = view.environments.value[slug];
   return (
-    <div class="onetool-Bundle" data-slug={slug}>
+    <div class="onetool-Bundle" role="listitem" data-slug={slug}>
       <div class="onetool-Bundle-head">
         <button class="otx-expand" type="button" aria-expanded={isOpen} onClick={() => view.toggle(slug)}>
-          <strong>{slug}</strong>{isEnabled ? null : <> <span class="otx-chip">off</span></>}
+          <strong>{slug}</strong> <span class="otx-chip">{isBuiltIn ? 'Python' : 'HTTP'}</span>{isEnabled ? null : <> <span class="otx-chip">off</span></>}
         </button>
         {environments && !isBuiltIn ? <EnvironmentSelect view={view} slug={slug} own={environments} /> : null}
         {isBuiltIn ? null : <button class="otx-small" type="button" aria-label={`Run all tools of ${slug}`} title="Call each tool that only reads, with example arguments" onClick={() => view.runAll(slug)}>Run all</button>}
@@ -291,14 +343,14 @@ function Bundle({ view, bundle }: { view: BundlesView; bundle: IBundle }) {
       </div>
       {description ? <div class="otx-muted">{description}</div> : null}
       <div class="onetool-Bundle-report" role="status"><Report view={view} slug={slug} /></div>
-      <div class="onetool-Bundles-tools" hidden={!isOpen}>
+      <div class="onetool-Sources-tools" hidden={!isOpen}>
         {tools?.length === 0 ? <p class="otx-muted">No tools yet.</p> : tools?.map(tool => <Tool key={`${tool.slug}@${tool.version}`} view={view} bundle={bundle} tool={tool} next={box} />)}
       </div>
     </div>
   );
 }
 
-function Tool({ view, bundle, tool, next }: { view: BundlesView; bundle: IBundle; tool: ITool; next: RefObject<HTMLElement | null> }) {
+function Tool({ view, bundle, tool, next }: { view: SourcesView; bundle: IBundle; tool: ITool; next: RefObject<HTMLElement | null> }) {
   const { slug, version, description, callCount } = tool;
   const name = `${slug} ${version}`;
   return (
@@ -328,7 +380,7 @@ function useWish<T>(set: (value: T) => Promise<void>): { wish: T | undefined; is
 }
 
 /** The environments of a bundle, to switch between. */
-function EnvironmentSelect({ view, slug, own }: { view: BundlesView; slug: string; own: IEnvironments }) {
+function EnvironmentSelect({ view, slug, own }: { view: SourcesView; slug: string; own: IEnvironments }) {
   const select = useRef<HTMLSelectElement>(null);
   const { wish, isBusy, choose } = useWish((name: string) => view.switchEnvironment(slug, name, () => select.current?.focus()));
   return (
@@ -362,7 +414,7 @@ function Switch({ label, isOn, set, input }: { label: string; isOn: boolean; set
  * A delete button that must be pressed twice; the second click of a double click does not count. `next` has the focus once it
  * is done.
  */
-function DeleteButton({ view, name, label, act, next }: { view: BundlesView; name: string; label: string; act: () => Promise<void>; next: RefObject<HTMLElement | null> }) {
+function DeleteButton({ view, name, label, act, next }: { view: SourcesView; name: string; label: string; act: () => Promise<void>; next: RefObject<HTMLElement | null> }) {
   const [isArmed, arm] = useState(false);
   const isBusy = useRef(false);
   const press = async (event: MouseEvent): Promise<void> => {
@@ -382,7 +434,7 @@ function DeleteButton({ view, name, label, act, next }: { view: BundlesView; nam
 }
 
 /** How each tool of a bundle went when all of them were run. */
-function Report({ view, slug }: { view: BundlesView; slug: string }) {
+function Report({ view, slug }: { view: SourcesView; slug: string }) {
   const request = view.runOf(slug);
   if (request.isPending.value) return <p class="otx-muted">Running …</p>;
   if (request.failure.value) {
