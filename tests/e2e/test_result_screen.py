@@ -261,7 +261,8 @@ def test_each_column_has_a_summary_and_its_bars_filter(screens: Screens, sales: 
 
 def test_a_tree_opens_by_steps_and_gives_paths(screens: Screens) -> None:
     viewer = screens.open(
-        "nested = %tool nb.draw drawing={'title': 'deep', 'labels': ['a', 'b']}\nnested.view()"
+        # A small tree would be open.
+        "nested = %tool nb.draw drawing={'title': 'deep' * 600, 'labels': ['a', 'b']}\nnested.view()"
     )
     tree = viewer.get_by_role("tree")
     expect(tree.get_by_role("treeitem")).to_have_count(2)

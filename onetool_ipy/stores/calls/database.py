@@ -291,7 +291,8 @@ class CallDatabase:
         full = {part.file.name for part in rows}
         return Calls(
             connection=connection,
-            parts=rows,
+            # A search for the newest calls skips what is older than those that it has found.
+            parts=sorted(rows, key=lambda part: part.last, reverse=True),
             expired=[
                 part.file.path
                 for part in parts
