@@ -308,6 +308,8 @@ class CallDatabase:
         """Read what is new of the parts' metadata. Give the parts, and those with damage."""
         parts, damaged = [], []
         stamps = {file: stamp_of(file.path) for file in files if file.state in ("part", "expired")}
+        if None in stamps.values():
+            raise FileNotFoundError("A part was joined to others since it was listed.")
         unread = [
             file
             for file, stamp in stamps.items()

@@ -10,6 +10,7 @@ import math
 import subprocess
 import sys
 import threading
+import types
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -194,6 +195,32 @@ def test_a_kill_while_parts_are_joined_counts_no_call_twice(tmp_path: Path, cloc
     log.tidy()
     assert states(tmp_path)["part"] == 1
     assert view(log) == before
+
+
+def test_parts_that_are_joined_between_two_looks_at_them_are_looked_for_again(
+    tmp_path: Path, clock: Clock
+) -> None:
+    log = filled(tmp_path, clock, 1900)
+    log.close()
+    log.tidy()
+    for number in range(1900, 1950):
+        note(log, "a.t0", number)
+    log.close()
+
+    def join(frame: types.FrameType, event: str, _arg: object) -> None:
+        is_part = str(frame.f_locals.get("path", "")).endswith(".parquet")
+        if event == "call" and frame.f_code.co_name == "stamp_of" and is_part:
+            sys.setprofile(None)
+            CallLog(tmp_path, clock=clock, close_calls=1).tidy()
+
+    sys.setprofile(join)
+    try:
+        count = CallLog(tmp_path, clock=clock).usage().total_calls
+    finally:
+        sys.setprofile(None)
+
+    assert states(tmp_path)["part"] == 1
+    assert count == 1950
 
 
 def test_what_expires_leaves_its_sums_by_tool_and_day(tmp_path: Path, clock: Clock) -> None:
