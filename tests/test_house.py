@@ -135,6 +135,7 @@ _OF_SYSTEMS = {
 }
 
 
+@pytest.mark.slow
 def test_one_place_knows_what_differs_between_systems() -> None:
     """Give the difference a name in base/processes.py, base/files.py or config/paths.py."""
     package = ROOT / "onetool_ipy"
@@ -148,6 +149,7 @@ def test_one_place_knows_what_differs_between_systems() -> None:
     assert asking == KNOW_THE_SYSTEM
 
 
+@pytest.mark.slow
 def test_every_test_file_can_be_read_on_each_system() -> None:
     """Import what a system lacks inside the test that needs it, and mark that test."""
     assert [

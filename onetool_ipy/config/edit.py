@@ -126,7 +126,7 @@ def remove_server(paths: Paths, name: str) -> Path:
     if section[1].flow_style:
         start, end = entry[0].start_mark.index, entry[1].end_mark.index
         comma = re.match(r"\s*,\s*", text[end:])
-        head = text[:start] if comma else re.sub(r"\s*,\s*\Z", "", text[:start])
+        head = text[:start] if comma else text[:start].rstrip().removesuffix(",").rstrip()
         rest = {key: each for key, each in servers.items() if key != name}
         changed = head + text[end + (comma.end() if comma else 0) :]
         _replace_config(file, text, changed, {**before, "servers": rest}, by_hand)

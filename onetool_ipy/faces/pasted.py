@@ -52,7 +52,7 @@ _SERVES = re.compile(r"(?:^|[/.])(?:mcp|sse)(?:$|[/.])", re.IGNORECASE)
 _DOCUMENTS = (".json", ".yaml", ".yml", ".toml", ".har")
 # What stands for a value in an example: <key>, YOUR_KEY, xxxx, ...
 _OPEN = re.compile(
-    r"<[^<>]*>|\[your[^\]]*\]|\{+your[^{}]*\}+|(?<![a-z])your[-_ ]\w|x{4,}|\.{3}|…"
+    r"<[^<>]*>|\[your[^\[\]]*\]|\{your[^{}]*\}|(?<![a-z])your[-_ ]\w|x{4,}|\.{3}|…"
     r"|(?:change|replace)[-_ ]?me",
     re.IGNORECASE,
 )

@@ -77,8 +77,8 @@ _ENDING_S, _ASK_S = 0.8, 0.05
 _PLAIN = frozenset(
     ("string", "integer", "floating", "boolean", "datetime", "date", "time", "decimal", "bytes")
 )
-_NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
-_NO_COLUMN = re.compile(r'Referenced column "(.+?)" not found')
+_NO_TABLE = re.compile(r"Table with name (.{1,300}?) does not exist")
+_NO_COLUMN = re.compile(r'Referenced column "(.{1,300}?)" not found')
 _NO_FUNCTION = re.compile(r"Function with name \"?(\w+)\"? (?:does not exist|is not in)")
 _QUOTED = re.compile(r'"([^"]*)"')
 

@@ -39,6 +39,7 @@ def _is_plain(value: Any) -> bool:
     return not isinstance(value, str) or not any(0xD800 <= ord(char) < 0xE000 for char in value)
 
 
+@pytest.mark.slow
 @given(value=VALUES, mark=st.sampled_from(["", "\ufeff"]), as_bytes=st.booleans())
 def test_a_value_comes_back_as_it_was_or_is_refused(value: Any, mark: str, as_bytes: bool) -> None:
     text = mark + json.dumps(value)

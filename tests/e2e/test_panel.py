@@ -124,6 +124,31 @@ def test_wheel_gives_a_working_call_and_the_panel_lists_the_tools(
     assert notebook.page_errors == []
 
 
+def test_a_project_begins_with_three_buttons_and_its_history_is_live(lab: Lab) -> None:
+    """A function that the panel writes runs as it is; a call of it stands in the history at once,
+    also while the history is shown."""
+    notebook = lab.open_notebook([LOAD, "", 'nb.greet("Ada")'])
+    panel = load(notebook)
+    beginnings = panel.get_by_role("group", name="How to begin")
+    for name in ("Paste a curl command", "Add an MCP server"):
+        beginnings.get_by_role("button", name=name).click()
+        expect(panel.get_by_role("textbox", name="Add", exact=True)).to_be_focused()
+        tab(panel, "Tools")
+    notebook.page.locator(".jp-Notebook .jp-Cell .jp-InputPrompt").nth(1).click()
+    beginnings.get_by_role("button", name="Write a function").click()
+    notebook.page.wait_for_function(f"() => {_SOURCES}.some(source => source.includes('greet'))")
+
+    notebook.run_cell(1)
+    expect(beginnings).to_have_count(0)
+    tab(panel, "History")
+    expect(panel.locator(".otx-history-row")).to_have_count(0)
+    notebook.run_cell(2)
+
+    expect(panel.locator(".otx-history-row")).to_have_count(1)
+    expect(panel.locator(".otx-history-row")).to_contain_text("nb.greet")
+    assert notebook.page_errors == []
+
+
 def test_click_is_not_lost_when_the_kernel_reports_a_change(lab: Lab) -> None:
     """The list is loaded again while the mouse button is down on a row, and the status bar counts
     the new tool."""

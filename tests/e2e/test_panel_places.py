@@ -123,14 +123,15 @@ def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     places = [
         "Tools panel",
         "Open tool browser",
+        "Ask",
         "Usage",
         "Health",
         "New HTTP tool",
         "Import tools",
         "Insert tool call",
     ]
-    expect(page.locator(".lm-CommandPalette-itemLabel:visible").nth(6)).to_be_visible()
-    assert page.locator(".lm-CommandPalette-itemLabel").all_inner_texts()[:7] == places
+    expect(page.locator(".lm-CommandPalette-itemLabel:visible").nth(7)).to_be_visible()
+    assert page.locator(".lm-CommandPalette-itemLabel").all_inner_texts()[:8] == places
     page.locator(".lm-CommandPalette-input").fill("onetool usage")
     page.keyboard.press("Enter")
     expect(page.get_by_role("region", name="Usage")).to_contain_text("nb.many")

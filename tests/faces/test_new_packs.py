@@ -4,6 +4,7 @@ variable."""
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -64,8 +65,14 @@ def test_a_free_name_is_taken_as_it_is(box: Toolbox) -> None:
     require_free_name(box, "git", "_server")
 
 
-def test_a_pasted_server_never_shares_the_name_of_a_built_in_pack(box: Toolbox) -> None:
+def test_a_pasted_server_never_shares_the_name_of_a_built_in_pack(
+    box: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first server that anybody tries is `mcp-server-time`."""
+    program = tmp_path / "bin" / "uvx"
+    program.parent.mkdir()
+    program.symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     servers = ServerRequests(box)
 
     said = servers.add({"text": "uvx mcp-server-time"})["said"]
@@ -75,8 +82,9 @@ def test_a_pasted_server_never_shares_the_name_of_a_built_in_pack(box: Toolbox) 
     assert list(box.servers) == ["time_server"]
     assert box.ot.health()["proxy"]["server_count"] == 1
     assert not [problem for problem in box.problems() if "built" in problem.message]
-    with pytest.raises(UsageProblem, match="Choose another name: time_server"):
+    with pytest.raises(UsageProblem) as refused:
         servers.add({"text": "uvx mcp-server-time", "name": "time"})
+    assert "Choose another name: time_server" in " ".join(refused.value.lines())
 
 
 def test_the_same_server_pasted_twice_is_there_already(box: Toolbox) -> None:

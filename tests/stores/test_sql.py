@@ -143,6 +143,7 @@ def test_without_duckdb_it_says_so_in_words(tmp_path: Path) -> None:
     assert (done.stdout.rstrip()[-21:], done.stderr) == ("are recorded all the same."[-21:], "")
 
 
+@pytest.mark.slow
 def test_queries_leave_nothing_of_duckdb_at_the_end_of_a_program(tmp_path: Path) -> None:
     program = """
         import sys
@@ -320,6 +321,7 @@ def test_a_wrong_query_is_refused_in_few_words(box: Toolbox, case: str) -> None:
     assert not {"duckdb", "set"} & set(said.lower().split())
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_too_large_is_refused(box: Toolbox) -> None:
     said = refused(box, "select repeat('x', 1000) from range(3000000)")
     assert "The answer has over 512 MB." in said

@@ -100,7 +100,7 @@ _TOKEN = re.compile(
     r"""|(?P<plain>\$|[^\s\\'"`$|;&<>]+|\s)""",
     re.ASCII | re.DOTALL,
 )
-_PROMPT = re.compile(r"\s*[$!%>]\s*(?=curl)")
+_PROMPT = re.compile(r"(?<!\s)\s*+[$!%>]\s*+(?=curl)")
 _IN_DOUBLE = re.compile(
     r"""\\(?P<escaped>.)|(?P<command>`|\$\()"""
     r"""|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))|[^\\`$]+|\$""",

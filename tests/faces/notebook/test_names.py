@@ -38,6 +38,6 @@ def test_a_mistyped_tool_of_a_pack_is_two_lines_too(loaded: Kernel) -> None:
         assert outcome.error is not None
         assert outcome.error.text.splitlines() == [
             "ToolCallError: No tool 'ot.tolos'. Did you mean 'ot.tools'?",
-            "  See all with: %tool list",
+            "  See all with: %tool ot",
         ]
     assert loaded.evaluate("hasattr(ot, 'tolos')") == "False"

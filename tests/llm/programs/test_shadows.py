@@ -101,11 +101,13 @@ def test_stop_ends_a_shadow_that_computes(world: GuardedWorld) -> None:
     world.run(code)
     assert len(world.person.questions) == 1
 
+    # A kernel of the whole run may live beside this test.
+    before = set(psutil.Process().children(recursive=True))
     is_stopping = True
     answer = world.run(code)
     assert answer.stop_reason == "interrupted"
     assert time.monotonic() - stopped[0] < 3  # one second on a quiet machine
-    assert not psutil.Process().children(recursive=True)
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 _PIECES = st.lists(
@@ -154,6 +156,7 @@ _DATA = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_DATA)
 def test_made_up_values_have_the_shape_of_the_real_ones(value: Any) -> None:
     made_up = MadeUp("7", frozenset(["named"]), is_high=True)
@@ -187,6 +190,7 @@ def test_a_made_up_date_is_a_date() -> None:
         datetime.time.fromisoformat(made[11:16])
 
 
+@pytest.mark.slow
 def test_the_largest_results_are_made_up_in_seconds() -> None:
     rows = [{"name": f"person {n}", "owes": n} for n in range(50_000)]
     began = time.process_time()

@@ -165,6 +165,7 @@ def test_journals_of_the_last_version_are_read_and_closed(tmp_path: Path, clock:
     assert (tmp_path / "calls.db").exists()
 
 
+@pytest.mark.slow
 def test_small_parts_are_joined_twenty_at_once(tmp_path: Path, clock: Clock) -> None:
     log = filled(tmp_path, clock, 2000)
     log.attach("id450", "r_450")
