@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.test_panel import health_of, tab, usage_of
 from tests.harness.lab import Lab
 
 pytestmark = pytest.mark.browser
@@ -19,8 +20,8 @@ _VIEWS = (
 
 
 def use_panel(lab: Lab) -> Page:
-    """A notebook's page with a mark, whose panel has a search, an open tool, problems and another
-    view in front."""
+    """A notebook's page with a mark, whose panel has a search, open health and another view in
+    front; a tool and the usage are open beside the notebook."""
     notebook = lab.open_notebook(["%load_ext onetool_ipy"])
     notebook.page.evaluate(_MARK)
     panel = notebook.show_panel()
@@ -28,8 +29,10 @@ def use_panel(lab: Lab) -> Page:
     panel.get_by_label("Search tools").fill("time.now")
     panel.locator(".otx-tool", has_text="time.now").first.click()
     expect(notebook.page.locator(".onetool-ToolTab .otx-title")).to_be_visible()
-    notebook.command("onetool:usage")
-    expect(panel.get_by_role("region", name="Usage")).to_be_visible()
+    expect(usage_of(panel)).to_be_visible()
+    expect(health_of(panel)).to_be_visible()
+    tab(panel, "Sources")
+    expect(panel.locator(".onetool-Bundle").first).to_be_visible()
     return notebook.page
 
 
@@ -49,9 +52,8 @@ def test_the_panel_of_a_page_that_is_lent_again_is_as_a_new_one(lab: Lab) -> Non
     panel.get_by_role("button", name="Load it").click()
     expect(panel.locator(".otx-tool").nth(5)).to_be_visible()
     expect(panel.get_by_label("Search tools")).to_have_value("")
-    expect(page.locator(".onetool-ToolTab")).to_have_count(0)
-    panel.get_by_role("tab", name="Status").click()
-    assert panel.evaluate(_VIEWS)[:2] == ["Status", "Health"], "the first of its two views"
+    expect(page.locator(".onetool-ToolTab, .onetool-Usage")).to_have_count(0)
+    expect(panel.get_by_role("region", name="Health")).to_be_hidden()
 
 
 @pytest.mark.parametrize(
