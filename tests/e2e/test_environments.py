@@ -139,7 +139,7 @@ def test_the_editor_shows_where_a_request_goes_and_switches(
 ) -> None:
     panel = panel_of(notebook)
     expect(panel.get_by_label("Environment of shop")).to_be_visible()
-    panel.get_by_role("button", name="shop", exact=True).click()
+    panel.get_by_role("button", name="shop HTTP", exact=True).click()
     panel.get_by_role("button", name="Edit orders 1").click()
     editor = notebook.page.locator(".onetool-HttpTool")
     environment, target = editor.get_by_label("Environment"), editor.get_by_label("Resulting URL")

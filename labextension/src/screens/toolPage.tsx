@@ -85,6 +85,8 @@ export class ToolPage {
   private readonly viewer: Viewer;
   /** A tool and a stored result take each other's place. */
   private readonly opening: LatestRequest<[string, Payload], any>;
+  /** What a person opened last: whether it is shown. */
+  private opened: Promise<boolean> | null = null;
   private readonly checkSoon = debounce(150, () => this.check());
   private readonly places = { run: createRef<HTMLButtonElement>(), cancel: createRef<HTMLButtonElement>(), json: createRef<HTMLTextAreaElement>(), actions: createRef<HTMLDivElement>(), answer: createRef<HTMLDivElement>() };
 
@@ -114,7 +116,17 @@ export class ToolPage {
   }
 
   /** Show a tool; with `args` its form is filled in. Returns false if the tool is gone, or the user has opened another since. */
-  async open(name: string, args: Payload | null = null): Promise<boolean> {
+  open(name: string, args: Payload | null = null): Promise<boolean> {
+    return (this.opened = this.load(name, args));
+  }
+
+  /** Read the tool again, after what a person opened is there: that would be late otherwise, and its arguments lost. */
+  async refresh(name: string): Promise<void> {
+    for (let awaited: unknown = null; awaited !== this.opened; ) await (awaited = this.opened);
+    await this.load(name, null);
+  }
+
+  private async load(name: string, args: Payload | null): Promise<boolean> {
     const reply = await this.opening.send(['tool', { name }]);
     if (reply.status === 'failed') this.showFailure(reply.error.message, () => this.open(name, args));
     if (reply.status !== 'ok') return false;

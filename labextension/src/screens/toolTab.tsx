@@ -68,7 +68,7 @@ export function createToolTab(transport: Transport, name: string, args: Payload 
       );
     }),
     transport.store.onClosed(() => calls.failRunning()),
-    transport.store.onChanged(() => void page.open(name)),
+    transport.store.onChanged(() => void page.refresh(name)),
     keepFocus(element)
   ];
   const focus = (): void => page.form?.focus();
