@@ -133,8 +133,8 @@ NODE = {
     "panel": ("labextension", "ci", "what builds the screens"),
 }
 
-QUICK = ("test", "servers", "clients", "node")
-EVERYTHING = (*QUICK, "frameworks", "site", "exam", "panel")
+QUICK = ("test", "servers", "clients", "node", "panel")
+EVERYTHING = (*QUICK, "frameworks", "site", "exam")
 
 
 def main(words: Sequence[str]) -> int:

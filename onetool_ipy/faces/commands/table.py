@@ -116,7 +116,7 @@ TABLE: tuple[Command, ...] = (
         elsewhere="Tools are adopted for one session: "
         "%tool adopt in a notebook, box.adopt(...) in a program"),
     Command("save", "PACK",
-        "promote the functions of the cell to tools of a pack file", setup.save_cell,
+        "make the cell's functions tools of a pack file", setup.save_cell,
         takes_body=True, is_cell=True, group="make", place="notebook",
         elsewhere="Only a notebook has cells to save: %%tool save PACK"),
     # --- calls
@@ -251,7 +251,7 @@ TABLE: tuple[Command, ...] = (
     # --- HTTP tools
     Command("new", "", "make an HTTP tool", bundles.new_http, is_group=True, takes_body=True),
     Command("new http", "BUNDLE.TOOL",
-        "an HTTP tool from options or a curl command; without a name, a form",
+        "an HTTP tool from options, curl, or a form",
         bundles.new_http,
         options=(*_NEW_HTTP, _ALLOW_HOST, _SECRET_HOST,
         Option("--save-secrets", help="keep the secrets of the command in secrets.yaml"),
@@ -305,7 +305,7 @@ TABLE: tuple[Command, ...] = (
     Command("server", "", "the MCP servers and their states", servers.list_servers, is_group=True),
     Command("server list", "", "the MCP servers and their states", servers.list_servers),
     Command("server add", "NAME COMMAND ARGUMENTS",
-        "for this session, in a shell for good; options come first",
+        "a server, in a shell for good; options come first",
         servers.add, options=(Option("--url", "text", "a server reached by HTTP", "URL"),
         Option("--env", "text", "variables: K=V, several separated by commas", "K=V"),
         Option("--header", "text", "headers: K=V, several separated by commas", "K=V"),
