@@ -116,7 +116,7 @@ TABLE: tuple[Command, ...] = (
         elsewhere="Tools are adopted for one session: "
         "%tool adopt in a notebook, box.adopt(...) in a program"),
     Command("save", "PACK",
-        "make the cell's functions tools of a pack file", setup.save_cell,
+        "promote the cell's functions to a pack file", setup.save_cell,
         takes_body=True, is_cell=True, group="make", place="notebook",
         elsewhere="Only a notebook has cells to save: %%tool save PACK"),
     # --- calls

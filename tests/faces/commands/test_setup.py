@@ -96,7 +96,7 @@ def test_functions_of_a_cell_become_a_pack_file_that_works_in_another_notebook(
         ("%tool nb.x --save geo", "Write %%tool save geo as the first line of their cell."),
         (
             "%tool search promote a cell tool to a pack file",
-            "%%tool save PACK  make the cell's functions tools",
+            "%%tool save PACK  promote the cell's functions",
         ),
     ],
 )
