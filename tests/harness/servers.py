@@ -119,7 +119,7 @@ def _over_http(command: list[str], port: int) -> Iterator[str]:
 def below(pid: int) -> set[int]:
     """The processes below a process, by the parents that the system knows."""
     if not Path("/proc").is_dir():
-        import psutil
+        import psutil  # type: ignore[import-untyped]  # it ships no stubs
 
         return {child.pid for child in psutil.Process(pid).children(recursive=True)}
     parents: dict[int, int] = {}
