@@ -270,7 +270,7 @@ def _http_tool(lab: Lab, folder: Path) -> None:
 
 def _imports(lab: Lab, folder: Path) -> None:
     """The operations of a document, those that read chosen."""
-    notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1200, 760))
+    notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1200, 640))
     (notebook.path.parent / ".onetool").mkdir()
     (notebook.path.parent / ".onetool" / "onetool.yaml").write_text(
         "version: 1\n", encoding="utf-8"
