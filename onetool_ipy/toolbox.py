@@ -527,14 +527,14 @@ class Toolbox:
         tools that it names, of which those that may change something carry the framework's mark for
         a yes.
         """
-        from onetool_ipy.llm.exported import Calls, export
+        from onetool_ipy.llm.exported import ModelCalls, export
 
         return export(
             framework,
             allow,
             registry=self.registry,
             config=self.config,
-            calls=Calls(self.call, self.acall, self.outgoing, self.mask),
+            calls=ModelCalls(self.call, self.acall, self.outgoing, self.mask),
         )
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:

@@ -30,7 +30,7 @@ from onetool_ipy.llm.ask.session import json_text
 _SMOL_TYPES = ("string", "boolean", "integer", "number", "array", "object", "null")
 
 
-class Calls(NamedTuple):
+class ModelCalls(NamedTuple):
     """How a model's calls are made, and what leaves of their results."""
 
     call: Callable[..., ToolResult]
@@ -43,7 +43,9 @@ class ExportedTool:
     """One tool for a framework: its name there, its schema, and a model's calls of it, sync and
     async."""
 
-    def __init__(self, calls: Calls, spec: ToolSpec, name: str, *, needs_approval: bool) -> None:
+    def __init__(
+        self, calls: ModelCalls, spec: ToolSpec, name: str, *, needs_approval: bool
+    ) -> None:
         self.name = name
         self.description = calls.mask(spec.description)
         self.parameters = dict(spec.parameters)
@@ -92,7 +94,7 @@ def export(
     *,
     registry: Registry,
     config: Config,
-    calls: Calls,
+    calls: ModelCalls,
 ) -> list[Any]:
     """Return the tools as objects of a framework. Raises UsageProblem, ToolNotFound, or Unavailable
     without it."""
