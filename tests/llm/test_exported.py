@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import ToolNotFound, Unavailable, UsageProblem
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.llm.exported import ModelCalls, ExportedTool
+from onetool_ipy.llm.exported import ExportedTool, ModelCalls
 from onetool_ipy.toolbox import Toolbox
 from tests.harness.project import Project
 from tests.harness.servers import others_python
