@@ -315,7 +315,7 @@ def test_a_command_that_cannot_be_started_is_there_without_a_version(
     project: Project, commands: Path
 ) -> None:
     broken = commands / ("broken.exe" if os.name == "nt" else "broken")
-    broken.write_bytes(b"\x7fELF no program")
+    broken.write_bytes((b"MZ" if os.name == "nt" else b"\x7fELF") + b" no program")
     broken.chmod(0o755)
     project.pack(
         "odd",
@@ -410,18 +410,22 @@ def test_a_tool_that_needs_nothing_is_not_looked_at(project: Project) -> None:
         require(spec)
 
 
-def test_decorators_leave_a_cells_tool_as_it_is_in_either_order(box: Toolbox) -> None:
+def test_decorators_leave_a_cells_tool_as_it_is_in_either_order(
+    box: Toolbox, commands: Path
+) -> None:
+    command(commands, "rg", "echo ripgrep 14.1.0")
+
     @tool
-    @requires_cli("sh")
+    @requires_cli("rg")
     def above() -> str:
         """Above."""
         return "above"
 
-    @requires_cli("sh")
+    @requires_cli("rg")
     @tool
     def below() -> str:
         """Below."""
         return "below"
 
-    assert deps_of(above) == deps_of(below) == (Dep("cli", "sh"),)
+    assert deps_of(above) == deps_of(below) == (Dep("cli", "rg"),)
     assert box.call("nb.above").unwrap() + box.call("nb.below").unwrap() == "abovebelow"
