@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.commands import WrongWords
-from onetool_ipy.faces.commands.asking import ROW, ask_arguments
 from onetool_ipy.faces.commands.table import (
     TABLE,
     command_words,
@@ -108,33 +106,6 @@ def test_options_are_named_once_and_described() -> None:
         assert len(set(names)) == len(names), command.name
         assert all(option.help for option in command.options), command.name
         assert command.help
-
-
-@pytest.mark.parametrize(
-    ("typed", "named"),
-    [
-        ({"--tools": True}, {"with_tools": True}),
-        ({"--no-tools": True}, {"with_tools": False}),
-        ({"--with-tools": True}, {"with_tools": True}),
-        ({"--with-tools": "no"}, {"with_tools": False}),
-        ({"--tool-allow": ["a.b"]}, {"tool_allow": ["a.b"]}),
-        ({"--allow": ["a.b"]}, {"tool_allow": ["a.b"]}),
-        ({"--plan": True, "--session": "x"}, {"plan": True, "session": "x"}),
-    ],
-)
-def test_an_alias_of_an_option_means_the_option(
-    typed: dict[str, object], named: dict[str, object]
-) -> None:
-    assert ask_arguments(ROW.named(typed, "notebook")) == named
-    assert ask_arguments(ROW.named(typed, "shell")) == named
-
-
-@pytest.mark.parametrize(
-    "typed", [["--tools", "--no-tools"], ["--allow", "--tool-allow"], ["--with-tools", "--tools"]]
-)
-def test_two_spellings_of_one_option_are_refused(typed: list[str]) -> None:
-    with pytest.raises(WrongWords, match=f"{typed[0]} and {typed[1]} exclude each other"):
-        ROW.named(dict.fromkeys(typed, True), "shell")
 
 
 def test_no_alias_is_the_name_of_another_option() -> None:
