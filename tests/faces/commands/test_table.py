@@ -139,7 +139,8 @@ def test_two_spellings_of_one_option_are_refused(typed: list[str]) -> None:
 
 def test_no_alias_is_the_name_of_another_option() -> None:
     for command in TABLE:
-        spellings = [name for option in command.options for name in option.spellings]
+        spellings = [option.name for option in command.options]
+        spellings += [alias.partition("=")[0] for each in command.options for alias in each.aliases]
         assert len(set(spellings)) == len(spellings), command.name
 
 
