@@ -80,7 +80,7 @@ NOTEBOOK = {
     "%tool server add x pip install mcp-server-time": "UsageProblem: x: not added. 'pip install' installs a program and does not run a server. Run it in a terminal. Then add what it installed: %tool server add NAME mcp-server-time",
     "%tool server add x --url hello": "UsageProblem: x: not added. x.url: 'hello' is not an http:// or https:// address.",
     "%tool bundle show nosuch": "UsageProblem: No bundle 'nosuch'.\n  See them with: %tool bundle list",
-    "%ask --shwo hello": "UsageProblem: No flag '--shwo'. Did you mean '--show'?\n  Flags: --model, --tools, --no-tools, --allow, --max-steps, --approve, --session, --as, --show, --code, --plan, --waiting, --resume, --drop, --distil, --soft, --help, -o. After -- come only arguments.",
+    "%ask --shwo hello": "UsageProblem: No flag '--shwo'. Did you mean '--show'?\n  Flags: --model, --with-tools, --tools, --no-tools, --allow, --tool-allow, --approve, --max-steps, --session, --as, --show, --code, --plan, --waiting, --resume, --drop, --distil, --soft, -o, --help. After -- come only arguments.",
     "%ask hello @cup": "UsageProblem: The prompt names '@cup', and there is no variable of that name.\n  Nothing was sent. Write @@cup for an @ that is text.",
     "$nosuch": "ToolCallError: No snippet, alias or tool 'nosuch'.\n  See: ot.snippets(), ot.aliases()",
     "%snippet nosuch": "ToolCallError: No snippet, alias or tool 'nosuch'.\n  See: ot.snippets(), ot.aliases()",
