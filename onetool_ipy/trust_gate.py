@@ -131,7 +131,7 @@ def parts_of(withheld: Pins, approved: Pins, secret_names: Iterable[str]) -> tup
     return tuple(parts)
 
 
-def _server_part(pin: Pin) -> tuple[str, list[str]]:
+def server_part(pin: Pin) -> tuple[str, list[str]]:
     """Return the whole command line or the address of a server, and lines with the rest of its
     definition."""
     words = [as_text(word) for word in (pin.get("command") or "", *_listed(pin.get("args")))]
@@ -166,7 +166,7 @@ def _environment_part(pin: Pin) -> tuple[str, list[str]]:
 
 
 _PARTS: dict[str, Callable[[Pin], tuple[str, list[str]]]] = {
-    "server": _server_part,
+    "server": server_part,
     "model": _model_part,
     "environment": _environment_part,
 }
