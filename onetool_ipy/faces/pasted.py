@@ -25,7 +25,6 @@ from onetool_ipy.base.files import Unreadable
 from onetool_ipy.base.files import read as read_file
 from onetool_ipy.base.foreign_json import NotJson
 from onetool_ipy.base.printable import printable_line
-from onetool_ipy.base.values import Json
 from onetool_ipy.faces.client_files import FoundServer, parse_json, without_secrets
 from onetool_ipy.faces.creation import is_url
 from onetool_ipy.faces.server_setup import (
@@ -59,7 +58,6 @@ _OPEN = re.compile(
 _SCHEME = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?")
 _NAMED = re.compile(r"(?<!\$)\$\{([A-Za-z_]\w*)\}")
 _NO_SERVERS = ("git", "cd", "wget", "export", "echo", "mkdir", "source", "ls")
-_ORIGINS = {"npx": "It comes with Node.js.", "uvx": "It comes with uv: pip install uv"}
 _MAX_BYTES = 64 * 1024 * 1024
 _SHOWN = 300
 _WANTED = (
@@ -304,7 +302,7 @@ def _command(box: Toolbox, text: str, name: str) -> Pasted:
 
 def _server(box: Toolbox, text: str, name: str, what: str) -> Pasted:
     servers, fields, notes = servers_of(box, text, name)
-    servers, problems = usable(servers)
+    servers, problems = usable(box, servers)
     is_one = len(servers) == 1
     verb = "connects to" if servers[0].data.get("url") else "runs"
     says = [f"{what} {'an MCP server' if is_one else f'{len(servers)} MCP servers'}.", *notes]
@@ -320,13 +318,12 @@ def _server(box: Toolbox, text: str, name: str, what: str) -> Pasted:
     )
 
 
-def usable(servers: list[FoundServer]) -> tuple[list[FoundServer], list[str]]:
+def usable(box: Toolbox, servers: list[FoundServer]) -> tuple[list[FoundServer], list[str]]:
     """The servers that can run here, and why others cannot. Raises UsageProblem if none can."""
     good, problems = list[FoundServer](), list[UsageProblem]()
     for server in servers:
         try:
-            require_server(server.data)
-            _require_program(server.data)
+            require_server(server.data, box.config.paths.project)
             good.append(server)
         except UsageProblem as exc:
             problems.append(exc)
@@ -341,16 +338,6 @@ def _run_line(server: FoundServer) -> str:
     words = [str(data.get("command") or ""), *map(str, data.get("args") or ())]
     line = str(data.get("url") or shlex.join(words))
     return printable_line(values.cut(f"{server.name}: {line}", _SHOWN))
-
-
-def _require_program(data: Json) -> None:
-    """Raise UsageProblem if the program of a server is not there."""
-    command = str(data.get("command") or "")
-    if command and shutil.which(command) is None:
-        raise UsageProblem(
-            f"There is no program '{command[:80]}' on your PATH.",
-            hint=_ORIGINS.get(Path(command).name, "Install it first, or correct its name."),
-        )
 
 
 def _servers_in(text: str, name: str, fields: dict[str, Field]) -> list[FoundServer]:

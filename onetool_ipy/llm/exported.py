@@ -128,7 +128,7 @@ def export(box: ExportingToolbox, framework: str, allow: Sequence[str] | None = 
         if spec.is_offered and not (spec.prompt or spec.resource)
     ]
     if allow is None:
-        specs = [spec for spec in specs if not _may_write(box, spec)]
+        specs = [spec for spec in specs if spec.is_for_models and not _may_write(box, spec)]
     wire = names.wire_names(spec.name for spec in box.registry.known())
     return [
         make(module, ExportedTool(box, spec, wire[spec.name]))
