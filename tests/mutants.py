@@ -7,8 +7,8 @@ is drawn by its own text, so a change of one file leaves the places of the other
 change is written into the working tree, which must be clean, and taken back afterwards. What the
 tests of the module's name do not notice, those of its room may: both are counted. A test that fails
 without the change as well judges nothing. `ARGS="--count 20 --seed 3"` takes other places, `--only
-stores/` those below a folder or in a file. Every survivor is printed, and every module without a test of its
-name.
+stores/` those below a folder or in a file, `--part 2/3` a third of them, so that several machines
+share the work. Every survivor is printed, and every module without a test of its name.
 """
 
 from __future__ import annotations
@@ -168,8 +168,10 @@ def without_tests(paths: Iterable[Path]) -> list[Path]:
     ]
 
 
-def sample(paths: list[Path], *, count: int, seed: int) -> tuple[list[Mutant], int]:
-    """Draw `count` mutants, and tell how many there are to draw from."""
+def sample(
+    paths: list[Path], *, count: int, seed: int, part: tuple[int, int] = (1, 1)
+) -> tuple[list[Mutant], int]:
+    """Draw `count` mutants or a part of them, and tell how many there are to draw from."""
     ranks: list[tuple[bytes, Mutant]] = []
     for path in paths:
         twins: Counter[tuple[str, str]] = Counter()
@@ -179,7 +181,18 @@ def sample(paths: list[Path], *, count: int, seed: int) -> tuple[list[Mutant], i
             twins[change] += 1
             ranks.append((hashlib.sha256(repr(key).encode()).digest(), mutant))
     ranks.sort(key=lambda rank: rank[0])
-    return [mutant for _, mutant in ranks[:count]], len(ranks)
+    first, parts = part
+    return [mutant for _, mutant in ranks[:count][first - 1 :: parts]], len(ranks)
+
+
+def read_part(text: str) -> tuple[int, int]:
+    """Read `2/3` as (2, 3)."""
+    if not (match := re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a part such as 2/3.")
+    first, parts = int(match[1]), int(match[2])
+    if first > parts:
+        raise argparse.ArgumentTypeError(f"There is no part {first} of {parts}.")
+    return first, parts
 
 
 def judge(mutant: Mutant) -> Verdict:
@@ -265,6 +278,9 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="take changes below this folder of the package, or in this file"
     )
+    parser.add_argument(
+        "--part", type=read_part, default=(1, 1), help="take a part of the places, such as 2/3"
+    )
     parser.add_argument("--tests", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.tests:
@@ -283,7 +299,7 @@ def main() -> None:
         )
     place = PACKAGE / options.only
     paths = [place] if place.is_file() else sorted(place.rglob("*.py"))
-    mutants, places = sample(paths, count=options.count, seed=options.seed)
+    mutants, places = sample(paths, count=options.count, seed=options.seed, part=options.part)
     verdicts: Counter[Verdict] = Counter()
     for number, mutant in enumerate(mutants, 1):
         start = time.monotonic()
