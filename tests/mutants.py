@@ -6,9 +6,10 @@ None, a comparison turned round, `and` for `or`, a dropped `not`, another return
 is drawn by its own text, so a change of one file leaves the places of the others as they were. Each
 change is written into the working tree, which must be clean, and taken back afterwards. What the
 tests of the module's name do not notice, those of its room may: both are counted. A test that fails
-without the change as well judges nothing. `ARGS="--count 20 --seed 3"` takes other places, `--only
-stores/` those below a folder or in a file, `--part 2/3` a third of them, so that several machines
-share the work. Every survivor is printed, and every module without a test of its name.
+without the change as well judges nothing, and the others are asked. `ARGS="--count 20 --seed 3"`
+takes other places, `--only stores/` those below a folder or in a file, `--part 2/3` a third of
+them, so that several machines share the work. Every survivor is printed, and every module without
+a test of its name.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tests.harness.surroundings import ROOT
 
 PACKAGE = ROOT / "onetool_ipy"
 LIMIT_S = 300
+_MAX_BROKEN = 5
 
 _WORD = re.compile(r"[A-Za-z_]{4,}")
 _SLOW = re.compile(r"kernel|server|lab|wheel|page")
@@ -203,29 +205,36 @@ def judge(mutant: Mutant) -> Verdict:
     for tests, dead in ((tests_of(mutant.path), "died"), (tests_of_room(mutant.path), "room")):
         if not tests:
             continue
-        try:
-            mutant.apply()
-            outcome = run(tests, mutant.words)
-        finally:
-            mutant.path.write_bytes(original)
-        if outcome is None:
-            return dead  # type: ignore[return-value]  # one of the two words above
-        if outcome.returncode:
+        without: list[str] = []
+        while len(without) < _MAX_BROKEN:
+            try:
+                mutant.apply()
+                outcome = run(tests, mutant.words, without)
+            finally:
+                mutant.path.write_bytes(original)
+            if outcome is None:
+                return dead  # type: ignore[return-value]  # one of the two words above
+            if outcome.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+                break
             failed = re.findall(
                 r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - |$)", outcome.stdout, re.MULTILINE
             )
             again = run(failed[:1]) if failed else None
             if again is None or not again.returncode:
                 return dead  # type: ignore[return-value]
+            without += failed[:1]
+        else:
             verdict = "UNJUDGED"
     return verdict
 
 
 def run(
-    tests: list[str], words: frozenset[str] = frozenset()
+    tests: list[str], words: frozenset[str] = frozenset(), without: Iterable[str] = ()
 ) -> subprocess.CompletedProcess[str] | None:
     """Run tests up to the first failure, the likely ones first; None where they hang."""
     command = [sys.executable, "-m", "tests.mutants", "--tests", *tests]
+    for test in without:
+        command += ["--without", test]
     try:
         return subprocess.run(
             command,
@@ -282,9 +291,11 @@ def main() -> None:
         "--part", type=read_part, default=(1, 1), help="take a part of the places, such as 2/3"
     )
     parser.add_argument("--tests", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--without", action="append", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.tests:
         flags = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not browser"]
+        flags += [f"--deselect={test}" for test in options.without]
         sys.exit(
             pytest.main(
                 [*flags, *options.tests], plugins=[LikelyFirst(sys.stdin.read().split("\n"))]
