@@ -441,18 +441,30 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return data
 
 
-def read_own(path: Path, limit: int) -> bytes | None:
-    """Return the bytes of one of the user's own files, or None if it is missing, too large, a link
-    or not theirs."""
+def read_own(path: Path, limit: int, *, start: int = 0) -> bytes | None:
+    """Return the bytes of one of the user's own files from `start` on, or None if it is missing,
+    too large, a link or not theirs."""
     try:
         flags = _READ_FLAGS | _NO_FOLLOW
         with open(patiently(lambda: os.open(path, flags), path), "rb") as file:
             status = os.fstat(file.fileno())
             if status.st_size > limit or (hasattr(os, "geteuid") and status.st_uid != os.geteuid()):
                 return None
+            file.seek(start)
             return file.read()
     except (OSError, ValueError):
         return None
+
+
+def end_of_own(path: Path, limit: int) -> bytes | None:
+    """`read_own` for a file of lines of any size: of a larger one the last lines within the
+    limit."""
+    try:
+        size = os.lstat(path).st_size
+    except OSError:
+        return None
+    data = read_own(path, max(size, limit), start=max(size - limit, 0))
+    return data if data is None or size <= limit else data.partition(b"\n")[2]
 
 
 class AtomicFile:

@@ -229,8 +229,7 @@ class ToolSelection:
             spec
             for spec in listing
             if spec.is_offered
-            and names.allowed(spec.name, self.allow)
-            and (self.allow is not None or spec.is_for_models)
+            and (spec.is_for_models if self.allow is None else names.allowed(spec.name, self.allow))
         ]
 
     def _best(self, specs: Sequence[ToolSpec]) -> set[str]:
