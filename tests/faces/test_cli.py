@@ -70,6 +70,8 @@ def test_list_shows_name_description_and_input(run: Any) -> None:
     assert "shop.price" in table.out
     assert "Tell a price." in table.out
     assert "item: str, count: int = 1" in table.out
+    assert "ot.history" not in table.out, "the toolbox itself is no tool of a person"
+    assert "ot.history" in run("tools", "list", "--tool-allow", "ot.*").out
     rows = run("tools", "list", "--json").json
     assert [sorted(row) for row in rows] == [["description", "inputSchema", "name"]] * len(rows)
     byname = {row["name"]: row for row in rows}
