@@ -143,7 +143,16 @@ class Toolbox:
         self.tool_loop = Background(given_up)
         self.workers = Workers(given_up)
         self.host = Host()
-        self.gate = TrustGate(self, follow=self._follow_trust)
+        self.session_snippets: dict[str, Snippet] = {}
+        self.gate = TrustGate(
+            lambda: self.parts,
+            servers=lambda: self.servers,
+            session=session,
+            snippets=self.session_snippets,
+            ask=lambda needed: self.host.ask_for_trust(needed),  # noqa: PLW0108 - the host may change
+            is_closed=lambda: self.is_closed,
+            follow=self._follow_trust,
+        )
         self._jobs: Jobs | None = None
         self._adoptions: Adoptions | None = None
         self.replays = Replays()
@@ -160,7 +169,6 @@ class Toolbox:
         self._problem: Problem | None = None
         self._told: set[Problem] = set()
         self.is_closed = False
-        self.session_snippets: dict[str, Snippet] = {}
         self._shortcuts: tuple[Config, tuple[Snippet, ...], Shortcuts] | None = None
         self.parts = build(self)
         current.opened(self)
@@ -501,9 +509,15 @@ class Toolbox:
         tools that it names, of which those that may change something carry the framework's mark for
         a yes.
         """
-        from onetool_ipy.llm.exported import export
+        from onetool_ipy.llm.exported import ModelCalls, export
 
-        return export(self, framework, allow)
+        return export(
+            framework,
+            allow,
+            registry=self.registry,
+            config=self.config,
+            calls=ModelCalls(self.call, self.acall, self.outgoing, self.mask),
+        )
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
         """Return the client of a configured model, by name or the default one. Raises UsageProblem
@@ -591,7 +605,7 @@ class Toolbox:
         mask = self.mask
         return [
             p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND)
-            for p in problems
+            for p in _by_secret(problems)
         ]
 
     def subscribe(
@@ -744,6 +758,22 @@ class Toolbox:
     def _require_open(self) -> None:
         if self.is_closed:
             raise UsageProblem("This toolbox is closed.", hint="Open one with open_toolbox().")
+
+
+def _by_secret(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems, where a missing secret is one, wherever it is missing."""
+    groups: dict[object, list[Problem]] = {}
+    for at, problem in enumerate(problems):
+        groups.setdefault(problem.secret or at, []).append(problem)
+    return [
+        first._replace(message=f"{first.message} {_also(others)}") if others else first
+        for first, *others in groups.values()
+    ]
+
+
+def _also(others: list[Problem]) -> str:
+    places = ", ".join(problem.where for problem in others[:3])
+    return f"It is missing at {places}{f' and {len(others) - 3} more' if others[3:] else ''} too."
 
 
 def _unread_files(config: Config) -> Iterator[Problem]:

@@ -28,9 +28,6 @@ from onetool_ipy.core.result import ToolResult
 ATTRS = "onetool"
 """The key in `frame.attrs` under which a frame says where it came from."""
 
-Inputs = tuple[tuple[str, str], ...]
-"""Arguments and the ids of the calls whose results they came from."""
-
 _NUMBERS = frozenset((int, float, bool, type(None)))
 _PLAIN = _NUMBERS | {str, bytes}
 _CONTAINERS = frozenset((list, dict, tuple))

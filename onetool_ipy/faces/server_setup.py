@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.foreign_json import NotJson
-from onetool_ipy.base.processes import words_in
+from onetool_ipy.base.processes import find_command, words_in
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, remove_server, save_secret
@@ -65,7 +65,13 @@ _INSTALLS = re.compile(
     r" pip|uv tool"
     r"|python3? -m pip)) (?:install|i|add|get)(?= |$)|docker pull(?= |$)"
 )
+_ORIGINS = {"npx": "It comes with Node.js.", "uvx": "It comes with uv: pip install uv"}
 _OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted", "--yes")
+_HEADER_FLAGS = ("-H", "--header")
+_MAX_COMMAND = 32_000
+_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|<[^<>]*>""", re.DOTALL)
+# What a shell does not hand on to a program: its operators, a second line, other commands in words.
+_SHELL = re.compile(r"(?<!\S)(?:&&?|\|\|?|\d?>>?|<<?)(?!\S)|;(?!\S)|\n|`|\$\(")
 _ENTRY_KEYS = ("command", "url", "serverUrl", "httpUrl")
 
 
@@ -118,7 +124,6 @@ class ServerSetup:
         added = 0
         for each in found:
             try:
-                require_server(each.data)
                 lines.append(self._save(each) if is_saved else self._for_session(each))
                 added += 1
             except UsageProblem as exc:
@@ -156,6 +161,7 @@ class ServerSetup:
         config = self._box.config
         checked = check_server(found.name, found.data, config.secrets.get)
         self.require_free(found.name)
+        require_server(found.data, config.paths.project)
         folder, limit = config.paths.project, config.settings.timeouts.mcp_s
         self._box.servers.add(
             read_server(found.name, checked, "this session", folder=folder, timeout_s=limit)
@@ -165,8 +171,9 @@ class ServerSetup:
     def _save(self, found: FoundServer) -> str:
         data, secrets = without_secrets(found)
         check_server(found.name, found.data, self._box.config.secrets.get)
-        self.require_free(found.name)
         paths = self._box.config.paths
+        self.require_free(found.name)
+        require_server(found.data, paths.project)
         with self._box.gate.saving(f"server {found.name}"):
             for name, value in secrets.items():
                 save_secret(paths, name, value)
@@ -221,10 +228,28 @@ class ServerSetup:
         return entry
 
 
-def require_server(data: Json) -> None:
+def require_server(data: Json, folder: Path) -> None:
+    """Raise UsageProblem for a server that cannot start here, in a project's folder: its program is
+    not there, or its line installs a server."""
+    command = str(data.get("command") or "")
+    require_no_installer([command, *map(str, data.get("args") or ())])
+    if not command or "${" in command:
+        return
+    env = data.get("env")
+    path = str(env.get("PATH") or "") if isinstance(env, dict) else ""
+    known = os.environ if not path or "${" in path else {"PATH": path}
+    cwd = folder / Path(str(data.get("cwd") or ".")).expanduser()
+    if find_command(command, cwd=str(cwd), env=known) is None:
+        where = f"in {cwd}" if os.path.dirname(command) else "on your PATH"
+        raise UsageProblem(
+            f"There is no program '{command[:80]}' {where}.",
+            hint=_ORIGINS.get(Path(command).name, "Install it first, or correct its name."),
+        )
+
+
+def require_no_installer(words: Sequence[str]) -> None:
     """Raise UsageProblem for the line that installs a server: it is not the one that starts it."""
-    words = [Path(str(data.get("command") or "")).name, *map(str, data.get("args") or ())]
-    hit = _INSTALLS.match(" ".join(words))
+    hit = _INSTALLS.match(" ".join([Path(words[0]).name, *words[1:]])) if words else None
     if hit is not None:
         raise UsageProblem(
             f"'{hit[0]}' installs a program and does not run a server.",
@@ -236,19 +261,14 @@ def require_server(data: Json) -> None:
 
 
 def _doubts(data: Json) -> str:
-    """What is likely wrong with a server that was typed: a program that is not there, flags of ours
-    for it."""
-    command = str(data.get("command") or "")
-    if not command:
-        return ""
-    note = "" if shutil.which(command) else f"\n  There is no program '{command}' on your PATH."
+    """What is likely wrong with a server that was typed: flags of ours went to it."""
     ours = [flag for flag in _OUR_FLAGS if flag in data.get("args", ())]
-    if ours:
-        note += (
-            f"\n  {', '.join(ours)} went to the command. For %tool, write: %tool server add NAME"
-            f" {ours[0]} ..."
-        )
-    return note
+    if not ours:
+        return ""
+    return (
+        f"\n  {', '.join(ours)} went to the command. For %tool, write: %tool server add NAME"
+        f" {ours[0]} ..."
+    )
 
 
 class CardInput(NamedTuple):
@@ -429,11 +449,9 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
         raise UsageProblem("Nothing was pasted.", hint="Paste a command line, an address, or JSON.")
     if text.startswith("{") or re.match(r'"[^"]+"\s*:\s*\{', text):
         return _from_json(text if text.startswith("{") else f"{{{text.rstrip(',')}}}", name)
-    try:
-        words = words_in(text.replace("\\\n", " "))
-    except ValueError as exc:
-        raise UsageProblem(f"This is not a command line: {exc}.") from exc
+    words = _words_of_command(text)
     env: dict[str, str] = {}
+    data: dict[str, Any]
     if _OTHER_CLIENT.match(text):
         label, words, env = _client_words(words[3:])
         name = name or label
@@ -445,9 +463,48 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
             hint="For example: npx -y @modelcontextprotocol/server-memory",
         )
     if re.match(r"https?://", words[0]):
-        return [FoundServer(name or _name_of_host(words[0]), {"type": "http", "url": words[0]})]
-    data: dict[str, Any] = {"type": "stdio", "command": words[0], "args": words[1:]}
+        data = {"type": "http", "url": words[0]}
+        if headers := _headers_in(words[1:]):
+            data["headers"] = headers
+        return [FoundServer(name or _name_of_host(words[0]), data)]
+    data = {"type": "stdio", "command": words[0], "args": words[1:]}
     return [FoundServer(name or _name_of_command(words), {**data, "env": env} if env else data)]
+
+
+def _words_of_command(text: str) -> list[str]:
+    """The words of the one command in a text. A server is started without a shell: what a shell
+    would do with the rest is not done, so it is refused. Raises UsageProblem."""
+    if len(text) > _MAX_COMMAND:
+        raise UsageProblem(
+            f"This has {len(text):,} characters; a command line has at most {_MAX_COMMAND:,}."
+        )
+    line = re.sub(r"\\\r?\n", " ", text)
+    if hit := _SHELL.search(_QUOTED.sub("''", line)):
+        what = hit[0].strip() or "A second line"
+        raise UsageProblem(
+            f"{what} is for a shell, and a server is started without one.",
+            hint="Paste the one command that starts the server.",
+        )
+    try:
+        return words_in(line)
+    except ValueError as exc:
+        raise UsageProblem(f"This is not a command line: {exc}.") from exc
+
+
+def _headers_in(words: Sequence[str]) -> dict[str, str]:
+    """The headers behind an address: `--header "Name: value"`. Raises UsageProblem for others."""
+    headers: dict[str, str] = {}
+    waiting = iter(words)
+    for word in waiting:
+        option, has_value, value = word.partition("=")
+        if option not in _HEADER_FLAGS:
+            raise UsageProblem(
+                f"'{word[:80]}' stands behind the address and belongs to no header.",
+                hint="Paste the address alone, or with: --header 'Name: value'",
+            )
+        label, _, content = (value if has_value else next(waiting, "")).partition(":")
+        headers[label.strip()] = content.strip()
+    return headers
 
 
 def _client_words(words: Sequence[str]) -> tuple[str, list[str], dict[str, str]]:
@@ -455,6 +512,7 @@ def _client_words(words: Sequence[str]) -> tuple[str, list[str], dict[str, str]]
     left out."""
     end = words.index("--") if "--" in words else len(words)
     plain: list[str] = []
+    headers: list[str] = []
     env: dict[str, str] = {}
     waiting = iter(words[:end])
     for word in waiting:
@@ -465,7 +523,9 @@ def _client_words(words: Sequence[str]) -> tuple[str, list[str], dict[str, str]]
         value = value if has_value else next(waiting, "")
         if option in ("-e", "--env"):
             key, _, env[key] = value.partition("=")
-    return (plain[0] if plain else ""), [*plain[1:], *words[end + 1 :]], env
+        elif option in _HEADER_FLAGS:
+            headers += [option, value]
+    return (plain[0] if plain else ""), [*plain[1:], *words[end + 1 :], *headers], env
 
 
 def _from_json(text: str, name: str) -> list[FoundServer]:
@@ -477,7 +537,11 @@ def _from_json(text: str, name: str) -> list[FoundServer]:
     if not servers:  # the inside of such a file: entries by name, or one entry
         is_one = any(key in document for key in _ENTRY_KEYS)
         servers = {str(document.get("name") or ""): document} if is_one else document
-    entries = [as_ours(key, data) for key, data in servers.items() if isinstance(data, dict)]
+    entries = [
+        as_ours(key, data)
+        for key, data in servers.items()
+        if isinstance(data, dict) and data.keys() & _ENTRY_KEYS
+    ]
     if not entries:
         raise UsageProblem(
             "This JSON has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.'

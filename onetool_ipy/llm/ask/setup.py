@@ -26,7 +26,13 @@ from onetool_ipy.config.paths import CONFIG_NAME, FOLDER
 from onetool_ipy.config.settings import Model, Models, Provider
 from onetool_ipy.core.question import NobodyToAsk, Question
 from onetool_ipy.llm.ask.context import AskToolbox
-from onetool_ipy.llm.client import default_url, listed_models, model_names, open_model
+from onetool_ipy.llm.client import (
+    default_url,
+    listed_models,
+    model_names,
+    open_model,
+    require_address,
+)
 from onetool_ipy.llm.messages import OfferedTool, User
 from onetool_ipy.net.client import Rules
 from onetool_ipy.net.hosts import Hosts
@@ -180,16 +186,17 @@ class ModelSetup:
         return own_settings(self._box.config.home).models
 
     def key_names(self) -> list[str]:
-        """Return the names of the secrets that may be keys: those of the project, and the known
-        variables that are set."""
+        """Return the names of the secrets that may be keys: the known variables that are set, those
+        of the project, and the user's own."""
         secrets = self._box.config.secrets
         known = (name for name in _KEYS if secrets.get(name))
-        return list(dict.fromkeys([*known, *secrets.names()]))
+        return list(dict.fromkeys([*known, *secrets.names(), *secrets.own_names()]))
 
     def names_of(self, entry: Mapping[str, str]) -> list[str]:
         """Ask the server of an entry, which a person named, for its models. Raises CallFailure."""
         self.require_trust()
-        provider, secret = entry["provider"], self._box.config.secrets.get(entry.get("key") or "")
+        provider = entry["provider"]
+        secret = self._box.config.secrets.key_of_model(entry.get("key") or "")
         base_url = entry.get("base_url") or self.base_urls.get(provider, "")
         key = (secret or "").strip() or None
         names = listed_models(provider, key, self._box.http_client, base_url)
@@ -227,12 +234,22 @@ class ModelSetup:
 
     def save(self, entry: Mapping[str, str], *, in_project: bool) -> str:
         """Write a model into the project's settings or the user's own. Returns its name there.
-        Raises UsageProblem."""
+        Raises UsageProblem.
+
+        What a server called its model is no template: `${NAME}` in it stays as it is.
+        """
         config = self._box.config
+        for text in entry.values():
+            if not text.isprintable():
+                raise UsageProblem(f"{values.safe_repr(text, 80)} has characters that do not show.")
+        if address := entry.get("base_url"):
+            require_address(address)
         is_here = urlsplit(entry.get("base_url", "")).hostname in _LOOPBACK
         stem = "local" if is_here else entry["provider"]
         place = config.paths if in_project else config.home / FOLDER / CONFIG_NAME
-        return add_model(place, stem, dict(entry))
+        return add_model(
+            place, stem, {name: text.replace("${", "$${") for name, text in entry.items()}
+        )
 
     def _local(self) -> Iterator[ModelProposal]:
         """Yield the models of each server that answers on the loopback address."""

@@ -16,6 +16,7 @@ from onetool_ipy.faces.widgets.ask_requests import AskRequests
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask.setup import LocalServer
 from tests.faces.widgets.conftest import SECRET, Side
+from tests.harness.systems import has_mode
 from tests.llm.misbehaving import Answer, Misbehaving, answered
 
 LIST = answered(200, {"data": [{"id": "small"}, {"id": "big"}, {"id": "text-embedding"}]})
@@ -80,6 +81,44 @@ def test_a_model_is_found_tried_and_saved_without_yaml(side: Side, home: Path) -
     assert side.ask("models")["default"] == "local"
 
 
+def test_a_key_for_all_projects_is_kept_in_the_users_own_file_and_shown_nowhere(
+    side: Side, home: Path, tmp_path: Path
+) -> None:
+    """Another project of the user asks with it; a `${NAME}` of a project does not read it."""
+    key = "own-key-0123456789"
+    with Misbehaving(SAID, SAID) as server:
+        kept = side.ask("httpSecret", name="OWN_KEY", value=key, isOwn=True)
+        tried = side.ask("testModel", entry=entry(server, key="OWN_KEY"))
+        saved = side.ask("saveModel", entry=entry(server, key="OWN_KEY"))
+        other = tmp_path / "other"
+        (other / ".onetool").mkdir(parents=True)
+        (other / ".onetool" / "onetool.yaml").write_text(
+            "version: 1\naliases: {x: time.now}\nservers:\n"
+            '  a: {type: http, url: "http://127.0.0.1:9/mcp", headers: {K: "${OWN_KEY}"}}\n'
+        )
+        env = {"ONETOOL_STATE": str(tmp_path / "other-state"), **home_at(home)}
+        with open_toolbox(other, env=env) as box:
+            answer = box.ask("Hello", with_tools=False)
+            problems = [problem.secret for problem in box.problems()]
+
+    assert kept.get("errors") is None
+    assert (tried["isOk"], str(answer.text)) == (True, "Hello!")
+    assert [dict(each.headers)["authorization"] for each in server.seen] == [f"Bearer {key}"] * 2
+    assert problems == ["OWN_KEY"]
+    file = home / ".onetool" / "secrets.yaml"
+    assert key in file.read_text(encoding="utf-8")
+    assert has_mode(file, 0o600)
+    holders = [
+        path for path in tmp_path.rglob("*") if path.is_file() and key.encode() in path.read_bytes()
+    ]
+    assert holders == [file]
+    assert side.box.mask(f"says {key}") == "says ***"
+    assert key not in str([kept, tried, saved, side.ask("models")])
+    assert "OWN_KEY" in side.ask("models")["keys"]
+    again = side.ask("httpSecret", name="OWN_KEY", value="another-one", isOwn=True)
+    assert "There is a key 'OWN_KEY' already." in str(again["errors"])
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
@@ -127,6 +166,59 @@ def test_a_named_server_lists_its_models(side: Side) -> None:
     assert listed == {"models": ["small", "big"]}
     assert server.seen[0].path == "/v1/models"
     assert server.seen[0].headers["authorization"] == f"Bearer {SECRET}"
+
+
+def test_what_a_server_lists_is_bounded_and_can_be_seen(side: Side) -> None:
+    names = ["good", "good", "", " ", "a\u200bb", "\u3164", "x" * 5_000, *map(str, range(10_000))]
+    with Misbehaving(answered(200, {"data": [{"id": name} for name in names]})) as server:
+        listed = side.ask("modelNames", entry=entry(server))["models"]
+        looking_at(side, server)
+        found = side.ask("findModels")["items"][0]["models"]
+
+    assert listed[:3] == found[:3] == ["good", "0", "1"]
+    assert len(listed) == len(found) == 200
+
+
+def test_a_server_that_refuses_to_list_says_why(side: Side) -> None:
+    with Misbehaving(answered(401, {"error": f"bad key {SECRET}"})) as server:
+        message = side.raw("modelNames", entry=entry(server))["error"]["message"]
+
+    assert "answered with 401: bad key ***" in message
+
+
+def test_the_name_of_a_model_takes_no_secret(side: Side) -> None:
+    """A server that lists `${KEY}` would be sent the key as the name of its model."""
+    with Misbehaving(SAID) as server:
+        side.ask("saveModel", entry=entry(server, model="${KEY}"), inProject=True)
+
+    (model,) = side.box.config.settings.models.named.values()
+    assert model.model == "${KEY}"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"base_url": "http://"},
+        {"base_url": "http://[::1"},
+        {"base_url": "http://user:word@a.example/v1"},
+        {"base_url": "http://a.example:99999"},
+        {"base_url": "http://a b.example"},
+        {"base_url": "https://\ud800"},
+        {"model": "a\nb"},
+        {"model": "a\u2028b"},
+        {"model": "\ud800"},
+    ],
+)
+def test_what_could_not_be_asked_is_not_saved(
+    side: Side, wrong: dict[str, str], tmp_path: Path
+) -> None:
+    files = {path: path.read_bytes() for path in tmp_path.rglob("onetool.yaml")}
+    whole = {"provider": "openai", "base_url": "http://a.example/v1", "model": "m", **wrong}
+
+    with pytest.raises(UsageProblem):
+        AskRequests(side.box, lambda _event: None).save({"entry": whole, "inProject": True})
+
+    assert {path: path.read_bytes() for path in tmp_path.rglob("onetool.yaml")} == files
 
 
 def test_in_an_untrusted_project_nothing_is_dialled(

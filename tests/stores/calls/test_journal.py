@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -155,6 +155,30 @@ def test_a_full_journal_is_left_and_another_begun(tmp_path: Path) -> None:
     assert sorted(file.path.read_bytes().count(b"\n") for file in files_in(tmp_path)) == [1, 3]
 
 
+@pytest.mark.posix("a limit of a file's size")
+def test_a_call_that_fits_in_part_is_counted_as_lost_and_spoils_nothing(tmp_path: Path) -> None:
+    """A disk that becomes full takes a part of a line."""
+    code = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from onetool_ipy.stores.calls.journal import Journal, files_in\n"
+        "folder, *lines = sys.argv[1:]; folder = Path(folder)\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "journal = Journal(folder); journal.append(lines[0].encode())\n"
+        "(file,) = files_in(folder)\n"
+        "limit = file.path.stat().st_size + 5\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
+        "journal.append(lines[1].encode()); print(journal.dropped, journal.fault.reason)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)\n"
+        "journal.append(lines[2].encode())"
+    )
+    lines = [line(id=name).decode() for name in ("c1", "c2", "c3")]
+    command = [sys.executable, "-c", code, str(tmp_path), *lines]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "1 the disk is full\n", done.stderr
+    assert [row.call_id for row in CallLog(tmp_path).history()] == ["c3", "c1"]
+
+
 def test_the_beginning_of_a_line_does_not_spoil_the_next(tmp_path: Path) -> None:
     """A kill left it; the process that goes on with the journal removes it. Its call was never
     acknowledged."""
@@ -230,6 +254,35 @@ def test_a_folder_deleted_under_a_running_process_is_made_again(calls: CallLog) 
     note(calls, number=2)
 
     assert [row.call_id for row in calls.history()] == ["id2"]
+
+
+class ChangingFolder(type(Path())):  # type: ignore[misc]  # the class differs by system
+    """A folder in which another process closes a journal between the listing and the look at it."""
+
+    changes: ClassVar[list[tuple[str, str]]] = []
+
+    def __truediv__(self, name: str) -> Path:
+        while self.changes and self.changes[0][0] == name:
+            before, after = self.changes.pop(0)
+            os.rename(os.path.join(self, before), os.path.join(self, after))
+        return Path(os.path.join(self, name))
+
+
+def test_a_file_that_gets_another_name_while_the_folder_is_read_is_found(tmp_path: Path) -> None:
+    """A journal becomes a part, and an old part its sums, each behind the listing."""
+    first, second = "20260101T000000000000-00000001", "20260101T000000000000-00000002"
+    (tmp_path / f"{first}.jsonl").write_bytes(line())
+    (tmp_path / f"{second}.parquet").write_bytes(b"PAR1")
+    folder = ChangingFolder(tmp_path)
+    folder.changes[:] = [
+        (f"{first}.jsonl", f"{first}.parquet"),
+        (f"{second}.parquet", f"{second}.days.parquet"),
+    ]
+
+    files = {file.name: file.state for file in files_in(folder)}
+
+    assert not folder.changes
+    assert files == {first: "part", second: "expired"}
 
 
 def test_foreign_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
