@@ -1,7 +1,7 @@
 """The running cell: what its calls show while they run, and how Stop reaches them.
 
 A tool, `ot.map` or a batch calls `sdk.progress(done, total, text)`; the report reaches the
-`CallProgress` of the call that the person made. All calls of a cell share one `ProgressArea`: a row
+`ProgressArea` of the cell in which the person made the call. It has a row
 per tool, drawn by the `RefreshLoop` at most 10 times a second. The saved notebook keeps one line
 per tool without a bar; short calls leave nothing.
 
