@@ -9,7 +9,7 @@ import type { ComponentChildren, JSX, Key } from 'preact';
 import type { IDocument } from './addBox';
 import { type IFieldError, type IImported, type IImportPreview, type IOperation, RestError } from './restApi.js';
 import type { RestClient } from './restClient';
-import { h, offerFocus, uniqueId } from '../screens/dom.js';
+import { elementOf, offerFocus, uniqueId } from '../screens/dom.js';
 import { drawInto, type KeepSecret, SecretField } from '../screens/parts.js';
 import { Requests } from '../screens/requests.js';
 
@@ -50,7 +50,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
   const blocked = signal('');
   const busy = signal('');
   const ids = uniqueId('import');
-  const element: HTMLElement = h('div.otx.onetool-Import-page', { 'data-lm-suppress-shortcuts': 'true', role: 'form', 'aria-label': 'Import tools' });
+  const element = elementOf('div.otx.onetool-Import-page', { 'data-lm-suppress-shortcuts': 'true', role: 'form', 'aria-label': 'Import tools' });
   const find = (selector: string): HTMLElement | null => element.querySelector<HTMLElement>(selector);
   const errorId = (pointer: string): string => ids + pointer.replaceAll('/', '-');
   const change = (part: Partial<typeof EMPTY>): void => void (fields.value = { ...fields.value, ...part });

@@ -14,9 +14,9 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { AddBox, type IAdding, type IDocument } from './addBox.js';
 import { type IBundle, type ITool, RestError } from './restApi.js';
 import type { RestClient } from './restClient';
-import { h, offerFocus } from '../screens/dom.js';
+import { elementOf, offerFocus } from '../screens/dom.js';
 import { counted } from '../screens/format.js';
-import type { IHttpPlace } from '../screens/index.js';
+import type { HttpPlace } from '../screens/httpEditor.js';
 import { Failure } from '../screens/parts.js';
 import { type Ask, type LatestRequest, type Reply, Requests, type Source } from '../screens/requests.js';
 import type { Servers } from '../screens/servers.js';
@@ -58,7 +58,7 @@ interface IOptions {
   /** Make sure that a kernel can answer; the reason why none does. */
   connect: IAdding['connect'];
   onChanged: () => void;
-  onEdit: (place: IHttpPlace) => void;
+  onEdit: (place: HttpPlace) => void;
   onImport: (document?: IDocument) => void;
   /** Servers were added. */
   onAdded: (names: string[]) => void;
@@ -88,7 +88,7 @@ export class SourcesView {
     void this.load(SOON_MS);
   }
 
-  readonly element: HTMLElement = h('div.onetool-Sources');
+  readonly element = elementOf('div.onetool-Sources');
   readonly adding: AddBox;
   /** The MCP servers, while a kernel is connected. */
   readonly servers = signal<Servers | null>(null);

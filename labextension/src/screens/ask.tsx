@@ -4,7 +4,7 @@
 import { batch, computed, signal } from '@preact/signals';
 import { render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { h } from './dom.js';
+import { elementOf } from './dom.js';
 import { counted, number } from './format.js';
 import { type Models, modelForm } from './models.js';
 import { Failure, Outcome } from './parts.js';
@@ -148,7 +148,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     box()?.focus();
   });
 
-  const element: HTMLElement = h('div.otx-ask');
+  const element = elementOf('div.otx-ask');
   const box = (): HTMLTextAreaElement | null => element.querySelector('.otx-ask-box textarea');
   let isAtEnd = true;
   function toEnd(): void {

@@ -3,10 +3,9 @@
 import { batch, signal } from '@preact/signals';
 import { type ComponentChild, createRef, Fragment } from 'preact';
 import { type Call, Calls } from './calls.js';
-import { h, keepFocus } from './dom.js';
 import { counted, number, sourceText } from './format.js';
 import { type Call as PastCall, createHistory } from './history.js';
-import { drawInto, Failure, Placed, Tabs } from './parts.js';
+import { createScreen, Failure, Placed, Tabs } from './parts.js';
 import { type Reply, Requests } from './requests.js';
 import { isEqual } from './schema.js';
 import { type Entries, type Filters, isFiltering, type Item, type Known, ToolList } from './toolList.js';
@@ -103,14 +102,11 @@ export class ToolBrowser {
     const onOpen = (item: Item): unknown => (item.folded ? this.showPack(item.name) : this.open(item.name));
     this.tools = new ToolList(this.requests, { onOpen, onFavourite, onDrag: options.onDrag });
     this.history = createHistory(this.requests, { onEdit: call => void this.open(call.tool, call.args), onRerun: call => void this.rerun(call) });
-    // Keys typed here must not trigger JupyterLab's shortcuts.
-    this.element = h(options.isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser', { 'data-lm-suppress-shortcuts': 'true', role: 'application', 'aria-label': 'Tool browser' });
-    this.element.addEventListener('keydown', event => this.onKey(event));
-    const stopDrawing = drawInto(this.element, () => this.draw());
+    const screen = createScreen(options.isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser', { role: 'application', 'aria-label': 'Tool browser' }, element => this.draw(element), event => this.onKey(event));
+    this.element = screen.element;
     const busyTimer = setInterval(() => this.lookWhetherBusy(), 1000);
     this.ends = [
-      stopDrawing,
-      keepFocus(this.element),
+      screen.close,
       transport.store.onClosed(() => this.calls.failRunning()),
       transport.store.onChanged(() => this.load()),
       transport.store.onCall(event => event.result && this.loadView()),
@@ -339,7 +335,6 @@ export class ToolBrowser {
   };
 
   private onKey(event: KeyboardEvent): void {
-    event.stopPropagation();
     const action = this.actionFor(event);
     if (!action) return;
     event.preventDefault();
@@ -377,12 +372,12 @@ export class ToolBrowser {
     this.say('busy', isBusy ? 'The kernel is busy; it will answer when it is free.' : '');
   }
 
-  private draw(): ComponentChild {
+  private draw({ classList }: HTMLElement): ComponentChild {
     const { isSmall } = this.options;
     const view = this.view.value;
-    this.element.classList.toggle('otx-page-open', this.pageState.value === 'front');
-    this.element.classList.toggle('otx-disconnected', this.transport.closed !== null);
-    const tabs = isSmall && view === 'tools' ? null : <Tabs label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view} onSelect={kind => this.selectView(kind as View)} />;
+    classList.toggle('otx-page-open', this.pageState.value === 'front');
+    classList.toggle('otx-disconnected', this.transport.closed !== null);
+    const tabs = isSmall && view === 'tools' ? null : <Tabs label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view} onSelect={kind => this.selectView(kind)} />;
     return (
       <>
         {/* In the panel the fields of a view differ in height: below the tabs they do not move them. */}

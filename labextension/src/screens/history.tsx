@@ -3,7 +3,7 @@
 import { batch, computed, signal, useComputed } from '@preact/signals';
 import { type ComponentChildren, render } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { debounce, h } from './dom.js';
+import { debounce, elementOf } from './dom.js';
 import { counted, duration, number } from './format.js';
 import { breakable, Drawing, Failure, Outcome } from './parts.js';
 import type { LatestRequest, Requests } from './requests.js';
@@ -101,7 +101,7 @@ export function createHistory(requests: Requests, actions: Actions, tool = '') {
     filter.value = { ...filter.peek(), ...change };
     void pages.load(0, PAGE_SIZE);
   };
-  const element: HTMLElement = h('div.otx-history', { tabindex: '-1' });
+  const element = elementOf('div.otx-history', { tabindex: '-1' });
   element.addEventListener('scroll', () => {
     const { scrollTop, clientHeight, scrollHeight } = element;
     const isNearEnd = scrollTop + clientHeight > scrollHeight - NEAR_END;

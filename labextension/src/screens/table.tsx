@@ -3,7 +3,7 @@
 import { computed, signal } from '@preact/signals';
 import type { ComponentChild, Key } from 'preact';
 import { createColumnFilter, KINDS } from './columnFilter.js';
-import { copyText, debounce, h, uniqueId } from './dom.js';
+import { copyText, debounce, elementOf, uniqueId } from './dom.js';
 import { byteSize, counted, number } from './format.js';
 import { Drawing, Failure, Menu } from './parts.js';
 import type { Ask, LatestRequest, Reply, Requests } from './requests.js';
@@ -207,7 +207,7 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
     if (reply.status !== 'ok') return;
     const { name, mime, size, total, parts } = reply.value;
     const url = URL.createObjectURL(new Blob(parts, { type: mime }));
-    h('a', { href: url, download: name }).click();
+    elementOf('a', { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
     status.value = `${name}, ${counted(total, 'row')}, ${byteSize(size)}`;
   }

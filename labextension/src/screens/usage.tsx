@@ -1,9 +1,9 @@
 // The usage screen: totals, calls over time with their failures, latency, failed calls by message and the tools, for a
 // period and one tool or all. The kernel chooses the steps in time that suit the calls; `render/report.py` draws alike.
 import { type ReadonlySignal, signal } from '@preact/signals';
-import { type ComponentChild, render } from 'preact';
-import { h, keepFocus } from './dom.js';
+import type { ComponentChild } from 'preact';
 import { duration, number } from './format.js';
+import { createScreen } from './parts.js';
 import { type LatestRequest, Requests } from './requests.js';
 import type { Payload, Transport } from './transport.js';
 
@@ -58,12 +58,9 @@ export function createUsage(transport: Transport, { period = 'week', tool = '', 
     query.value = { ...query.value, ...change };
     void usage.send(query.value as unknown as Payload);
   };
-  const element: HTMLElement = h('div.otx.otx-usage', { 'data-lm-suppress-shortcuts': 'true', role: 'region', 'aria-label': 'Usage' });
-  element.addEventListener('keydown', event => event.stopPropagation());
-  const releaseFocus = keepFocus(element);
-  render(<View usage={usage} query={query} closed={transport.store.closed} load={load} />, element);
+  const screen = createScreen('div.otx.otx-usage', { role: 'region', 'aria-label': 'Usage' }, () => <View usage={usage} query={query} closed={transport.store.closed} load={load} />);
   load();
-  return { element, load: async () => load(), close: () => (requests.close(), releaseFocus()) };
+  return { element: screen.element, load: async () => load(), close: () => (requests.close(), screen.close()) };
 }
 
 interface ViewProps {
