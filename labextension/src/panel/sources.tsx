@@ -14,6 +14,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { AddBox, type IAdding, type IDocument } from './addBox.js';
 import { type IBundle, type ITool, RestError } from './restApi.js';
 import type { RestClient } from './restClient';
+import { Select, useSure } from '../screens/controls.js';
 import { elementOf, offerFocus } from '../screens/dom.js';
 import { counted } from '../screens/format.js';
 import type { HttpPlace } from '../screens/httpEditor.js';
@@ -386,9 +387,7 @@ function EnvironmentSelect({ view, slug, own }: { view: SourcesView; slug: strin
   return (
     <div class="onetool-Bundle-environment">
       <span class="otx-muted" aria-hidden="true">Environment</span>
-      <select ref={select} class="otx-input" aria-label={`Environment of ${slug}`} title="Environment" aria-busy={isBusy} value={wish ?? own.active} onChange={event => choose(event.currentTarget.value)}>
-        {(own.active ? own.names : ['', ...own.names]).map(name => <option key={name} value={name}>{name || 'other'}</option>)}
-      </select>
+      <Select ref={select} label={`Environment of ${slug}`} title="Environment" aria-busy={isBusy} value={wish ?? own.active} options={(own.active ? own.names : ['', ...own.names]).map(name => [name, name || 'other'])} onChange={choose} />
     </div>
   );
 }
@@ -410,25 +409,13 @@ function Switch({ label, isOn, set, input }: { label: string; isOn: boolean; set
   );
 }
 
-/**
- * A delete button that must be pressed twice; the second click of a double click does not count. `next` has the focus once it
- * is done.
- */
+/** A delete button; `next` has the focus once it is done. */
 function DeleteButton({ view, name, label, act, next }: { view: SourcesView; name: string; label: string; act: () => Promise<void>; next: RefObject<HTMLElement | null> }) {
-  const [isArmed, arm] = useState(false);
-  const isBusy = useRef(false);
-  const press = async (event: MouseEvent): Promise<void> => {
-    if (isBusy.current || event.detail > 1) return;
-    if (!isArmed) return arm(true);
-    isBusy.current = true;
-    await view.change(act, () => offerFocus(next.current, view.element));
-    isBusy.current = false;
-    arm(false);
-  };
+  const [isAsked, presses] = useSure(() => view.change(act, () => offerFocus(next.current, view.element)));
   const question = `Delete ${name}?`;
   return (
-    <button class="otx-small onetool-Delete" type="button" title={isArmed ? 'Press again to delete it' : 'Delete'} aria-label={isArmed ? question : label} onClick={press} onBlur={() => arm(false)}>
-      ×{isArmed ? <span class="onetool-Delete-question">{question}</span> : null}
+    <button class="otx-small onetool-Delete" type="button" title={isAsked ? 'Press again to delete it' : 'Delete'} aria-label={isAsked ? question : label} {...presses}>
+      ×{isAsked ? <span class="onetool-Delete-question">{question}</span> : null}
     </button>
   );
 }

@@ -3,6 +3,7 @@
 import { batch, signal } from '@preact/signals';
 import { type ComponentChild, createRef, Fragment } from 'preact';
 import { type Call, Calls } from './calls.js';
+import { Search } from './controls.js';
 import { counted, number, sourceText } from './format.js';
 import { type Call as PastCall, createHistory } from './history.js';
 import { createScreen, Failure, Placed, Tabs } from './parts.js';
@@ -422,7 +423,7 @@ export class ToolBrowser {
     const combobox = view === 'tools' ? { role: 'combobox', list: undefined, 'aria-expanded': true, 'aria-controls': this.tools.id, 'aria-autocomplete': 'list', 'aria-activedescendant': this.tools.activeId } as const : {};
     return (
       <div class={view === 'tools' ? 'otx-head' : 'otx-head otx-only-search'}>
-        <input ref={this.searchField} class="otx-input otx-search" type="search" spellcheck={false} placeholder={`Search ${view}`} aria-label={`Search ${view}`} value={this.queries.value[view]} onInput={event => this.onSearch(event.currentTarget.value)} {...combobox} />
+        <Search ref={this.searchField} class="otx-input otx-search" label={`Search ${view}`} value={this.queries.value[view]} onInput={query => this.onSearch(query)} {...combobox} />
         {choice('pack', options(packs.map(pack => pack.name)))}
         {choice('source', options(sources), sources.length < 2)}
         {choice('tag', <>{badges.length ? <optgroup label="Behaviour">{options(badges)}</optgroup> : null}{tags.length ? <optgroup label="Tags">{options(tags)}</optgroup> : null}</>, !tags.length && !badges.length)}

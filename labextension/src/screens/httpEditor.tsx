@@ -2,9 +2,10 @@
 // stores secrets, sends, selects and saves; what it refuses is shown at its field, what needs a yes is asked here.
 import { computed, signal } from '@preact/signals';
 import { type ComponentChild, createRef } from 'preact';
+import { Check, Input, Select } from './controls.js';
 import { copyText, debounce, offerFocus, uniqueId } from './dom.js';
 import { byteSize, duration } from './format.js';
-import { Arguments, AuthForm, Input, Pairs, Select } from './httpFields.js';
+import { Arguments, AuthForm, Pairs } from './httpFields.js';
 import { type Argument, argumentIn, argumentNames, type Auth, authKind, blank, BODIES, type Bundle, bundleName, bundleOf, type Choices, type Fault, type Fields, fieldsOf, hasOwnAuth, isAuthShared, isPaired, type Json, missingIn, pathBelow, pendingSecret, recordOf, targetOf, toolName, valuesOf } from './httpRecord.js';
 import { within } from './jmespath.js';
 import { createScreen, panelOf, Placed, Tabs } from './parts.js';
@@ -416,7 +417,7 @@ class HttpEditor {
     const { environments = [], environment = '' } = bundleOf(fields, choices) ?? {};
     const target = targetOf(fields, choices);
     const isBusy = this.isBusy.value;
-    const environmentNames = Object.fromEntries((environment ? environments : ['', ...environments]).map(name => [name, name || 'no environment']));
+    const environmentNames = (environment ? environments : ['', ...environments]).map(name => [name, name || 'no environment']);
     return (
       <div class="otx-editor-top">
         <div ref={this.places.url} class="otx-editor-line">
@@ -476,7 +477,7 @@ class HttpEditor {
         <textarea class="otx-input otx-json" rows={4} aria-label="curl command" placeholder="curl -H 'Authorization: Bearer …' https://api.example.com/users" spellcheck={false} value={text} onInput={event => set({ text: event.currentTarget.value })} {...this.fieldAt('/curl')} />
         {this.errorAt('/curl')}
         <div class="otx-bar">
-          <label><input type="checkbox" checked={isKept} onChange={event => set({ isKept: event.currentTarget.checked })} /> keep its credentials as secrets of this project</label>
+          <Check class="" isOn={isKept} onChange={isOn => set({ isKept: isOn })}> keep its credentials as secrets of this project</Check>
           <button class="otx-small" type="button" onClick={this.readCurl}>Fill in</button>
         </div>
       </details>

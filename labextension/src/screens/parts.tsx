@@ -2,6 +2,7 @@
 import { effect, type Signal, untracked, useSignal } from '@preact/signals';
 import { type ComponentChild, type ComponentChildren, type Key, render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import { Input } from './controls.js';
 import { elementOf, keepFocus, moveBetweenTabs } from './dom.js';
 import { BADGES } from './format.js';
 import type { LatestRequest, Requests } from './requests.js';
@@ -184,7 +185,7 @@ export function SecretField({ name, keep, onKept = () => {} }: { name: string; k
   if (isKept.value) return <p class="otx-secret-field" role="status">{name} is in secrets.yaml now.</p>;
   return (
     <form class="otx-secret-field" onSubmit={save}>
-      <label><span>{name}</span><input class="otx-input" type="password" autocomplete="off" aria-label={`Value of ${name}`} placeholder="goes into secrets.yaml" value={value.value} onInput={event => (value.value = event.currentTarget.value)} /></label>
+      <label><span>{name}</span><Input label={`Value of ${name}`} type="password" placeholder="goes into secrets.yaml" value={value.value} onInput={text => (value.value = text)} /></label>
       <button class="otx-run" type="submit" aria-label={`Save ${name}`}>Save</button>
       {failure.value ? <span class="otx-error" role="alert">{failure.value}</span> : null}
     </form>

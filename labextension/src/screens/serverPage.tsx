@@ -2,6 +2,7 @@
 // All of it comes from the server or about it, and is shown as text.
 import { batch, signal, useSignal } from '@preact/signals';
 import type { ComponentChild, Key } from 'preact';
+import { Search, Select } from './controls.js';
 import { copyText, debounce, uniqueId } from './dom.js';
 import { byteSize, counted, duration, number, STATES } from './format.js';
 import type { WantedTool } from './browser.js';
@@ -170,6 +171,7 @@ function Log({ log, load }: { log: TextRequest; load: () => void }) {
 function createMessages(requests: Requests, name: string) {
   const request = requests.latest<{ rows: Message[] }>('serverMessages');
   const rows = signal<Message[]>([]);
+  const typed = signal('');
   const words = signal('');
   const way = signal('');
   /** What came of copying; it stands in place of the count until something else is shown. */
@@ -213,10 +215,8 @@ function createMessages(requests: Requests, name: string) {
   const draw = (shown = shownRows()) => (
     <div>
       <div class="otx-bar otx-table-bar">
-        <input class="otx-input" type="search" placeholder="Filter messages" aria-label="Filter messages" spellcheck={false} onInput={event => filter(event.currentTarget.value)} />
-        <select class="otx-input" aria-label="Direction" value={way.value} onChange={event => ((note.value = ''), (way.value = event.currentTarget.value))}>
-          {WAYS.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
-        </select>
+        <Search label="Filter messages" value={typed.value} onInput={text => ((typed.value = text), filter(text))} />
+        <Select label="Direction" value={way.value} options={WAYS} onChange={chosen => ((note.value = ''), (way.value = chosen))} />
         <span class="otx-muted" role="status">{countText(shown.length)}</span>
         <span class="otx-tools"><button class="otx-small" type="button" onClick={copyAll}>Copy as JSON</button></span>
       </div>

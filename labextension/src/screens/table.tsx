@@ -3,6 +3,7 @@
 import { computed, signal } from '@preact/signals';
 import type { ComponentChild, Key } from 'preact';
 import { createColumnFilter, KINDS } from './columnFilter.js';
+import { Check, Search } from './controls.js';
 import { copyText, debounce, elementOf, uniqueId } from './dom.js';
 import { byteSize, counted, number } from './format.js';
 import { Drawing, Failure, Menu } from './parts.js';
@@ -235,11 +236,11 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
     };
     return (
       <div class="otx-bar otx-table-bar">
-        <input class="otx-input" type="search" placeholder="Filter rows" aria-label="Filter rows" spellcheck={false} value={text.value} onInput={event => ((text.value = event.currentTarget.value), search())} />
+        <Search label="Filter rows" value={text.value} onInput={typed => ((text.value = typed), search())} />
         <span class="otx-muted" role="status">{countOf(found)}</span>
         <span class="otx-muted" role="status">{status.value}</span>
         <span class="otx-tools">
-          <Menu label="Columns">{found?.columns.map(({ name }, at) => <label key={at} class="otx-choice"><input type="checkbox" checked={!hidden.value.has(at)} onChange={event => flip(at, event.currentTarget.checked)} /> {name}</label>)}</Menu>
+          <Menu label="Columns">{found?.columns.map(({ name }, at) => <Check key={at} isOn={!hidden.value.has(at)} onChange={isOn => flip(at, isOn)}> {name}</Check>)}</Menu>
           <Menu label="Copy" isOpen={isCopying}>
             {item('Cells', COPY_HINT, () => copy(false), isCopying)}
             {item('With column names', undefined, () => copy(true), isCopying)}

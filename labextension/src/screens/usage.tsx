@@ -2,6 +2,7 @@
 // period and one tool or all. The kernel chooses the steps in time that suit the calls; `render/report.py` draws alike.
 import { type ReadonlySignal, signal } from '@preact/signals';
 import type { ComponentChild } from 'preact';
+import { Select } from './controls.js';
 import { duration, number } from './format.js';
 import { createScreen } from './parts.js';
 import { type LatestRequest, Requests } from './requests.js';
@@ -102,16 +103,11 @@ function Choices({ usage, query, load }: Omit<ViewProps, 'closed' | 'query'> & {
   const isOwn = !found || usage.isPending.value || Boolean(usage.failure.value);
   const { period, since, tool } = isOwn ? query : found;
   const names = [...new Set([...(found?.known ?? []), ...(tool ? [tool] : [])])];
+  const times = since ? [[since, `Since ${found?.since === since ? found.start : since}`], ...PERIODS] : PERIODS;
   return (
     <>
-      <select class="otx-input" aria-label="Period" value={since || period} onChange={event => load({ period: event.currentTarget.value, since: '' })}>
-        {since ? <option value={since}>Since {found?.since === since ? found.start : since}</option> : null}
-        {PERIODS.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
-      </select>
-      <select class="otx-input" aria-label="Tool" value={tool ?? ''} onChange={event => load({ tool: event.currentTarget.value })}>
-        <option value="">All tools</option>
-        {names.map(name => <option key={name} value={name}>{name}</option>)}
-      </select>
+      <Select label="Period" value={since || period} options={times} onChange={chosen => load({ period: chosen, since: '' })} />
+      <Select label="Tool" value={tool ?? ''} options={[['', 'All tools'], ...names]} onChange={chosen => load({ tool: chosen })} />
     </>
   );
 }

@@ -4,6 +4,7 @@ import { type Signal, signal, useSignal } from '@preact/signals';
 import { type ComponentChild, Fragment } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { type Chosen, CompareChoices, createCompare } from './compare.js';
+import { Check, Search } from './controls.js';
 import { copyText, debounce, elementOf } from './dom.js';
 import { byteSize, counted, duration, number, outcomeOf } from './format.js';
 import { expressionOf, type Path } from './jmespath.js';
@@ -303,8 +304,8 @@ function createFinder(requests: Requests, result: Result, onHit: (line: number) 
   const button = (label: string, title: string, by: number) => <button class="otx-small" type="button" title={title} aria-label={title} onClick={() => step(by)}>{label}</button>;
   const view = () => (
     <div class="otx-find" role="search">
-      <input class="otx-input" type="search" placeholder="Find" aria-label="Find in the result" spellcheck={false} value={pattern.value} onInput={event => ((pattern.value = event.currentTarget.value), search())} onKeyDown={onKeyDown} />
-      <label class="otx-muted" title="Also find near matches"><input type="checkbox" checked={isFuzzy.value} onChange={event => ((isFuzzy.value = event.currentTarget.checked), search.now())} /> fuzzy</label>
+      <Search label="Find in the result" placeholder="Find" value={pattern.value} onInput={text => ((pattern.value = text), search())} onKeyDown={onKeyDown} />
+      <Check class="otx-muted" title="Also find near matches" isOn={isFuzzy.value} onChange={isOn => ((isFuzzy.value = isOn), search.now())}> fuzzy</Check>
       {button('↑', 'Previous', -1)}
       {button('↓', 'Next', 1)}
       <span class="otx-muted otx-count" role="status">{count()}</span>
