@@ -108,6 +108,12 @@ def test_options_are_named_once_and_described() -> None:
         assert command.help
 
 
+def test_no_alias_is_the_name_of_another_option() -> None:
+    for command in TABLE:
+        spellings = [name for option in command.options for name in option.spellings]
+        assert len(set(spellings)) == len(spellings), command.name
+
+
 def test_help_has_a_line_for_each_command_and_no_more() -> None:
     lines = help_lines("notebook")
     named = [row for name, row in rows("notebook").items() if " " not in name and not row.alias_of]
