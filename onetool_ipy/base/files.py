@@ -114,8 +114,6 @@ class StoreError(UsageProblem):
             return cls(path, words_of(exc), doing=doing)
         if isinstance(exc, PermissionError) and is_in_use(path, exc):
             return cls(path, "another program has it open", doing=doing, hint=_CLOSE_IT)
-        if IS_WINDOWS and os.path.isfile(path) and not os.access(path, os.W_OK):
-            return cls(path, "it is read-only", doing=doing, hint=_CLEAR_IT)
         reason = _REASONS.get(number) or system_words(exc)
         return cls(path, reason, doing=doing, hint=_HINTS.get(number, ""))
 
@@ -441,18 +439,30 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return data
 
 
-def read_own(path: Path, limit: int) -> bytes | None:
-    """Return the bytes of one of the user's own files, or None if it is missing, too large, a link
-    or not theirs."""
+def read_own(path: Path, limit: int, *, start: int = 0) -> bytes | None:
+    """Return the bytes of one of the user's own files from `start` on, or None if it is missing,
+    too large, a link or not theirs."""
     try:
         flags = _READ_FLAGS | _NO_FOLLOW
         with open(patiently(lambda: os.open(path, flags), path), "rb") as file:
             status = os.fstat(file.fileno())
             if status.st_size > limit or (hasattr(os, "geteuid") and status.st_uid != os.geteuid()):
                 return None
+            file.seek(start)
             return file.read()
     except (OSError, ValueError):
         return None
+
+
+def end_of_own(path: Path, limit: int) -> bytes | None:
+    """`read_own` for a file of lines of any size: of a larger one the last lines within the
+    limit."""
+    try:
+        size = os.lstat(path).st_size
+    except OSError:
+        return None
+    data = read_own(path, max(size, limit), start=max(size - limit, 0))
+    return data if data is None or size <= limit else data.partition(b"\n")[2]
 
 
 class AtomicFile:
@@ -469,8 +479,11 @@ class AtomicFile:
         self.path = path
         self.size = 0
         self._temp = path.with_name(f".onetool-{_host()}-{os.getpid()}-{os.urandom(8).hex()}.tmp")
-        # Windows removes no file that is read-only.
-        self._mode = mode | (stat.S_IWRITE if IS_WINDOWS else 0)
+        # `mode` is that of a file that is there. Windows replaces no read-only file, nor would it
+        # remove a temp file that is one.
+        if IS_WINDOWS and not mode & stat.S_IWRITE:
+            raise StoreError(path, "it is read-only", hint=_CLEAR_IT)
+        self._mode = mode
         self._fd = -1
         self._dropped = 0
         self._is_synced = False

@@ -44,6 +44,7 @@ from onetool_ipy.config.trust import NO_PINS, Pins
 from onetool_ipy.config.yaml_text import Document, Path, dotted, quoted
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.schema.check import require_schema
+from onetool_ipy.schema.words import predicate
 
 Node = Mapping[str, Any]
 """A part of the schema."""
@@ -60,15 +61,6 @@ _UNTRUSTED = (*_FILLED, "state_dir")
 _TEMPLATE = r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _MAX_PROBLEMS = 200
-_TYPE_WORDS = {
-    "object": "is not 'key: value' lines",
-    "array": "is not a list",
-    "boolean": "is not true or false",
-    "integer": "is not a whole number",
-    "number": "is not a number",
-    "string": "is not text",
-}
-
 _PROMPTS, _NESTED_SNIPPETS = "#/$defs/prompts", "#/$defs/snippets_file"
 _Section = TypeVar(
     "_Section",
@@ -158,6 +150,12 @@ class ConfigFile:
             self.line(path), path, message, hint, self._is_error(path) if error is None else error
         )
 
+    def report_missing(self, path: Path, name: str) -> None:
+        """Report a value that a secret is missing for."""
+        message = f"${{{name}}} is neither in secrets.yaml nor in the environment."
+        hint = f"Add {name} to one of them."
+        self._note(self.line(path), path, message, hint, False, secret=name)
+
     @property
     def is_full(self) -> bool:
         """Whether the file has more problems than are listed."""
@@ -168,7 +166,9 @@ class ConfigFile:
         snippet."""
         return self._strict and not (len(path) > 1 and path[0] in ("tools", "servers", "snippets"))
 
-    def _note(self, line: int, path: Path, message: str, hint: str, error: bool) -> None:
+    def _note(
+        self, line: int, path: Path, message: str, hint: str, error: bool, *, secret: str = ""
+    ) -> None:
         self._count += 1
         key = "".join(c if c.isprintable() else "?" for c in dotted(path)[:120])
         text = f"{key}: {message}" if key else message
@@ -176,8 +176,9 @@ class ConfigFile:
         if self.is_full and not (error and not self._problems.errors):
             if self._count > _MAX_PROBLEMS + 1:
                 return
-            text, hint = f"has more than {_MAX_PROBLEMS} problems; the others are not listed.", ""
-        self._problems.add(Problem(f"{self.name}:{line}", text, hint), error=error)
+            text = f"has more than {_MAX_PROBLEMS} problems; the others are not listed."
+            hint = secret = ""
+        self._problems.add(Problem(f"{self.name}:{line}", text, hint, secret=secret), error=error)
 
 
 def settings_schema() -> Json:
@@ -334,8 +335,7 @@ class _Reader:
             return fill(value, self._get)
         except UnknownName as exc:
             self.leave_out(path)
-            message = f"${{{exc.name}}} is neither in secrets.yaml nor in the environment."
-            self.file.report(path, message, f"Add {exc.name} to one of them.", error=False)
+            self.file.report_missing(path, exc.name)
         except BadTemplate:
             hint = "Write ${NAME}, or $${ for a literal '${'."
             self.wrong(path, f"{quoted(value)} has a '${{' without 'NAME}}'.", hint)
@@ -483,16 +483,12 @@ def _sentence(kind: str, facts: Mapping[str, Any], value: object) -> tuple[str, 
     if kind == "enum":
         near = did_you_mean(value, facts["options"]) if isinstance(value, str) else ""
         return f"is not one of {', '.join(facts['options'])}", near
-    if kind == "maximum":
-        return f"is too large; it may be at most {facts['limit']:g}", ""
-    if kind in ("minimum", "exclusiveMinimum"):
-        bound = "at least" if kind == "minimum" else "more than"
-        return f"is too small; it must be {bound} {facts['limit']:g}", ""
     expected = facts["types"][0] if kind == "type" else ""
+    if expected == "object":
+        return "is not 'key: value' lines", ""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return _TYPE_WORDS.get(
-        expected, "does not fit"
-    ), "Put it in quotes." if expected == "string" and is_number else ""
+    hint = "Put it in quotes." if expected == "string" and is_number else ""
+    return predicate(kind, facts), hint
 
 
 def _at(schema: Node, steps: Iterable[str | int]) -> Node:

@@ -56,12 +56,6 @@ class Option:
     aliases: tuple[str, ...] = ()
 
     @property
-    def spellings(self) -> dict[str, str]:
-        """The option's name and its aliases, each with the value that it stands for, or none."""
-        pairs = (alias.partition("=") for alias in self.aliases)
-        return {self.name: "", **{name: value for name, _, value in pairs}}
-
-    @property
     def usage(self) -> str:
         """The option as help shows it."""
         return f"{self.name} {self.metavar or 'TEXT'}" if self.kind != "switch" else self.name
@@ -112,25 +106,30 @@ class Command:
 
     def kinds(self, place: Place) -> dict[str, OptionKind]:
         """Every spelling of the options that the command has there, with what follows it."""
-        return {
-            name: "switch" if value else option.kind
-            for option in self.options_in(place).values()
-            for name, value in option.spellings.items()
-        }
+        kinds: dict[str, OptionKind] = {}
+        for name, option in self.options_in(place).items():
+            kinds[name] = option.kind
+            for alias in option.aliases:
+                spelling, _, value = alias.partition("=")
+                kinds[spelling] = "switch" if value else option.kind
+        return kinds
 
     def named(self, values: Mapping[str, Any], place: Place) -> dict[str, Any]:
         """Return the options of a line by their names, whatever their spelling. Raises
         UsageProblem."""
         named = dict(values)
-        for option in self.options_in(place).values():
-            typed = {name: value for name, value in option.spellings.items() if name in values}
-            if len(typed) > 1:
-                raise WrongWords(
-                    f"{' and '.join(typed)} exclude each other.", hint="Keep one of them."
-                )
-            for name, value in typed.items():
-                del named[name]
-                named[option.name] = value or values[name]
+        for name, option in self.options_in(place).items():
+            typed = name if name in values else ""
+            for alias in option.aliases:
+                spelling, _, value = alias.partition("=")
+                if spelling not in values:
+                    continue
+                if typed:
+                    hint = "Keep one of them."
+                    raise WrongWords(f"{typed} and {spelling} exclude each other.", hint=hint)
+                typed = spelling
+                named[name] = value or named[spelling]
+                del named[spelling]
         return named
 
     def option_rows(self, place: Place) -> Rows:

@@ -26,16 +26,16 @@ from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.tool import format_call
-from onetool_ipy.faces.commands import Page
+from onetool_ipy.faces.commands import Page, page
 from onetool_ipy.faces.commands.asking import (
     KEPT,
     ROW,
     ask_arguments,
-    help_page,
+    help_parts,
     previewed,
     require_one_kept,
 )
-from onetool_ipy.faces.line.grammar import read_arguments, read_prompt
+from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_prompt
 from onetool_ipy.faces.notebook.display import CellOptions, LastFailure
 from onetool_ipy.llm.answer_type import AnswerMismatch, type_named
 from onetool_ipy.llm.ask.answer import (
@@ -57,6 +57,7 @@ from onetool_ipy.render.result import Called, to_html, to_text
 from onetool_ipy.toolbox import Toolbox
 
 _HELP = "--help"
+_KINDS: Mapping[str, OptionKind] = {**ROW.kinds("notebook"), _HELP: "switch"}
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
 _PUNCTUATION = ".,;:!?)]}\"'"
@@ -232,7 +233,7 @@ class AskMagic:
             if require_one_kept(flags):
                 return self._kept(flags, prompt)
             if flags.get(_HELP) or (not prompt and "--distil" not in flags):
-                return help_page(self._box)
+                return page(self._box, help_parts())
             # Only what a person typed names variables and resources; the text of a variable does
             # not.
             namespace = {**self._shell.user_ns, **variables} if self._is_typed(line, cell) else None
@@ -467,7 +468,7 @@ def as_python(
 
 def _read(line: str, cell: str | None) -> tuple[dict[str, Any], str]:
     """The flags, and the prompt as written."""
-    flags, text = read_prompt(line, {**ROW.kinds("notebook"), _HELP: "switch"})
+    flags, text = read_prompt(line, _KINDS)
     return ROW.named(flags, "notebook"), "\n".join(
         part.strip("\n") for part in (text, cell or "") if part.strip()
     )

@@ -110,7 +110,8 @@ def test_options_are_named_once_and_described() -> None:
 
 def test_no_alias_is_the_name_of_another_option() -> None:
     for command in TABLE:
-        spellings = [name for option in command.options for name in option.spellings]
+        spellings = [option.name for option in command.options]
+        spellings += [alias.partition("=")[0] for each in command.options for alias in each.aliases]
         assert len(set(spellings)) == len(spellings), command.name
 
 
