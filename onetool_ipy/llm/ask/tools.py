@@ -166,7 +166,7 @@ class ToolSelection:
     def _new_offer(self) -> list[OfferedTool]:
         listing = self._registry.known()
         specs = {spec.name: spec for spec in self._visible(listing)}
-        self.packs = tuple(dict.fromkeys(spec.pack for spec in specs.values()))
+        self.packs = tuple(dict.fromkeys([spec.pack for spec in specs.values()]))
         self._search_name = ""
         chosen: Collection[str] = list(specs)
         if len(specs) > MAX_FIRST:
@@ -184,7 +184,8 @@ class ToolSelection:
         offered[MAX_FIRST:] = offered[MAX_FIRST:][MAX_FIRST - MAX_OFFERED :]
         self._session.offered = offered
         return self._session.offers(
-            self._registry.loaded(specs[name] for name in offered), (spec.name for spec in listing)
+            self._registry.loaded([specs[name] for name in offered]),
+            [spec.name for spec in listing],
         )
 
     @property
