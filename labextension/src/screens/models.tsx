@@ -85,7 +85,7 @@ export function modelForm(requests: Requests, onSaved: (saved: Saved) => void) {
   async function keepKey(ask: Parameters<Parameters<typeof requests.onceOf>[0]>[0]): Promise<void> {
     if (entry.value.key !== NEW_KEY) return;
     const { name } = newKey.value;
-    const { errors } = await ask<{ errors?: { message: string }[] }>('httpSecret', newKey.value);
+    const { errors } = await ask<{ errors?: { message: string }[] }>('httpSecret', { ...newKey.value, isOwn: !(inProject.value || models.inProject) });
     if (errors?.length) throw new Error(withoutArgumentName(errors[0].message));
     batch(() => {
       change({ key: name });
@@ -123,7 +123,7 @@ export function modelForm(requests: Requests, onSaved: (saved: Saved) => void) {
           {key === NEW_KEY ? (
             <>
               <label>Name of the key<Input label="Name of the key" placeholder="OPENAI_API_KEY" value={newKey.value.name} onInput={text => (newKey.value = { ...newKey.value, name: text })} /></label>
-              <label>Its value<Input label="Its value" type="password" value={newKey.value.value} onInput={text => (newKey.value = { ...newKey.value, value: text })} /></label>
+              <label title={`It goes into ${inProject.value || known.inProject ? "the project's secrets.yaml" : known.ownFile.replace('onetool.yaml', 'secrets.yaml')}, which only you can read`}>Its value<Input label="Its value" type="password" value={newKey.value.value} onInput={text => (newKey.value = { ...newKey.value, value: text })} /></label>
             </>
           ) : null}
           <label>Model<span class="otx-models-name">
