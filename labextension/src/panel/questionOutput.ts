@@ -7,7 +7,6 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { Widget } from '@lumino/widgets';
 
 import type { KernelConnection } from './kernelConnection';
-import { fill, h } from '../screens/index.js';
 
 const QUESTION_MIME = 'application/vnd.onetool.question+json';
 
@@ -44,7 +43,7 @@ class QuestionOutput extends Widget {
     const drawn = questions.has(this._id) ? 'open' : state === 'connecting' ? '' : 'over';
     if (drawn !== this._drawn) {
       this._drawn = drawn;
-      fill(this.node, this.connection.drawQuestion(this._id), drawn === 'over' && h('span', null, 'This question is over.'));
+      this.node.replaceChildren(this.connection.drawQuestion(this._id) ?? (drawn === 'over' ? 'This question is over.' : ''));
     }
   }
 

@@ -121,6 +121,16 @@ test('a conversation is forgotten after a second press', async () => {
   assert.doesNotMatch(text(), /Answer a/);
 });
 
+test('a double click forgets no conversation', async () => {
+  const { asked, button, text } = await open();
+  await until(() => /Answer a/.test(text()));
+  button('Forget').click();
+  await until(() => button('Really forget?'));
+  button('Really forget?').dispatchEvent(new MouseEvent('click', { bubbles: true, detail: 2 }));
+  await new Promise(resolve => setTimeout(resolve));
+  assert.ok(!asked.some(({ kind }) => kind === 'forgetSession'));
+});
+
 test('a model is found, tested and saved without a word typed; a key is stored by its name first', async () => {
   const none = { ...LOCAL, models: [], default: '', addresses: { openai: 'https://api.openai.com/v1' } };
   const entry = { provider: 'openai', base_url: 'http://127.0.0.1:1234/v1', model: 'small' };
@@ -154,7 +164,7 @@ test('a model is found, tested and saved without a word typed; a key is stored b
   button('Save').click();
   await until(() => /Saved as 'local'\./.test(text()));
   const sent = kind => asked.filter(each => each.kind === kind).map(({ payload }) => payload);
-  assert.deepEqual(sent('httpSecret'), [{ name: 'NEW', value: 'value' }]);
+  assert.deepEqual(sent('httpSecret'), [{ name: 'NEW', value: 'value', isOwn: true }]);
   assert.deepEqual(sent('saveModel'), [{ entry: { ...entry, model: 'large', key: 'NEW' }, inProject: false }]);
   await until(() => !$('.otx-models'));
 });
