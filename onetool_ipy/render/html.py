@@ -40,6 +40,7 @@ CODE_BOX = (
 )
 _PRE = (
     f"margin:0;{EDGE};white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;"
+    "font-family:var(--jp-code-font-family,monospace);"
     "font-size:var(--jp-code-font-size,inherit);line-height:var(--jp-code-line-height,inherit)"
 )
 """Preformatted text with the size and the lines of what `print` writes."""

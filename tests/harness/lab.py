@@ -1,4 +1,4 @@
-"""A real JupyterLab, run from the installed wheel, in a real headless Chromium.
+"""A real JupyterLab or Notebook 7, run from the installed wheel, in a real headless Chromium.
 
 `Lab` owns the server process and the browser; `Notebook` is one open notebook with its page. Both
 act through the application's own commands and wait on its promises, never on the clock.
@@ -17,7 +17,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from playwright.sync_api import Browser, Error, Locator, Page, Playwright, expect, sync_playwright
 
@@ -48,10 +48,16 @@ _SERVER_FLAGS = (
     "--ServerApp.ip=127.0.0.1",
     "--ServerApp.terminals_enabled=False",
     "--LabApp.expose_app_in_browser=True",
+    "--JupyterNotebookApp.expose_app_in_browser=True",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.extension_manager=readonly",
 )
-_ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+/(?:[^\s?]+/)?)lab\?token=")
+_APPS = {
+    "jupyterlab": "lab/workspaces/{workspace}/tree/{place}?token={token}&reset",
+    "notebook": "notebooks/{place}?token={token}",
+}
+"""The modules of the applications, and the address of a notebook in each."""
+_ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+/(?:[^\s?]+/)?)(?:lab|tree)\?token=")
 
 _IS_OPEN = """name =>
   window.jupyterapp?.shell.currentWidget?.context?.path.endsWith(name)
@@ -136,7 +142,13 @@ _OPEN_FILE = """async path => {
   for (const widget of [...shell.widgets('main')]) if (widget !== opened) widget.dispose();
 }"""
 
-_CLOSED_TOOLBAR = "Cannot read properties of null (reading 'promise')"
+_FOREIGN_ERRORS = (
+    # JupyterLab draws the toolbar of a notebook once more after it was shown, and throws this where
+    # it was closed meanwhile. The page is lent again at that very moment.
+    "Cannot read properties of null (reading 'promise')",
+    # Notebook 7 throws this while it loads.
+    "Cannot read properties of undefined (reading 'schema')",
+)
 
 # The default of 5 s is for a machine that has nothing else to do.
 expect.set_options(timeout=60_000)
@@ -164,10 +176,9 @@ class Notebook:
         self.listen("pageerror", self._note_error)
 
     def _note_error(self, error: Error) -> None:
-        # JupyterLab draws the toolbar of a notebook once more after it was shown, and throws this
-        # where it was closed meanwhile. The page is lent again at that very moment. None of our
-        # files is in such a stack.
-        if _CLOSED_TOOLBAR not in str(error) or "onetool" in (error.stack or ""):
+        # None of our files is in the stack of a foreign error.
+        is_foreign = any(each in str(error) for each in _FOREIGN_ERRORS)
+        if not is_foreign or "onetool" in (error.stack or ""):
             self.page_errors.append(str(error))
 
     def listen(self, event: str, hear: Callable[[Any], object]) -> None:
@@ -253,6 +264,7 @@ class Lab:
         root: Path | None = None,
         env: Mapping[str, str] | None = None,
         scale: int = 1,
+        app: Literal["jupyterlab", "notebook"] = "jupyterlab",
     ) -> None:
         """Start the server with every Jupyter folder below `folder`; `flags` are more of its
         options.
@@ -265,6 +277,7 @@ class Lab:
         self.root.mkdir(parents=True, exist_ok=root is not None)
         self.token = secrets.token_hex(16)
         self.scale = scale
+        self.app = app
         self.notebooks: list[Notebook] = []
         self._free_pages: list[tuple[Page, bool]] = []
         self._log: list[str] = []
@@ -277,7 +290,7 @@ class Lab:
         self._is_borrowed = browser is not None
         self._process = subprocess.Popen(
             [
-                *(str(installed.python), "-m", "jupyterlab", *_SERVER_FLAGS),
+                *(str(installed.python), "-m", app, *_SERVER_FLAGS),
                 f"--ServerApp.port={self._held.getsockname()[1]}",
                 f"--ServerApp.root_dir={self.root}",
                 f"--IdentityProvider.token={self.token}",
@@ -333,21 +346,18 @@ class Lab:
     ) -> Notebook:
         """Open a notebook file below `root` and wait for its kernel."""
         page, is_as_new = self._open_page(viewport)
-        notebook = Notebook(
-            page, path, lambda page, is_as_new: self._free_pages.append((page, is_as_new))
-        )
+        notebook = Notebook(page, path, self._take_back)
         self.notebooks.append(notebook)
         place = path.relative_to(self.root).as_posix()
         is_loaded = is_as_new and not is_page_new
         if is_loaded:
             page.evaluate(_OPEN_FILE, place)
         else:
-            page.goto(
-                f"{self.address}lab/workspaces/{secrets.token_hex(4)}/tree/{place}?token={self.token}&reset"
-            )
+            names = {"workspace": secrets.token_hex(4), "place": place, "token": self.token}
+            page.goto(self.address + _APPS[self.app].format(**names))
         page.wait_for_function(_IS_OPEN, arg=path.name)
         page.evaluate(_READY)
-        if not is_loaded:
+        if not is_loaded and self.app == "jupyterlab":
             page.evaluate(_NOTE_LOOK)
             page.locator("#jupyterlab-splash").wait_for(state="detached")
         return notebook
@@ -402,6 +412,13 @@ class Lab:
         """Let the next notebook load JupyterLab anew: after a failed test nobody knows how its page
         looks."""
         self._free_pages = [(page, False) for page, _ in self._free_pages]
+
+    def _take_back(self, page: Page, is_as_new: bool) -> None:
+        """Keep the page for the next notebook; a page of Notebook 7 is that of one notebook."""
+        if self.app == "notebook":
+            page.context.close()
+        else:
+            self._free_pages.append((page, is_as_new))
 
     def _open_page(self, viewport: tuple[int, int]) -> tuple[Page, bool]:
         """A page, and whether it has JupyterLab as new.

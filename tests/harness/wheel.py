@@ -21,6 +21,8 @@ __all__ = ["Installed", "build_wheel", "install"]
 
 _BUILD_TIMEOUT_S = 300
 _OURS = "onetool"
+# Notebook 7 puts a button into JupyterLab and its server into JupyterLab's.
+_NOT_LENT = ("@jupyter-notebook", "notebook.json")
 # Folders whose entries are lent one by one; everything else is lent whole.
 _OPENED = {"share", "etc", "jupyter", "labextensions"}
 
@@ -90,7 +92,7 @@ def _lend(installed: Installed) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    if _OURS in source.name or not source.exists():
+    if _OURS in source.name or source.name in _NOT_LENT or not source.exists():
         return
     if source.name in _OPENED or source.name.endswith("_config.d"):
         target.mkdir(exist_ok=True)

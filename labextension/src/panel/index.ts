@@ -16,7 +16,7 @@ import type { KernelConnection } from './kernelConnection';
 import type { NotebookTools } from './notebook';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
 import { addQuestionOutputs } from './questionOutput';
-import { type IHttpPlace, type IWantedTool, needsTrust, Requests } from '../screens/index.js';
+import { type IHttpPlace, type IWantedTool, needsTrust, Requests, type Transport } from '../screens/index.js';
 import { keptBy } from '../screens/parts.js';
 
 const PLUGIN = 'onetool-ipy:panel';
@@ -136,7 +136,7 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     caption: 'Insert a cell with the tool browser and run it',
     isEnabled: () => panel.notebook !== null,
     execute: async () => {
-      await (await loadedTools(panel))?.insert('ot.browser()', true);
+      await (await connected(panel))?.tools.insert('ot.browser()', true);
     }
   });
   app.commands.addCommand('onetool:open-file', {
@@ -149,9 +149,8 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     caption: 'Open a stored result in a tab of its own',
     isVisible: args => typeof args.handle === 'string',
     execute: async args => {
-      const transport = (await loadedTools(panel))?.connection.transport;
-      if (typeof args.handle === 'string' && transport) {
-        openResult(app, transport, args.handle);
+      if (typeof args.handle === 'string') {
+        await showResult(app, panel, args.handle);
       }
     }
   });
@@ -160,7 +159,7 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     caption: 'Open a tool or a pack in the Tools panel',
     isVisible: args => typeof args.name === 'string',
     execute: async args => {
-      if (typeof args.name === 'string' && (await loadedTools(panel)) && (await panel.showTool(args.name))) {
+      if (typeof args.name === 'string' && (await connected(panel)) && (await panel.showTool(args.name))) {
         open();
       }
     }
@@ -178,13 +177,9 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     execute: () => importTools(app, panel)
   });
   panel.importing.connect((_, document) => importTools(app, panel, document));
-  panel.serverOpened.connect((_, name) => showServer(app, panel, name));
-  panel.toolOpened.connect((_, wanted) => showTool(app, panel, wanted));
-  panel.resultOpened.connect((_, handle) => {
-    if (panel.connection?.transport) {
-      openResult(app, panel.connection.transport, handle);
-    }
-  });
+  panel.serverOpened.connect((_, name) => void showServer(app, panel, name));
+  panel.toolOpened.connect((_, wanted) => void showTool(app, panel, wanted));
+  panel.resultOpened.connect((_, handle) => void showResult(app, panel, handle));
   app.commands.addCommand('onetool:insert', {
     label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
     caption: 'Insert a call of a tool into the notebook',
@@ -228,29 +223,42 @@ async function openFile(app: JupyterFrontEnd, path: string, line: number | null)
   }
 }
 
-/** The tools of the front notebook; the extension is loaded into its kernel if it is not loaded yet. Null if that fails. */
-async function loadedTools(panel: ToolsPanel): Promise<NotebookTools | null> {
+/**
+ * The tools of the front notebook, and what asks its kernel; the extension is loaded into it if it is not loaded yet. Null if no
+ * kernel answers: then a message says why.
+ */
+async function connected(panel: ToolsPanel): Promise<{ tools: NotebookTools; transport: Transport } | null> {
   const tools = panel.current;
   await tools?.connection.settled();
   const error = tools?.connection.state === 'missing' ? await tools.connection.load() : '';
-  if (error) {
-    Notification.error(error, { autoClose: 2 * TOAST_MS });
+  const transport = tools?.connection.transport;
+  if (tools && transport && !error) {
+    return { tools, transport };
   }
-  return error ? null : tools;
+  Notification.error(error || panel.reason, { autoClose: 2 * TOAST_MS });
+  return null;
 }
 
 async function showUsage(app: JupyterFrontEnd, panel: ToolsPanel): Promise<void> {
-  const transport = (await loadedTools(panel))?.connection.transport;
-  if (transport) {
-    openUsage(app, transport);
+  const kernel = await connected(panel);
+  if (kernel) {
+    openUsage(app, kernel.transport);
+  }
+}
+
+async function showResult(app: JupyterFrontEnd, panel: ToolsPanel, handle: string): Promise<void> {
+  const kernel = await connected(panel);
+  if (kernel) {
+    openResult(app, kernel.transport, handle);
   }
 }
 
 /** Open the page of a tool of the front notebook, into which its calls can be put. */
-function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: IWantedTool): void {
-  const tools = panel.current;
-  if (tools?.connection.transport) {
-    openTool(app, tools.connection.transport, wanted, {
+async function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: IWantedTool): Promise<void> {
+  const kernel = await connected(panel);
+  if (kernel) {
+    const { tools, transport } = kernel;
+    openTool(app, transport, wanted, {
       onInsert: (code, isRun) => (app.shell.activateById(tools.notebook.id), void tools.insert(code.tool ?? '', isRun)),
       onTrust: () => (app.shell.activateById(PANEL_ID), void panel.askTrust()),
       onChanged: () => void tools.browser?.load()
@@ -259,22 +267,20 @@ function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: IWantedTool):
 }
 
 /** Open the tab of a server; its buttons use the panel. */
-function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): void {
-  const showPanel = (): void => app.shell.activateById(PANEL_ID);
-  if (panel.connection?.transport) {
-    openServer(app, panel.connection.transport, name, {
-      onTrust: () => (showPanel(), void panel.askTrust()),
-      onCall: wanted => showTool(app, panel, wanted)
+async function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): Promise<void> {
+  const kernel = await connected(panel);
+  if (kernel) {
+    openServer(app, kernel.transport, name, {
+      onTrust: () => (app.shell.activateById(PANEL_ID), void panel.askTrust()),
+      onCall: wanted => void showTool(app, panel, wanted)
     });
   }
 }
 
 async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: IHttpPlace): Promise<void> {
-  const transport = (await loadedTools(panel))?.connection.transport;
-  if (transport) {
-    openHttpTool(app, transport, place, { onSaved: name => panel.showSaved(name), onSwitched: () => panel.loadBundles() });
-  } else {
-    Notification.info('The kernel does not answer yet. Try again when it is free.', { autoClose: TOAST_MS });
+  const kernel = await connected(panel);
+  if (kernel) {
+    openHttpTool(app, kernel.transport, place, { onSaved: name => panel.showSaved(name), onSwitched: () => panel.loadBundles() });
   }
 }
 
@@ -301,7 +307,11 @@ async function toolNames(connection: KernelConnection | null): Promise<string[]>
 }
 
 async function chooseTool(panel: ToolsPanel): Promise<string | null> {
-  const names = await toolNames((await loadedTools(panel))?.connection ?? null);
+  const kernel = await connected(panel);
+  if (!kernel) {
+    return null;
+  }
+  const names = await toolNames(kernel.tools.connection);
   if (!names.length) {
     Notification.info('No tools are known yet.', { autoClose: TOAST_MS });
     return null;
@@ -315,7 +325,7 @@ async function saveCell(panel: ToolsPanel, what: 'snippet' | 'tool'): Promise<vo
   const label = what === 'snippet' ? 'Name of the snippet; call it with $name' : 'Name of the pack for its functions';
   const { value } = await InputDialog.getText({ title: `Save cell as ${what}`, label });
   const name = value?.trim();
-  if (!name || !connection || !(await loadedTools(panel))) {
+  if (!name || !connection || !(await connected(panel))) {
     return;
   }
   try {

@@ -108,6 +108,14 @@ export class ToolsPanel extends Widget {
     return this._current?.notebook ?? null;
   }
 
+  /** Why no kernel answers, as far as the panel knows. */
+  get reason(): string {
+    const { state, isBusy } = this.connection ?? {};
+    if (!state) return 'Open a notebook to see its tools.';
+    if (state === 'connecting' && isBusy) return 'The kernel is busy; its tools are shown when it is free.';
+    return STATE_TEXTS[state] ?? 'The kernel does not answer yet. Try again when it is free.';
+  }
+
   /** The tools of the notebook that the panel follows. */
   get current(): NotebookTools | null {
     return this._current;
@@ -311,8 +319,7 @@ export class ToolsPanel extends Widget {
   private _status(): ComponentChildren {
     const state = this.connection?.state ?? 'none';
     if (state === 'missing') return this._missing(this.connection!);
-    const notes = state === 'connected' ? this._notes() : [this.notebook ? STATE_TEXTS[state] : 'Open a notebook to see its tools.'];
-    if (state === 'connecting' && this.connection?.isBusy) notes[0] = 'The kernel is busy; its tools are shown when it is free.';
+    const notes = state === 'connected' ? this._notes() : [this.reason];
     return notes.length ? notes.map(note => <p key={note}>{note}</p>) : null;
   }
 
