@@ -133,7 +133,7 @@ def test_each_button_of_the_panel_does_something(notebook: Notebook) -> None:
     panel.get_by_role("button", name="Import tools").click()
     expect(page.get_by_role("form", name="Import tools")).to_be_visible()
     expect(usage_of(panel)).to_contain_text("adder.add")
-    expect(health_of(panel)).to_contain_text("1 MCP server")
+    expect(health_of(panel)).to_contain_text("1 server")
     tab(panel, "Ask")
     expect(panel.get_by_label("Address")).to_be_in_viewport()  # the form begins at its top
     panel.get_by_label("Question").fill("Why?")

@@ -9,7 +9,7 @@ import type { ComponentChildren, JSX, Key } from 'preact';
 import type { IDocument } from './addBox';
 import { type IFieldError, type IImported, type IImportPreview, type IOperation, RestError } from './restApi.js';
 import type { RestClient } from './restClient';
-import { h, offerFocus, uniqueId } from '../screens/dom.js';
+import { h, keepFocus, offerFocus, uniqueId } from '../screens/dom.js';
 import { drawInto, type KeepSecret, SecretField } from '../screens/parts.js';
 import { Requests } from '../screens/requests.js';
 
@@ -269,7 +269,8 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
   ));
   // It comes after the handler of the field itself. A box has to be read by `input` too: by `change` it is drawn anew already.
   element.addEventListener('input', forgive);
-  return { element, focus, show, close: () => (requests.close(), stop()) };
+  const releaseFocus = keepFocus(element);
+  return { element, focus, show, close: () => (requests.close(), stop(), releaseFocus()) };
 }
 
 /** The operations by their first tag. */
@@ -341,6 +342,7 @@ function Allowing({ hosts, requests, allow, onAllowed }: IAllowing) {
   const failure = useSignal('');
   const names = hosts.join(', ');
   const press = async (): Promise<void> => {
+    if (isBusy.value) return;
     isBusy.value = true;
     const reply = await requests.onceOf(() => allow(hosts));
     if (reply.status === 'late') return;
@@ -353,7 +355,7 @@ function Allowing({ hosts, requests, allow, onAllowed }: IAllowing) {
   return (
     <div class="onetool-Import-blocked">
       <span role="alert">{failure.value || `Requests to ${names} are not allowed yet.`}</span>
-      <button class="otx-run" type="button" disabled={isBusy.value} onClick={press}>Allow {names}</button>
+      <button class="otx-run" type="button" aria-disabled={isBusy.value} onClick={press}>Allow {names}</button>
     </div>
   );
 }

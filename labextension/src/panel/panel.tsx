@@ -16,7 +16,7 @@ import type { IDocument } from './addBox';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, h, type IBrowser, type IHttpPlace, type IWantedTool, reconcile, Requests } from '../screens/index.js';
+import { addTabKeys, h, type IBrowser, type IHttpPlace, type IWantedTool, keepFocus, reconcile, Requests } from '../screens/index.js';
 import { counted } from '../screens/format.js';
 import { VERSION } from './version';
 
@@ -77,6 +77,7 @@ export class ToolsPanel extends Widget {
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
     this._follow(tracker.currentWidget);
     this._inner.querySelectorAll<HTMLElement>('.onetool-Panel-tabs').forEach(addTabKeys);
+    this._releaseFocus = keepFocus(this._inner);
   }
 
   /** Emitted when the panel follows another notebook, or its kernel reports a change. */
@@ -164,6 +165,7 @@ export class ToolsPanel extends Widget {
 
   override dispose(): void {
     this._closeAll();
+    this._releaseFocus();
     Signal.clearData(this);
     super.dispose();
   }
@@ -371,6 +373,7 @@ export class ToolsPanel extends Widget {
   }
 
   private readonly _inner: HTMLElement = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' });
+  private readonly _releaseFocus: () => void;
   private readonly _notebooks = new Map<NotebookPanel, NotebookTools>();
   private readonly _words: Partial<Record<Part, HTMLElement>> = {};
   private _held: Partial<Record<Part, HTMLElement>> = {};

@@ -4,7 +4,7 @@
 import { batch, computed, signal } from '@preact/signals';
 import { render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { h } from './dom.js';
+import { h, offerFocus } from './dom.js';
 import { counted, number } from './format.js';
 import { type Models, modelForm } from './models.js';
 import { Failure, Outcome } from './parts.js';
@@ -104,6 +104,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     const left = await sessions.again();
     if (left.status === 'late' || session.value !== name) return;
     session.value = '';
+    offerFocus(box(), element); // there may be nothing more to forget
     await open(sessions.value.value?.items[0] ?? FIRST);
     said.value = { text: reply.value.said, isOk: true };
   }
@@ -117,6 +118,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
       draft.value = '';
       said.value = { text: '', isOk: true };
     });
+    offerFocus(box(), element); // Ask cannot be pressed again
     toEnd();
     const failure = await onAsk(cellOf(prompt, own.session, model.value));
     batch(() => {

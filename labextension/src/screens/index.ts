@@ -1,7 +1,7 @@
 // What the side panel imports of the screens.
 export { type AskOptions as IAskOptions, createAsk } from './ask.js';
 export { createBrowser, type ToolBrowser as IBrowser, type WantedTool as IWantedTool } from './browser.js';
-export { addTabKeys, fill, h, reconcile } from './dom.js';
+export { addTabKeys, fill, h, keepFocus, reconcile } from './dom.js';
 export { createHealth, type Health as IHealth, type HealthActions as IHealthActions, type Problem as IProblem } from './health.js';
 export { createHttpEditor, type HttpPlace as IHttpPlace } from './httpEditor.js';
 export { type Answer as IAnswer, createQuestion, type Question as IQuestion } from './question.js';
