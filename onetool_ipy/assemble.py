@@ -236,7 +236,15 @@ class Project:
     def _builder(self) -> PartBuilder:
         from onetool_ipy.part_builder import PartBuilder  # late: it loads every source of tools
 
-        return PartBuilder(self)
+        return PartBuilder(
+            self.box,
+            self.config,
+            files=self.files,
+            env=self.env,
+            cwd=self.cwd,
+            clock=self.clock,
+            record_trust=self.record_trust,
+        )
 
     stores: _BuiltOnce[Stores] = _BuiltOnce(lambda project: project._builder.stores())
     registry: _BuiltOnce[Registry] = _BuiltOnce(lambda project: project._builder.registry())

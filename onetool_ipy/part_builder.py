@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.base.records import collector_paused, once
@@ -47,34 +47,36 @@ if TYPE_CHECKING:
     from onetool_ipy.net.client import Rules
 
 
-class PartSource(Protocol):
-    """What the builder needs of the project. `clock` is None for the system's own."""
-
-    box: Toolbox
-    config: Config
-    files: PackFiles | None
-    env: Mapping[str, str]
-    cwd: Path | None
-    clock: system.Clock | None
-
-    def record_trust(self, part: str) -> None: ...
-
-
 class PartBuilder:
     """Builds the parts of one toolbox from its project."""
 
-    def __init__(self, project: PartSource) -> None:
-        self._project = project
-        self._box = project.box
-        self._config = project.config
-        self._clock = project.clock or (lambda: datetime.datetime.now(datetime.UTC))
+    def __init__(
+        self,
+        box: Toolbox,
+        config: Config,
+        *,
+        files: PackFiles | None,
+        env: Mapping[str, str],
+        cwd: Path | None,
+        clock: system.Clock | None,
+        record_trust: Callable[[str], None],
+    ) -> None:
+        """`clock` is None for the system's own."""
+        self._box = box
+        self._config = config
+        self._files = files
+        self._env = env
+        self._cwd = cwd
+        self._given_clock = clock
+        self._clock = clock or (lambda: datetime.datetime.now(datetime.UTC))
+        self._record_trust = record_trust
 
     @collector_paused()
     def registry(self) -> Registry:
         """The tools of all sources."""
         config, box = self._config, self._box
         roots = [Path(real_path(config.paths.project, root)) for root in config.settings.fs.roots]
-        working = os.getcwd if self._project.cwd is None else partial(str, self._project.cwd)
+        working = os.getcwd if self._cwd is None else partial(str, self._cwd)
         # What `fs` never reads: the secrets of this project and of the user, and every state
         # directory.
         users = config.home / FOLDER / "secrets.yaml"
@@ -86,7 +88,7 @@ class PartBuilder:
             if config.paths.state.name == STATE_VERSION
             else config.paths.state
         )
-        private = fs.Private(secrets, (*state_bases(self._project.env, config.home), state))
+        private = fs.Private(secrets, (*state_bases(self._env, config.home), state))
         packs = [
             *system.packs(self._clock, working),
             *fs.packs(roots, private, working),
@@ -110,7 +112,7 @@ class PartBuilder:
 
         sources: list[Source] = [
             Switched(builtins, self._context.switches),
-            *([] if self._project.files is None else [self._project.files]),
+            *([] if self._files is None else [self._files]),
             EntryPoints(on_import=self._refresh),
             Declared(config.settings.tools, handlers),
             BundleTools(
@@ -180,7 +182,7 @@ class PartBuilder:
             ),
             log=CallLog(
                 state / "calls",
-                clock=self._project.clock,  # without one it has its own, which is cheaper
+                clock=self._given_clock,  # without one it has its own, which is cheaper
                 mask=mask,
                 enabled=settings.stats.enabled,
                 run_later=self._box.workers.submit,
@@ -224,7 +226,7 @@ class PartBuilder:
             return inventory
         count, hosts = http_hosts(self._context.store)
         return inventory._replace(
-            pack_files=() if self._project.files is None else tuple(self._project.files.shown()),
+            pack_files=() if self._files is None else tuple(self._files.shown()),
             http_tools=count,
             hosts=tuple(hosts),
             snippets=tuple(config.settings.snippets),
@@ -260,7 +262,7 @@ class PartBuilder:
             clock=self._clock,
             call=self._inner_call,
         )
-        trust_it = partial(self._project.record_trust, "")
+        trust_it = partial(self._record_trust, "")
         return BundleContext(
             folder or config.paths.project / FOLDER,
             needs,

@@ -143,7 +143,16 @@ class Toolbox:
         self.tool_loop = Background(given_up)
         self.workers = Workers(given_up)
         self.host = Host()
-        self.gate = TrustGate(self, follow=self._follow_trust)
+        self.session_snippets: dict[str, Snippet] = {}
+        self.gate = TrustGate(
+            lambda: self.parts,
+            servers=lambda: self.servers,
+            session=session,
+            snippets=self.session_snippets,
+            ask=lambda needed: self.host.ask_for_trust(needed),  # noqa: PLW0108 - the host may change
+            is_closed=lambda: self.is_closed,
+            follow=self._follow_trust,
+        )
         self._jobs: Jobs | None = None
         self._adoptions: Adoptions | None = None
         self.replays = Replays()
@@ -160,7 +169,6 @@ class Toolbox:
         self._problem: Problem | None = None
         self._told: set[Problem] = set()
         self.is_closed = False
-        self.session_snippets: dict[str, Snippet] = {}
         self._shortcuts: tuple[Config, tuple[Snippet, ...], Shortcuts] | None = None
         self.parts = build(self)
         current.opened(self)
@@ -519,9 +527,15 @@ class Toolbox:
         tools that it names, of which those that may change something carry the framework's mark for
         a yes.
         """
-        from onetool_ipy.llm.exported import export
+        from onetool_ipy.llm.exported import ModelCalls, export
 
-        return export(self, framework, allow)
+        return export(
+            framework,
+            allow,
+            registry=self.registry,
+            config=self.config,
+            calls=ModelCalls(self.call, self.acall, self.outgoing, self.mask),
+        )
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
         """Return the client of a configured model, by name or the default one. Raises UsageProblem

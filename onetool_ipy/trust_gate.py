@@ -29,7 +29,6 @@ from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolSpec
 if TYPE_CHECKING:
     from onetool_ipy.config.load import Config
     from onetool_ipy.core.registry import Registry, SessionTools
-    from onetool_ipy.host import Host
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.snippets.definition import Snippet
 
@@ -132,7 +131,7 @@ def parts_of(withheld: Pins, approved: Pins, secret_names: Iterable[str]) -> tup
     return tuple(parts)
 
 
-def _server_part(pin: Pin) -> tuple[str, list[str]]:
+def server_part(pin: Pin) -> tuple[str, list[str]]:
     """Return the whole command line or the address of a server, and lines with the rest of its
     definition."""
     words = [as_text(word) for word in (pin.get("command") or "", *_listed(pin.get("args")))]
@@ -167,7 +166,7 @@ def _environment_part(pin: Pin) -> tuple[str, list[str]]:
 
 
 _PARTS: dict[str, Callable[[Pin], tuple[str, list[str]]]] = {
-    "server": _server_part,
+    "server": server_part,
     "model": _model_part,
     "environment": _environment_part,
 }
@@ -205,40 +204,34 @@ class GuardedParts(Protocol):
         """Take the project off the user's list; False where it was not on it."""
 
 
-class GuardedToolbox(Protocol):
-    """What the gate needs of its toolbox. Most of it is replaced by a reload, so it is read when it
-    is needed."""
-
-    @property
-    def parts(self) -> GuardedParts: ...
-
-    @property
-    def servers(self) -> Servers: ...
-
-    @property
-    def session(self) -> SessionTools: ...
-
-    @property
-    def session_snippets(self) -> Mapping[str, Snippet]: ...
-
-    @property
-    def host(self) -> Host: ...
-
-    @property
-    def is_closed(self) -> bool: ...
-
-
 class TrustGate:
     """Decides what of a toolbox's project may run. `follow` reads the project again as it is
     trusted now."""
 
-    def __init__(self, box: GuardedToolbox, *, follow: Callable[[], None]) -> None:
-        self._box = box
+    def __init__(
+        self,
+        parts: Callable[[], GuardedParts],
+        *,
+        servers: Callable[[], Servers],
+        session: SessionTools,
+        snippets: Mapping[str, Snippet],
+        ask: Callable[[Untrusted], None],
+        is_closed: Callable[[], bool],
+        follow: Callable[[], None],
+    ) -> None:
+        """`parts` returns those in force, which a reload replaces; `session` and `snippets` are a
+        person's own, which need no yes; `ask` lets the person say yes."""
+        self._parts = parts
+        self._servers = servers
+        self._session = session
+        self._snippets = snippets
+        self._ask = ask
+        self._is_closed = is_closed
         self.follow = follow
 
     def inventory(self) -> Inventory:
         """Return what of the project a yes would cover, as far as it needs one."""
-        return self._box.parts.inventory()
+        return self._parts().inventory()
 
     def prepare(self, tool: str, spec: ToolSpec | None, source: CallSource) -> bool:
         """Before a call: let the person say yes where the tool needs one, and start the server of
@@ -248,28 +241,28 @@ class TrustGate:
         What a model names starts no server: those that it may use were started when it was told of
         them.
         """
-        parts = self._box.parts
+        parts = self._parts()
         if parts.config.trust.record is not None:
             self._ask_for(partial(self.admit, tool), source)
-        if spec is None and source != "model" and self._box.servers.unknown:
-            self._box.servers.seek(tool)
+        if spec is None and source != "model" and self._servers().unknown:
+            self._servers().seek(tool)
             return True
-        return self._box.parts is not parts
+        return self._parts() is not parts
 
     def admit(self, tool: str, spec: ToolSpec | None = None) -> None:
         """Raise Untrusted for a tool of a project, or of a server in it, that the user does not
         trust."""
-        parts = self._box.parts
+        parts = self._parts()
         if parts.config.trust.record is None:
             return
         spec = spec or parts.registry.get(tool)
         server = tool.partition(".")[0] if spec is None else spec.server
         if spec is not None and (
-            spec.origin not in PROJECT_ORIGINS or self._box.session.specs.get(spec.name) is spec
+            spec.origin not in PROJECT_ORIGINS or self._session.specs.get(spec.name) is spec
         ):
             return
-        if server and (spec is not None or server in self._box.servers):
-            if not self._box.servers.is_allowed(server):
+        if server and (spec is not None or server in self._servers()):
+            if not self._servers().is_allowed(server):
                 raise self._untrusted(
                     f"The tool '{spec.name if spec else tool}' was not run", server
                 )
@@ -292,13 +285,13 @@ class TrustGate:
     def require_snippet(self, name: str) -> None:
         """Raise Untrusted for a snippet of a project that the user does not trust, and does not say
         yes to."""
-        if name not in self._box.session_snippets:
+        if name not in self._snippets:
             self.require()
 
     def may_expand(self, snippet: str) -> bool:
         """Whether the template of a snippet may be filled without asking."""
         self.refresh()
-        return snippet in self._box.session_snippets or self._is_free()
+        return snippet in self._snippets or self._is_free()
 
     def require_server(self, name: str) -> None:
         """Raise Untrusted for a server that a person wants to start, and does not say yes to."""
@@ -319,7 +312,7 @@ class TrustGate:
         now, and where there is nothing to trust.
         """
         self.follow()
-        parts = self._box.parts
+        parts = self._parts()
         if shown is not None and parts.inventory() != shown:
             raise UsageProblem(
                 "The project has changed since you were shown what it holds; nothing was trusted.",
@@ -342,7 +335,7 @@ class TrustGate:
 
     def revoke(self) -> bool:
         """Trust the project no longer; False where it was not on the user's list."""
-        was_listed = self._box.parts.forget_trust()
+        was_listed = self._parts().forget_trust()
         self.follow()
         return was_listed
 
@@ -353,24 +346,24 @@ class TrustGate:
 
         So is the part that they add, such as `host api.example.com`, if the project is.
         """
-        is_new = not os.path.lexists(self._box.parts.config.paths.project / FOLDER)
+        is_new = not os.path.lexists(self._parts().config.paths.project / FOLDER)
         yield
-        if is_new and self._box.parts.config.trust.how == "no project":
-            self._box.parts.record_trust("")
+        if is_new and self._parts().config.trust.how == "no project":
+            self._parts().record_trust("")
         if part:
             self.follow()
-            if self._box.parts.config.trust.is_pinned:
+            if self._parts().config.trust.is_pinned:
                 self.grant(part)
 
     def refresh(self) -> None:
         """Before something of the project may start: follow what the user said since, in whatever
         process."""
-        if self._box.parts.config.trust.has_changed() and not self._box.is_closed:
+        if self._parts().config.trust.has_changed() and not self._is_closed():
             self.follow()
 
     def state(self) -> Json:
         """Whether the project is trusted, why, and what a yes would let run."""
-        config = self._box.parts.config
+        config = self._parts().config
         return {
             "folder": str(config.paths.project),
             "isTrusted": config.trust.is_given,
@@ -380,7 +373,7 @@ class TrustGate:
 
     def settled_line(self) -> str:
         """Say why there is nothing to say yes to; empty where there is."""
-        trust, inventory = self._box.parts.config.trust, self.inventory()
+        trust, inventory = self._parts().config.trust, self.inventory()
         if trust.how not in _WHY and not (trust.how == "listed" and not inventory.parts):
             return ""
         return f"{visible(inventory.folder)} is trusted already. {_WHY.get(trust.how, '')}".rstrip()
@@ -388,7 +381,7 @@ class TrustGate:
     def question_lines(self, part: str = "") -> list[str]:
         """The question as lines: what a yes to the project covers, or what one new or changed part
         of it does."""
-        config, inventory = self._box.parts.config, self.inventory()
+        config, inventory = self._parts().config, self.inventory()
         folder, body = visible(inventory.folder), inventory.lines()
         if part:
             parts = [each for each in inventory.parts if each.key == part]
@@ -420,14 +413,14 @@ class TrustGate:
 
     def removal_lines(self, *, was_listed: bool) -> list[str]:
         """Lines that say what `--remove` did."""
-        config = self._box.parts.config
+        config = self._parts().config
         folder = visible(str(config.paths.project))
         if config.trust.how in _WHY:
             return [f"{folder} is still trusted. {_WHY[config.trust.how]}"]
         return [f"{folder} is no longer trusted." if was_listed else f"{folder} was not trusted."]
 
     def _is_free(self) -> bool:
-        trust = self._box.parts.config.trust
+        trust = self._parts().config.trust
         return trust.is_given or trust.how == "no project"
 
     def _admit_project(self) -> None:
@@ -435,11 +428,11 @@ class TrustGate:
             raise self._untrusted("It was not run")
 
     def _admit_server(self, name: str) -> None:
-        if not self._box.servers.is_allowed(name):
+        if not self._servers().is_allowed(name):
             raise self._untrusted(f"The server '{name}' was not started", name)
 
     def _admit_model(self, name: str | None) -> None:
-        config = self._box.parts.config
+        config = self._parts().config
         withheld = config.withheld.get("model", {})
         name = name or config.settings.models.default or next(iter(withheld), None)
         if name is None or name not in withheld:
@@ -451,7 +444,7 @@ class TrustGate:
         )
 
     def _untrusted(self, what: str, server: str = "") -> Untrusted:
-        if server and self._box.parts.config.trust.is_given:
+        if server and self._parts().config.trust.is_given:
             return Untrusted.of(
                 f"{what}: the server '{server}' is new or has changed.", server=server
             )
@@ -465,4 +458,4 @@ class TrustGate:
         try:
             admit()
         except Untrusted as exc:
-            self._box.host.ask_for_trust(exc)
+            self._ask(exc)

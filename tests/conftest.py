@@ -10,6 +10,7 @@ import faulthandler
 import gc
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -42,6 +43,8 @@ INSTALLED_S = 600
 # What a test may compute in its own process. A loop without end shows here also where the machine
 # is busy.
 CPU_S = 120
+
+_FAILURES = surroundings.ROOT / "build" / "failures"
 
 # Folders whose tests seldom start a process.
 _QUICK = {"bundles", "config", "core", "llm", "net", "render", "stores"}
@@ -292,10 +295,18 @@ def shared_lab(
 
 
 @pytest.fixture
-def page(shared_lab: Lab) -> Iterator[Page]:
-    """An empty page of the one browser, for pages that are no JupyterLab."""
+def page(shared_lab: Lab, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """An empty page of the one browser, for pages that are no JupyterLab. A failed test shows its
+    text; its picture goes to build/failures."""
     context = shared_lab.browser.new_context()
-    yield context.new_page()
+    empty = context.new_page()
+    yield empty
+    if request.node.stash.get(FAILED, False):
+        text = f"{empty.url}\n{empty.locator('body').inner_text()}"
+        request.node.add_report_section("teardown", "page", text)
+        empty.screenshot(
+            path=_FAILURES / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', request.node.name)}.png"
+        )
     context.close()
 
 
@@ -304,7 +315,7 @@ def lab(shared_lab: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """JupyterLab from the installed wheel; pictures of a failed test go to build/failures."""
     yield shared_lab
     if request.node.stash.get(FAILED, False):
-        shared_lab.screenshot(request.node.name, surroundings.ROOT / "build" / "failures")
+        shared_lab.screenshot(request.node.name, _FAILURES)
     shared_lab.close_notebooks()
     if request.node.stash.get(FAILED, False):
         shared_lab.forget_pages()

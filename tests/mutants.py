@@ -6,9 +6,10 @@ None, a comparison turned round, `and` for `or`, a dropped `not`, another return
 is drawn by its own text, so a change of one file leaves the places of the others as they were. Each
 change is written into the working tree, which must be clean, and taken back afterwards. What the
 tests of the module's name do not notice, those of its room may: both are counted. A test that fails
-without the change as well judges nothing. `ARGS="--count 20 --seed 3"` takes other places, `--only
-stores/` those below a folder or in a file. Every survivor is printed, and every module without a test of its
-name.
+without the change as well judges nothing, and the others are asked. `ARGS="--count 20 --seed 3"`
+takes other places, `--only stores/` those below a folder or in a file, `--part 2/3` a third of
+them, so that several machines share the work. Every survivor is printed, and every module without
+a test of its name.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tests.harness.surroundings import ROOT
 
 PACKAGE = ROOT / "onetool_ipy"
 LIMIT_S = 300
+_MAX_BROKEN = 5
 
 _WORD = re.compile(r"[A-Za-z_]{4,}")
 _SLOW = re.compile(r"kernel|server|lab|wheel|page")
@@ -168,8 +170,10 @@ def without_tests(paths: Iterable[Path]) -> list[Path]:
     ]
 
 
-def sample(paths: list[Path], *, count: int, seed: int) -> tuple[list[Mutant], int]:
-    """Draw `count` mutants, and tell how many there are to draw from."""
+def sample(
+    paths: list[Path], *, count: int, seed: int, part: tuple[int, int] = (1, 1)
+) -> tuple[list[Mutant], int]:
+    """Draw `count` mutants or a part of them, and tell how many there are to draw from."""
     ranks: list[tuple[bytes, Mutant]] = []
     for path in paths:
         twins: Counter[tuple[str, str]] = Counter()
@@ -179,7 +183,18 @@ def sample(paths: list[Path], *, count: int, seed: int) -> tuple[list[Mutant], i
             twins[change] += 1
             ranks.append((hashlib.sha256(repr(key).encode()).digest(), mutant))
     ranks.sort(key=lambda rank: rank[0])
-    return [mutant for _, mutant in ranks[:count]], len(ranks)
+    first, parts = part
+    return [mutant for _, mutant in ranks[:count][first - 1 :: parts]], len(ranks)
+
+
+def read_part(text: str) -> tuple[int, int]:
+    """Read `2/3` as (2, 3)."""
+    if not (match := re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a part such as 2/3.")
+    first, parts = int(match[1]), int(match[2])
+    if first > parts:
+        raise argparse.ArgumentTypeError(f"There is no part {first} of {parts}.")
+    return first, parts
 
 
 def judge(mutant: Mutant) -> Verdict:
@@ -190,29 +205,36 @@ def judge(mutant: Mutant) -> Verdict:
     for tests, dead in ((tests_of(mutant.path), "died"), (tests_of_room(mutant.path), "room")):
         if not tests:
             continue
-        try:
-            mutant.apply()
-            outcome = run(tests, mutant.words)
-        finally:
-            mutant.path.write_bytes(original)
-        if outcome is None:
-            return dead  # type: ignore[return-value]  # one of the two words above
-        if outcome.returncode:
+        without: list[str] = []
+        while len(without) < _MAX_BROKEN:
+            try:
+                mutant.apply()
+                outcome = run(tests, mutant.words, without)
+            finally:
+                mutant.path.write_bytes(original)
+            if outcome is None:
+                return dead  # type: ignore[return-value]  # one of the two words above
+            if outcome.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+                break
             failed = re.findall(
                 r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - |$)", outcome.stdout, re.MULTILINE
             )
             again = run(failed[:1]) if failed else None
             if again is None or not again.returncode:
                 return dead  # type: ignore[return-value]
+            without += failed[:1]
+        else:
             verdict = "UNJUDGED"
     return verdict
 
 
 def run(
-    tests: list[str], words: frozenset[str] = frozenset()
+    tests: list[str], words: frozenset[str] = frozenset(), without: Iterable[str] = ()
 ) -> subprocess.CompletedProcess[str] | None:
     """Run tests up to the first failure, the likely ones first; None where they hang."""
     command = [sys.executable, "-m", "tests.mutants", "--tests", *tests]
+    for test in without:
+        command += ["--without", test]
     try:
         return subprocess.run(
             command,
@@ -265,10 +287,15 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="take changes below this folder of the package, or in this file"
     )
+    parser.add_argument(
+        "--part", type=read_part, default=(1, 1), help="take a part of the places, such as 2/3"
+    )
     parser.add_argument("--tests", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--without", action="append", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.tests:
         flags = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not browser"]
+        flags += [f"--deselect={test}" for test in options.without]
         sys.exit(
             pytest.main(
                 [*flags, *options.tests], plugins=[LikelyFirst(sys.stdin.read().split("\n"))]
@@ -283,7 +310,7 @@ def main() -> None:
         )
     place = PACKAGE / options.only
     paths = [place] if place.is_file() else sorted(place.rglob("*.py"))
-    mutants, places = sample(paths, count=options.count, seed=options.seed)
+    mutants, places = sample(paths, count=options.count, seed=options.seed, part=options.part)
     verdicts: Counter[Verdict] = Counter()
     for number, mutant in enumerate(mutants, 1):
         start = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,21 @@ def test_the_rest_of_the_room_is_asked_after_the_modules_own_tests() -> None:
 def test_a_module_without_a_test_of_its_name_is_named(tmp_path: Path) -> None:
     known = mutants.PACKAGE / "schema" / "check.py"
     assert mutants.without_tests([known, mutants.PACKAGE / "_version.py"]) == []
+
+
+def test_the_parts_of_a_sample_are_the_whole_of_it() -> None:
+    paths = sorted((mutants.PACKAGE / "schema").glob("*.py"))
+    whole, _ = mutants.sample(paths, count=10, seed=3)
+    parts = [
+        mutants.sample(paths, count=10, seed=3, part=mutants.read_part(text))[0]
+        for text in ("1/3", "2/3", "3/3")
+    ]
+
+    assert [len(part) for part in parts] == [4, 3, 3]
+    assert {repr(mutant) for part in parts for mutant in part} == {*map(repr, whole)}
+
+
+@pytest.mark.parametrize("text", ["3/2", "0/2", "2", "a/b", "1/2/3"])
+def test_a_part_that_does_not_exist_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="part"):
+        mutants.read_part(text)

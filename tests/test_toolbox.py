@@ -610,33 +610,3 @@ def test_first_use_from_many_threads_builds_one_registry(project: Project) -> No
 def test_the_repr_names_the_project(box: Toolbox, project: Project) -> None:
     assert repr(box) == f"<Toolbox {project.root.resolve()}>"
     assert isinstance(box.pack("geo"), PackProxy)
-
-
-EDITED = {
-    "onetool.yaml": "version: 1\nalias:\n  find: geo.lines\n",
-    "prompts.yaml": "packs:\n  geo: |\n    Be kind.\n    Be short.\n",
-    "secrets.yaml": "KEY: |-\n  a-secret\n  of-mine\nTOKEN: plain-token-1\n",
-    "snippets.yaml": "hello:\n  body: |\n    {% if 1 %}\n    a = 1\n    {% endif %}\n    b = 2\n",
-    "tools/geo.py": (
-        'from onetool_ipy.sdk import get_secret\n\n\ndef lines() -> list:\n    """Give lines.\n\n'
-        '    Returns:\n        Some lines.\n    """\n    text = """x\ny"""\n'
-        '    return [text, len(get_secret("KEY")), len(get_secret("TOKEN"))]\n'
-    ),
-}
-
-
-def test_what_a_person_edits_may_have_the_line_ends_of_windows(tmp_path: Path) -> None:
-    shown = []
-    for name, end in (("unix", b"\n"), ("windows", b"\r\n")):
-        with Project(tmp_path / name) as project:
-            for file, text in EDITED.items():
-                path = project.write(file, text, mode=0o600)
-                path.write_bytes(text.encode().replace(b"\n", end))
-            box = project.open()
-            parts = [box.call("geo.lines").unwrap(), box.ot.health()["problems"]]
-            parts += [str(box.ot.snippets(info="full")), str(box.ot.aliases())]
-            shown.append([*parts, str(box.ot.help("geo"))])
-
-    assert shown[0] == shown[1]
-    assert shown[0][:2] == [["x\ny", 16, 13], []]
-    assert "Be kind." in shown[0][-1]

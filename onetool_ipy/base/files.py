@@ -88,6 +88,7 @@ _HINTS = {
 }
 
 _CLOSE_IT = "Close the program that uses it, then try again."
+_CLEAR_IT = "Clear its read-only attribute, then try again."
 _LEFT_ALONE = "Correct the file, or move it away; until then it is left as it is."
 
 Done = TypeVar("Done")
@@ -113,6 +114,8 @@ class StoreError(UsageProblem):
             return cls(path, words_of(exc), doing=doing)
         if isinstance(exc, PermissionError) and is_in_use(path, exc):
             return cls(path, "another program has it open", doing=doing, hint=_CLOSE_IT)
+        if IS_WINDOWS and os.path.isfile(path) and not os.access(path, os.W_OK):
+            return cls(path, "it is read-only", doing=doing, hint=_CLEAR_IT)
         reason = _REASONS.get(number) or system_words(exc)
         return cls(path, reason, doing=doing, hint=_HINTS.get(number, ""))
 
@@ -146,8 +149,8 @@ def stamp_from(status: os.stat_result) -> Stamp:
 
 def is_young(stamp: Stamp, now_ns: int = 0) -> bool:
     """Whether the file may have changed without a change of its times, or since `now_ns`. Whole
-    seconds mean a coarse clock."""
-    is_coarse = stamp[0] % 1_000_000_000 == 0 and stamp[1] % 1_000_000_000 == 0
+    seconds mean a coarse clock; FAT counts creation in finer ones."""
+    is_coarse = stamp[0] % 1_000_000_000 == 0
     # On Windows the second time is that of creation.
     age_ns = (now_ns or time.time_ns()) - max(stamp[:2])
     return age_ns < (_COARSE_TICK_NS if is_coarse else _TICK_NS)
@@ -438,18 +441,30 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return data
 
 
-def read_own(path: Path, limit: int) -> bytes | None:
-    """Return the bytes of one of the user's own files, or None if it is missing, too large, a link
-    or not theirs."""
+def read_own(path: Path, limit: int, *, start: int = 0) -> bytes | None:
+    """Return the bytes of one of the user's own files from `start` on, or None if it is missing,
+    too large, a link or not theirs."""
     try:
         flags = _READ_FLAGS | _NO_FOLLOW
         with open(patiently(lambda: os.open(path, flags), path), "rb") as file:
             status = os.fstat(file.fileno())
             if status.st_size > limit or (hasattr(os, "geteuid") and status.st_uid != os.geteuid()):
                 return None
+            file.seek(start)
             return file.read()
     except (OSError, ValueError):
         return None
+
+
+def end_of_own(path: Path, limit: int) -> bytes | None:
+    """`read_own` for a file of lines of any size: of a larger one the last lines within the
+    limit."""
+    try:
+        size = os.lstat(path).st_size
+    except OSError:
+        return None
+    data = read_own(path, max(size, limit), start=max(size - limit, 0))
+    return data if data is None or size <= limit else data.partition(b"\n")[2]
 
 
 class AtomicFile:
@@ -466,7 +481,8 @@ class AtomicFile:
         self.path = path
         self.size = 0
         self._temp = path.with_name(f".onetool-{_host()}-{os.getpid()}-{os.urandom(8).hex()}.tmp")
-        self._mode = mode
+        # Windows removes no file that is read-only.
+        self._mode = mode | (stat.S_IWRITE if IS_WINDOWS else 0)
         self._fd = -1
         self._dropped = 0
         self._is_synced = False

@@ -18,6 +18,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.search import suggest
 from onetool_ipy.schema.check import pointer
+from onetool_ipy.schema.words import MISSING, demand
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -27,18 +28,19 @@ Fault = dict[str, str]
 _MAX_NAMED = 5
 _MAX_LISTED = 100
 _WORDS = {
-    "missing": "is missing",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "int_parsing": "must be a whole number",
-    "string_type": "must be text",
-    "dict_type": "must be an object",
-    "list_type": "must be a list",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
+    "missing": MISSING,
+    "bool_type": demand("boolean"),
+    "bool_parsing": demand("boolean"),
+    "int_parsing": demand("integer"),
+    "string_type": demand("string"),
+    "dict_type": demand("object"),
+    "list_type": demand("array"),
+    "model_type": demand("object"),
+    "model_attributes_type": demand("object"),
     "union_tag_not_found": "must have a 'type'",
     "union_tag_invalid": "has an unknown 'type'",
 }
+"""What is said of a field, by the type of pydantic's error."""
 
 MAX_RUNES = 64
 """The longest slug or version."""

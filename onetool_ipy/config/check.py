@@ -44,6 +44,7 @@ from onetool_ipy.config.trust import NO_PINS, Pins
 from onetool_ipy.config.yaml_text import Document, Path, dotted, quoted
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.schema.check import require_schema
+from onetool_ipy.schema.words import predicate
 
 Node = Mapping[str, Any]
 """A part of the schema."""
@@ -60,15 +61,6 @@ _UNTRUSTED = (*_FILLED, "state_dir")
 _TEMPLATE = r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _MAX_PROBLEMS = 200
-_TYPE_WORDS = {
-    "object": "is not 'key: value' lines",
-    "array": "is not a list",
-    "boolean": "is not true or false",
-    "integer": "is not a whole number",
-    "number": "is not a number",
-    "string": "is not text",
-}
-
 _PROMPTS, _NESTED_SNIPPETS = "#/$defs/prompts", "#/$defs/snippets_file"
 _Section = TypeVar(
     "_Section",
@@ -483,16 +475,12 @@ def _sentence(kind: str, facts: Mapping[str, Any], value: object) -> tuple[str, 
     if kind == "enum":
         near = did_you_mean(value, facts["options"]) if isinstance(value, str) else ""
         return f"is not one of {', '.join(facts['options'])}", near
-    if kind == "maximum":
-        return f"is too large; it may be at most {facts['limit']:g}", ""
-    if kind in ("minimum", "exclusiveMinimum"):
-        bound = "at least" if kind == "minimum" else "more than"
-        return f"is too small; it must be {bound} {facts['limit']:g}", ""
     expected = facts["types"][0] if kind == "type" else ""
+    if expected == "object":
+        return "is not 'key: value' lines", ""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return _TYPE_WORDS.get(
-        expected, "does not fit"
-    ), "Put it in quotes." if expected == "string" and is_number else ""
+    hint = "Put it in quotes." if expected == "string" and is_number else ""
+    return predicate(kind, facts), hint
 
 
 def _at(schema: Node, steps: Iterable[str | int]) -> Node:

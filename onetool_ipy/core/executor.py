@@ -96,7 +96,7 @@ class Executor:
         self._owner = owner
         self._site = CallSite((lambda: None) if owner is None else ref(owner), mask)
         self._steps = tuple(steps)
-        self._is_watched = is_watched if steps else _never
+        self._is_watched = is_watched
         self._switched = switched
         self._find_origin = find_origin
         self._record = record
@@ -535,7 +535,3 @@ def _left_behind(is_alive: Callable[[], bool]) -> None:
 
 def _cancelled(call: ResolvedCall) -> ToolResult:
     return ToolResult(False, error=Failure.of(CallCancelled("Stopped."), call.tool))
-
-
-def _never() -> bool:
-    return False

@@ -183,7 +183,8 @@ class Registry:
     def known(self, allow: Sequence[str] | None = None) -> Specs:
         """The tools that are known without starting anything."""
         self.refresh()
-        return [s for s in self._index.ordered.values() if names.allowed(s.name, allow)]
+        specs = self._index.ordered.values()
+        return [s for s in specs if allow is None or names.allowed(s.name, allow)]
 
     def unlisted(self, pack: str = "") -> Specs:
         """Return what is found by name but not listed, of all packs or one: versions of tools,

@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from typing import NamedTuple
 
 from onetool_ipy._version import __version__
@@ -124,12 +125,10 @@ def read_line(arguments: Sequence[str]) -> _Line:
     rest = words[length:]
     if asks_for_help or rest in (["--help"], ["-h"]):
         return _Line(command, leading, text=_help(command))
-    options_by_name = {
-        **command.options_in("shell"),
-        **{option.name: option for option in _common_options(command)},
-    }
-    kinds = {name: option.kind for name, option in options_by_name.items()}
+    kinds = command.kinds("shell")
+    kinds |= {option.name: option.kind for option in _common_options(command)}
     options = read_shell_options(rest, kinds, leading=command.leading)
+    options = replace(options, values=command.named(options.values, "shell"))
     text = _help(command) if {"--help", "-h"} & set(options.values) else ""
     if not text:
         require_no_words(command, options, "shell")
@@ -265,6 +264,7 @@ def _offers(words: Sequence[str], last: str) -> list[str]:
             "bundle": [bundle.slug for bundle in box.bundles.all_bundles()]
             if "bundle" in names
             else [],
+            "session": box.ask.session_names() if "session" in names else [],
         }
         return [*offers, *(name for kind in names for name in names_by_kind.get(kind, ()))]
 

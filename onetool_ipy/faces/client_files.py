@@ -39,6 +39,8 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-[^{}]*)?\}")
+# A parameter of an address with its value, or the password in front of its host.
+_IN_URL = re.compile(r"([?&])([^=&#]+)=([^&#]+)|(://[^/?#@:]*:)([^/?#@]+)(?=@)")
 _MOST_BYTES = 5_000_000
 _CARRIED = ("ONETOOL_STATE", "JUPYTER_RUNTIME_DIR")
 """Variables that say where this project's notes and kernels are. Clients do not hand their
@@ -161,6 +163,16 @@ def without_secrets(found: FoundServer) -> tuple[Json, dict[str, str]]:
                 key: replaced(key, value) if _is_plain(value) and is_secret_name(key) else value
                 for key, value in data[section].items()
             }
+
+    def in_url(hit: re.Match[str]) -> str:
+        if hit[5] and _is_plain(hit[5]):
+            return hit[4] + replaced("password", hit[5])
+        if hit[2] and is_secret_name(hit[2]) and _is_plain(hit[3]):
+            return f"{hit[1]}{hit[2]}={replaced(hit[2], hit[3])}"
+        return hit[0]
+
+    if isinstance(data.get("url"), str):
+        data["url"] = _IN_URL.sub(in_url, data["url"])
     if isinstance(data.get("args"), list):
         words: list[Any] = []
         for word in data["args"]:

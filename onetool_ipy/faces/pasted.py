@@ -3,7 +3,7 @@
 `read` looks at a text and does nothing with it: nothing is fetched, started or stored. A text is a
 curl command, an address, the description of an API, the JSON of servers, the path of a file, or a
 command line; what is none of these is refused in words. `servers_of` reads the same text again when
-its servers are added: what was shown is what is added.
+its servers are added; the digest of what was shown says whether its file is still the same.
 
 A value that a README leaves open (`<your key>`), and a `${NAME}` that nothing has, is a field to
 fill in. What is typed there goes into `secrets.yaml`.
@@ -11,8 +11,8 @@ fill in. What is typed there goes into `secrets.yaml`.
 
 from __future__ import annotations
 
+import hashlib
 import re
-import shlex
 import shutil
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -24,8 +24,9 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import Unreadable
 from onetool_ipy.base.files import read as read_file
 from onetool_ipy.base.foreign_json import NotJson
-from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.printable import printable_line, visible
 from onetool_ipy.base.values import Json
+from onetool_ipy.config.check import check_server
 from onetool_ipy.faces.client_files import FoundServer, parse_json, without_secrets
 from onetool_ipy.faces.creation import is_url
 from onetool_ipy.faces.server_setup import (
@@ -38,11 +39,12 @@ from onetool_ipy.faces.server_setup import (
     server_of,
 )
 from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.trust_gate import server_part
 
 Kind = Literal["http", "import", "server"]
 """The next step: the editor of an HTTP tool, the import of a description, or adding servers."""
 
-_PROMPT = re.compile(r"(?:\$\s+|[!%>]\s*)(?=\w)")
+_PROMPT = re.compile(r"\A(?:\$\s+|[!%>]\s*)(?=\w)")
 _CURL = re.compile(r"curl(?:\.exe)?\s")
 _PYTHON = re.compile(r"@tool\b|(?:async )?def \w+\(|from [\w.]+ import |import \w+")
 _ENTRY = re.compile(r'"[^"]+"\s*:\s*\{')
@@ -90,7 +92,9 @@ class Pasted(NamedTuple):
     document: str = ""
     """What is in the file that the text names, if that is the description of an API."""
     runs: tuple[str, ...] = ()
-    """What will run, or which address is connected to: a line for each server."""
+    """What will run, or which address is connected to, whole: lines for each server."""
+    digest: str = ""
+    """Of what was read: the text, or the content of the file that it names."""
     name: str = ""
     """The name of the server, if it is one alone."""
     fields: tuple[Field, ...] = ()
@@ -103,26 +107,32 @@ def read(box: Toolbox, text: str, *, name: str = "") -> Pasted:
         raise UsageProblem("Nothing was pasted.", hint=_WANTED)
     path = _path(box, bare)
     if path is None:
-        return _described(box, bare, name)
+        return _described(box, bare, name)._replace(digest=_digest(bare))
     text = _content(path)
     pasted = _described(box, text, name, file=path.name)
     return pasted._replace(
+        digest=_digest(text),
         says=f"The file {printable_line(path.name)}: {pasted.says}",
         document=text if pasted.choices[0].kind == "import" else "",
     )
 
 
 def servers_of(
-    box: Toolbox, text: str, name: str = ""
+    box: Toolbox, text: str, name: str = "", *, digest: str = ""
 ) -> tuple[list[FoundServer], list[Field], list[str]]:
     """The servers of a text under free names, the values they lack, and a line for each new name.
 
-    Raises UsageProblem.
+    Raises UsageProblem, also if the text is not the one that a `digest` is of.
     """
     fields: dict[str, Field] = {}
     bare = _bare(text)
     path = _path(box, bare)
-    servers = _servers_in(bare if path is None else _content(path), name, fields)
+    content = bare if path is None else _content(path)
+    if digest and digest != _digest(content):
+        raise UsageProblem(
+            "The file has changed since it was shown.", hint="Clear the box, and paste it again."
+        )
+    servers = _servers_in(content, name, fields)
     notes: list[str] = []
     if not name:
         servers, notes = ServerSetup(box).proposed(servers)
@@ -138,6 +148,10 @@ def servers_of(
         if each.name not in plain and secrets.get(each.name) is None
     ]
     return servers, lacking, notes
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _bare(text: str) -> str:
@@ -304,7 +318,7 @@ def _command(box: Toolbox, text: str, name: str) -> Pasted:
 
 def _server(box: Toolbox, text: str, name: str, what: str) -> Pasted:
     servers, fields, notes = servers_of(box, text, name)
-    servers, problems = usable(servers)
+    servers, problems = usable(box, servers)
     is_one = len(servers) == 1
     verb = "connects to" if servers[0].data.get("url") else "runs"
     says = [f"{what} {'an MCP server' if is_one else f'{len(servers)} MCP servers'}.", *notes]
@@ -314,17 +328,21 @@ def _server(box: Toolbox, text: str, name: str, what: str) -> Pasted:
     return Pasted(
         " ".join(says),
         (Choice("server", "Add server" if is_one else f"Add {len(servers)} servers"),),
-        runs=tuple(map(_run_line, servers)),
+        runs=tuple(line for server in servers for line in _run_lines(server)),
         name=servers[0].name if is_one else "",
         fields=tuple(fields),
     )
 
 
-def usable(servers: list[FoundServer]) -> tuple[list[FoundServer], list[str]]:
+def usable(box: Toolbox, servers: list[FoundServer]) -> tuple[list[FoundServer], list[str]]:
     """The servers that can run here, and why others cannot. Raises UsageProblem if none can."""
     good, problems = list[FoundServer](), list[UsageProblem]()
     for server in servers:
         try:
+            # What is missing is typed later.
+            check_server(
+                server.name, server.data, lambda name: box.config.secrets.get(name) or name
+            )
             require_server(server.data)
             _require_program(server.data)
             good.append(server)
@@ -335,12 +353,12 @@ def usable(servers: list[FoundServer]) -> tuple[list[FoundServer], list[str]]:
     return good, [f"Without {len(problems)}: {each.message}" for each in problems[:1]]
 
 
-def _run_line(server: FoundServer) -> str:
-    """What runs for a server, or the address that it connects to; no secret is in it."""
+def _run_lines(server: FoundServer) -> list[str]:
+    """What runs for a server, or the address that it connects to, and the rest of its definition;
+    no secret is in it."""
     data, _ = without_secrets(server)
-    words = [str(data.get("command") or ""), *map(str, data.get("args") or ())]
-    line = str(data.get("url") or shlex.join(words))
-    return printable_line(values.cut(f"{server.name}: {line}", _SHOWN))
+    text, details = server_part(data)
+    return list(map(visible, (f"{server.name}: {text}", *details)))
 
 
 def _require_program(data: Json) -> None:
@@ -392,8 +410,14 @@ def _with_fields(server: FoundServer, fields: dict[str, Field]) -> FoundServer:
             }
     if isinstance(data.get("args"), list):
         words: list[Any] = []
-        for word in map(str, data["args"]):
-            before = words[-1] if words and words[-1].startswith("-") else ""
+        for word in data["args"]:
+            if isinstance(word, (int, float)) and not isinstance(word, bool):
+                words.append(str(word))
+                continue
+            if not isinstance(word, str):
+                words.append(word)
+                continue
+            before = words[-1] if words and str(words[-1]).startswith("-") else ""
             flag, equals, value = word.partition("=")
             has_value = equals and flag.startswith("-")
             label = f"{server.name}_{(flag if has_value else before or word).lstrip('-')}"

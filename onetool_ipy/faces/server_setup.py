@@ -66,6 +66,11 @@ _INSTALLS = re.compile(
     r"|python3? -m pip)) (?:install|i|add|get)(?= |$)|docker pull(?= |$)"
 )
 _OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted", "--yes")
+_HEADER_FLAGS = ("-H", "--header")
+_MAX_COMMAND = 32_000
+_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|<[^<>]*>""", re.DOTALL)
+# What a shell does not hand on to a program: its operators, a second line, other commands in words.
+_SHELL = re.compile(r"(?<!\S)(?:&&?|\|\|?|\d?>>?|<<?)(?!\S)|;(?!\S)|\n|`|\$\(")
 _ENTRY_KEYS = ("command", "url", "serverUrl", "httpUrl")
 
 
@@ -429,11 +434,9 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
         raise UsageProblem("Nothing was pasted.", hint="Paste a command line, an address, or JSON.")
     if text.startswith("{") or re.match(r'"[^"]+"\s*:\s*\{', text):
         return _from_json(text if text.startswith("{") else f"{{{text.rstrip(',')}}}", name)
-    try:
-        words = words_in(text.replace("\\\n", " "))
-    except ValueError as exc:
-        raise UsageProblem(f"This is not a command line: {exc}.") from exc
+    words = _words_of_command(text)
     env: dict[str, str] = {}
+    data: dict[str, Any]
     if _OTHER_CLIENT.match(text):
         label, words, env = _client_words(words[3:])
         name = name or label
@@ -445,9 +448,48 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
             hint="For example: npx -y @modelcontextprotocol/server-memory",
         )
     if re.match(r"https?://", words[0]):
-        return [FoundServer(name or _name_of_host(words[0]), {"type": "http", "url": words[0]})]
-    data: dict[str, Any] = {"type": "stdio", "command": words[0], "args": words[1:]}
+        data = {"type": "http", "url": words[0]}
+        if headers := _headers_in(words[1:]):
+            data["headers"] = headers
+        return [FoundServer(name or _name_of_host(words[0]), data)]
+    data = {"type": "stdio", "command": words[0], "args": words[1:]}
     return [FoundServer(name or _name_of_command(words), {**data, "env": env} if env else data)]
+
+
+def _words_of_command(text: str) -> list[str]:
+    """The words of the one command in a text. A server is started without a shell: what a shell
+    would do with the rest is not done, so it is refused. Raises UsageProblem."""
+    if len(text) > _MAX_COMMAND:
+        raise UsageProblem(
+            f"This has {len(text):,} characters; a command line has at most {_MAX_COMMAND:,}."
+        )
+    line = re.sub(r"\\\r?\n", " ", text)
+    if hit := _SHELL.search(_QUOTED.sub("''", line)):
+        what = hit[0].strip() or "A second line"
+        raise UsageProblem(
+            f"{what} is for a shell, and a server is started without one.",
+            hint="Paste the one command that starts the server.",
+        )
+    try:
+        return words_in(line)
+    except ValueError as exc:
+        raise UsageProblem(f"This is not a command line: {exc}.") from exc
+
+
+def _headers_in(words: Sequence[str]) -> dict[str, str]:
+    """The headers behind an address: `--header "Name: value"`. Raises UsageProblem for others."""
+    headers: dict[str, str] = {}
+    waiting = iter(words)
+    for word in waiting:
+        option, has_value, value = word.partition("=")
+        if option not in _HEADER_FLAGS:
+            raise UsageProblem(
+                f"'{word[:80]}' stands behind the address and belongs to no header.",
+                hint="Paste the address alone, or with: --header 'Name: value'",
+            )
+        label, _, content = (value if has_value else next(waiting, "")).partition(":")
+        headers[label.strip()] = content.strip()
+    return headers
 
 
 def _client_words(words: Sequence[str]) -> tuple[str, list[str], dict[str, str]]:
@@ -455,6 +497,7 @@ def _client_words(words: Sequence[str]) -> tuple[str, list[str], dict[str, str]]
     left out."""
     end = words.index("--") if "--" in words else len(words)
     plain: list[str] = []
+    headers: list[str] = []
     env: dict[str, str] = {}
     waiting = iter(words[:end])
     for word in waiting:
@@ -465,7 +508,9 @@ def _client_words(words: Sequence[str]) -> tuple[str, list[str], dict[str, str]]
         value = value if has_value else next(waiting, "")
         if option in ("-e", "--env"):
             key, _, env[key] = value.partition("=")
-    return (plain[0] if plain else ""), [*plain[1:], *words[end + 1 :]], env
+        elif option in _HEADER_FLAGS:
+            headers += [option, value]
+    return (plain[0] if plain else ""), [*plain[1:], *words[end + 1 :], *headers], env
 
 
 def _from_json(text: str, name: str) -> list[FoundServer]:
@@ -477,7 +522,11 @@ def _from_json(text: str, name: str) -> list[FoundServer]:
     if not servers:  # the inside of such a file: entries by name, or one entry
         is_one = any(key in document for key in _ENTRY_KEYS)
         servers = {str(document.get("name") or ""): document} if is_one else document
-    entries = [as_ours(key, data) for key, data in servers.items() if isinstance(data, dict)]
+    entries = [
+        as_ours(key, data)
+        for key, data in servers.items()
+        if isinstance(data, dict) and data.keys() & _ENTRY_KEYS
+    ]
     if not entries:
         raise UsageProblem(
             "This JSON has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.'

@@ -38,6 +38,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.base.masking import Secrets
+from onetool_ipy.base.printable import visible
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.settings import Model, Models
 from onetool_ipy.core.tracing import Attributes, traced_work
@@ -69,6 +70,7 @@ _FORMATS: Mapping[str, WireFormat] = {
 _TRIES = 3
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_TEXT = 300
+_MAX_LISTED, _MAX_NAME = 1_000, 200
 _HOW_TO = """Write in onetool.yaml, then run ot.reload():
 models:
   default: local
@@ -92,9 +94,19 @@ def listed_models(
     """
     wire = _FORMATS[provider]
     url = wire.models_url(base_url or wire.default_url)
-    return model_names(
-        http_client.request("GET", url, rules=_rules_for(url), headers=wire.headers(key))
-    )
+    response = http_client.request("GET", url, rules=_rules_for(url), headers=wire.headers(key))
+    if response.status != 200:
+        text = _error_text(_error_body(response))
+        raise ExecutionFailed(
+            f"The list of models was answered with {response.status}"
+            + (f": {text}" if text else ".")
+        )
+    return model_names(response)
+
+
+def require_address(url: str) -> None:
+    """Raise InvalidConfig for the base_url of a model that no request could be sent to."""
+    _rules_for(url)
 
 
 def model_names(response: HttpResponse) -> list[str]:
@@ -108,12 +120,17 @@ def model_names(response: HttpResponse) -> list[str]:
     rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     if all(type(row.get("created")) is int for row in rows):
         rows.sort(key=lambda row: -row["created"])
-    names = [row.get("name") or row.get("id") for row in rows]
-    return [
-        name.removeprefix("models/")
-        for name in names
-        if isinstance(name, str) and name.isprintable()
-    ]
+    names = [row.get("name") or row.get("id") for row in rows[:_MAX_LISTED]]
+    return list(
+        dict.fromkeys(
+            name.removeprefix("models/")
+            for name in names
+            if isinstance(name, str)
+            and name.strip()
+            and len(name) <= _MAX_NAME
+            and visible(name) == name
+        )
+    )
 
 
 def open_model(

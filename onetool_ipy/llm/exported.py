@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import ToolCallError, Unavailable, UsageProblem
@@ -24,45 +24,36 @@ from onetool_ipy.config.load import Config, needs_approval
 from onetool_ipy.core import names
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import CallSource, Problem, ToolSpec
+from onetool_ipy.core.tool import Problem, ToolSpec
 from onetool_ipy.llm.ask.session import json_text
 
 _SMOL_TYPES = ("string", "boolean", "integer", "number", "array", "object", "null")
 
 
-class ExportingToolbox(Protocol):
-    """What an export needs of its toolbox."""
+class ModelCalls(NamedTuple):
+    """How a model's calls are made, and what leaves of their results."""
 
-    @property
-    def config(self) -> Config: ...
-
-    @property
-    def registry(self) -> Registry: ...
-
-    def call(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
-
-    async def acall(
-        self, tool: str, args: Mapping[str, Any], *, source: CallSource
-    ) -> ToolResult: ...
-
-    def outgoing(self, result: ToolResult) -> Any: ...
-
-    def mask(self, text: str) -> str: ...
+    call: Callable[..., ToolResult]
+    acall: Callable[..., Awaitable[ToolResult]]
+    outgoing: Callable[[ToolResult], Any]
+    mask: Callable[[str], str]
 
 
 class ExportedTool:
     """One tool for a framework: its name there, its schema, and a model's calls of it, sync and
     async."""
 
-    def __init__(self, box: ExportingToolbox, spec: ToolSpec, name: str) -> None:
+    def __init__(
+        self, calls: ModelCalls, spec: ToolSpec, name: str, *, needs_approval: bool
+    ) -> None:
         self.name = name
-        self.description = box.mask(spec.description)
+        self.description = calls.mask(spec.description)
         self.parameters = dict(spec.parameters)
-        self.needs_approval = _may_write(box, spec)
-        self.call = partial(box.call, spec.name, source="model")
-        self.acall = partial(box.acall, spec.name, source="model")
-        self.mask = box.mask
-        self._outgoing = box.outgoing
+        self.needs_approval = needs_approval
+        self.call = partial(calls.call, spec.name, source="model")
+        self.acall = partial(calls.acall, spec.name, source="model")
+        self.mask = calls.mask
+        self._outgoing = calls.outgoing
 
     def value(self, result: ToolResult) -> Any:
         """Return what leaves the toolbox, without secrets: JSON data, or a handle and a preview."""
@@ -97,7 +88,14 @@ def _small_numbers(data: Any) -> Any:
     return str(data) if type(data) is int and not -(1 << 63) <= data < 1 << 64 else data
 
 
-def export(box: ExportingToolbox, framework: str, allow: Sequence[str] | None = None) -> list[Any]:
+def export(
+    framework: str,
+    allow: Sequence[str] | None,
+    *,
+    registry: Registry,
+    config: Config,
+    calls: ModelCalls,
+) -> list[Any]:
     """Return the tools as objects of a framework. Raises UsageProblem, ToolNotFound, or Unavailable
     without it."""
     makers: dict[str, tuple[str, str, Callable[[ModuleType, ExportedTool], Any]]] = {
@@ -121,23 +119,24 @@ def export(box: ExportingToolbox, framework: str, allow: Sequence[str] | None = 
     allow = [allow] if isinstance(allow, str) else allow
     for name in allow or ():
         if "*" not in name:
-            box.registry.require(name)
+            registry.require(name)
+    may_write = partial(_may_write, config)
     specs = [
         spec
-        for spec in box.registry.known(allow)
+        for spec in registry.known(allow)
         if spec.is_offered and not (spec.prompt or spec.resource)
     ]
     if allow is None:
-        specs = [spec for spec in specs if not _may_write(box, spec)]
-    wire = names.wire_names(spec.name for spec in box.registry.known())
+        specs = [spec for spec in specs if not may_write(spec)]
+    wire = names.wire_names(spec.name for spec in registry.known())
     return [
-        make(module, ExportedTool(box, spec, wire[spec.name]))
-        for spec in box.registry.loaded(specs)
+        make(module, ExportedTool(calls, spec, wire[spec.name], needs_approval=may_write(spec)))
+        for spec in registry.loaded(specs)
     ]
 
 
-def _may_write(box: ExportingToolbox, spec: ToolSpec) -> bool:
-    return needs_approval(spec, {}, box.config) or spec.name in names.WRITING
+def _may_write(config: Config, spec: ToolSpec) -> bool:
+    return needs_approval(spec, {}, config) or spec.name in names.WRITING
 
 
 def _to_langchain(module: ModuleType, tool: ExportedTool) -> Any:

@@ -1,8 +1,8 @@
 """Check the arguments of a call against the tool's JSON Schema, convert them, and say in words what
 is wrong.
 
-Owns the compiled check (jsonschema-rs: offline, no pattern can hang) and every sentence about a
-violated schema: the library's own words reach nobody. Each violation has its JSON pointer; a value
+Owns the compiled check (jsonschema-rs: offline, no pattern can hang). The library's own words reach
+nobody: what is said of a value is in `words`. Each violation has its JSON pointer; a value
 is masked first and cut then.
 
 Only plain JSON is checked. An argument that holds anything else (a DataFrame, a date, NaN) is
@@ -32,6 +32,7 @@ from onetool_ipy.schema.read import (
     signature_text,
     type_text,
 )
+from onetool_ipy.schema.words import MAX_VALUE, MISSING, TYPES, predicate
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -50,21 +51,10 @@ FEW_REFS = 12
 """Fewer references than this cannot multiply."""
 _BACKTRACKS = 10_000
 _MAX_ROUNDS = 8
-_MAX_VALUE = 60
 _MAX_MESSAGE = 120
-_MAX_OPTIONS = 12
 _MAX_REPR = 10_000
 _NUMBER = re.compile(r"-?\d{1,30}(\.\d{1,30})?")
 _NESTED: dict[type, str] = {list: "array", dict: "object"}
-_TYPES = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "null": "null",
-    "array": "a list",
-    "object": "an object",
-}
 _ANNOTATIONS = frozenset(
     (
         "description",
@@ -80,46 +70,6 @@ _ANNOTATIONS = frozenset(
 """Keywords that refuse no value."""
 _PLAIN_ROOT = _ANNOTATIONS | {
     *("type", "properties", "required", "additionalProperties", "$defs", "definitions", "$schema")
-}
-_WORDS: dict[str, Callable[[str, dict[str, Any]], str]] = {
-    "additionalItems": lambda value, about: (
-        f"{value} has more than {_counted(about['limit'], 'item')}"
-    ),
-    "const": lambda value, about: (
-        f"{value} is not {values.safe_repr(about['expected_value'], _MAX_VALUE)}"
-    ),
-    "contentEncoding": lambda value, about: f"{value} is not {about['content_encoding']}",
-    "contentMediaType": lambda value, about: f"{value} is not {about['content_media_type']}",
-    "enum": lambda value, about: f"{value} is not one of {_options(about['options'])}",
-    "exclusiveMaximum": lambda value, about: f"{value} is not less than {about['limit']}",
-    "exclusiveMinimum": lambda value, about: f"{value} is not greater than {about['limit']}",
-    "falseSchema": lambda _value, _about: "no value is allowed here",
-    "format": lambda value, about: f"{value} is not a valid {about['format']}",
-    "maxItems": lambda value, about: f"{value} has more than {_counted(about['limit'], 'item')}",
-    "maxLength": lambda value, about: (
-        f"{value} is longer than {_counted(about['limit'], 'character')}"
-    ),
-    "maxProperties": lambda value, about: (
-        f"{value} has more than {_counted(about['limit'], 'entry')}"
-    ),
-    "maximum": lambda value, about: f"{value} is greater than {about['limit']}",
-    "minItems": lambda value, about: f"{value} has fewer than {_counted(about['limit'], 'item')}",
-    "minLength": lambda value, about: (
-        f"{value} is shorter than {_counted(about['limit'], 'character')}"
-    ),
-    "minProperties": lambda value, about: (
-        f"{value} has fewer than {_counted(about['limit'], 'entry')}"
-    ),
-    "minimum": lambda value, about: f"{value} is less than {about['limit']}",
-    "multipleOf": lambda value, about: f"{value} is not a multiple of {about['multiple_of']}",
-    "not": lambda value, _about: f"{value} is not allowed",
-    "pattern": lambda value, about: (
-        f"{value} does not match the pattern '{about.get('pattern', '')}'"
-    ),
-    "required": lambda _value, about: f"'{about['property']}' is missing",
-    "type": lambda value, about: f"{value} is not {_type_names(about['types'])}",
-    "unevaluatedItems": lambda value, _about: f"{value} has items that are not allowed",
-    "uniqueItems": lambda value, _about: f"{value} has the same item twice",
 }
 
 
@@ -587,7 +537,7 @@ def _schema_fault(error: Exception) -> str:
     elif not keyword:
         reason = "it cannot be read."
     elif path and path[-1] == "type" and keyword in ("anyOf", "enum"):
-        reason = f"{_quoted(instance, str)} is not a type. There are: {', '.join(_TYPES)}."
+        reason = f"{_quoted(instance, str)} is not a type. There are: {', '.join(TYPES)}."
     elif keyword == "format" and path and path[-1] in ("pattern", "patternProperties"):
         reason = f"{_quoted(instance, str)} is not a regular expression."
     else:
@@ -620,7 +570,7 @@ def _words(
     keyword, about, text = _keyword(error), error.kind.as_dict(), _quoted(value, mask)
     if unknown:
         return "unknown key " + ", ".join(
-            f"'{values.cut(mask(name), _MAX_VALUE)}'" for name in unknown
+            f"'{values.cut(mask(name), MAX_VALUE)}'" for name in unknown
         )
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.OneOfMultipleValid):
         return f"{text} fits several of the choices, and may fit only one"
@@ -637,9 +587,11 @@ def _words(
             f"{amount.get(str(list(error.schema_path)[-1]), 'no items')} of {text} are what is"
             " asked for"
         )
-    words = (
-        _WORDS[keyword](text, about) if keyword in _WORDS else f"{text} is not what is asked for"
-    )
+    if keyword == "falseSchema":
+        return "no value is allowed here"
+    if keyword == "required":
+        return f"'{about['property']}' {MISSING}"
+    words = f"{text} {predicate(keyword, about)}"
     if keyword == "type" and isinstance(value, str):
         # A text that would be a number: say what to change in it.
         if _NUMBER.fullmatch(value):
@@ -649,27 +601,8 @@ def _words(
     return words
 
 
-def _type_names(types: Iterable[str]) -> str:
-    return " or ".join(_TYPES[name] for name in _TYPES if name in types) or "what is asked for"
-
-
-def _options(listed: list[object]) -> str:
-    options = [values.safe_repr(option, _MAX_VALUE) for option in listed[:_MAX_OPTIONS]]
-    return ", ".join([*options, "..."] if len(listed) > _MAX_OPTIONS else options)
-
-
-def _counted(count: int, noun: str) -> str:
-    return (
-        f"{count} {noun}"
-        if count == 1
-        else f"{count} {noun[:-1]}ies"
-        if noun.endswith("y")
-        else f"{count} {noun}s"
-    )
-
-
 def _quoted(value: object, mask: Mask) -> str:
-    return values.cut(mask(values.safe_repr(value, _MAX_REPR)), _MAX_VALUE)
+    return values.cut(mask(values.safe_repr(value, _MAX_REPR)), MAX_VALUE)
 
 
 def _keyword(error: object) -> str:
@@ -719,8 +652,7 @@ def _complaints(exc: Exception) -> list[tuple[Place, str]]:
             message = "is missing"
         elif message.startswith("Input should "):
             message = (
-                f"{values.safe_repr(item.get('input'), _MAX_VALUE)}"
-                f" {message.removeprefix('Input ')}"
+                f"{values.safe_repr(item.get('input'), MAX_VALUE)} {message.removeprefix('Input ')}"
             )
         complaints.append((list(item.get("loc", ())), message))
     if complaints:

@@ -21,12 +21,14 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.background import (
+    Abandoned,
     Background,
     StepThread,
     Workers,
     WorkerThread,
     do_together,
     outcome,
+    require_wanted,
 )
 from onetool_ipy.base.errors import CallCancelled
 from onetool_ipy.base.interrupts import deferred
@@ -117,6 +119,33 @@ def test_work_given_up_before_it_began_never_begins(background: Background) -> N
     assert begun == []
     assert running.future.cancelled()
     assert not running.is_alive()
+
+
+def test_work_of_a_call_that_was_given_up_is_not_wanted_either() -> None:
+    """A tool that asks a person from within another one: Stop of the outer call ends the
+    question."""
+    workers, is_given_up = Workers(), threading.Event()
+    ends: list[type[BaseException] | None] = []
+
+    def inner() -> None:
+        require_wanted()
+        is_begun.set()
+        is_given_up.wait(HANG_S)
+        try:
+            require_wanted()
+        except BaseException as exc:
+            ends.append(type(exc))
+            raise
+        ends.append(None)
+
+    is_begun = threading.Event()
+    outer = workers.submit(lambda: workers.run(inner, None))
+    assert is_begun.wait(HANG_S)
+    outer.is_abandoned = True
+    is_given_up.set()
+    outer.join(HANG_S)
+
+    assert ends == [Abandoned]
 
 
 def test_a_call_given_up_in_the_moment_of_its_start_does_not_run() -> None:

@@ -45,3 +45,12 @@ def test_what_changed_within_a_tick_is_young(age_s: float, fraction_ns: int, you
     moment = moment - moment % 1_000_000_000 if fraction_ns == 0 else moment | 1
 
     assert is_young((moment, moment, 1, 1)) is young
+
+
+def test_what_fat_counts_in_two_seconds_stays_young_until_its_clock_ticks() -> None:
+    """On Windows the second time is that of creation, which FAT counts in 10 ms."""
+    now = 1_700_000_001_500_000_000
+    written, created = 1_700_000_000_000_000_000, 1_600_000_000_010_000_000
+
+    assert is_young((written, created, 1, 1), now)
+    assert not is_young((written, created, 1, 1), now + 1_000_000_000)

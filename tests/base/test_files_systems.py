@@ -27,6 +27,7 @@ from onetool_ipy.base.files import (
     windows_fault,
     write_whole,
 )
+from tests.harness import macos
 
 
 class TestFilesInUse:
@@ -105,6 +106,30 @@ class TestFilesInUse:
         timer.join()
         assert not file.exists()
 
+    @pytest.mark.windows("elsewhere the folder decides")
+    def test_a_read_only_file_is_named_as_such_and_left_as_it_is(self, tmp_path: Path) -> None:
+        file = tmp_path / "kept.json"
+        file.write_bytes(b"old")
+        file.chmod(0o444)
+
+        with pytest.raises(StoreError, match="it is read-only") as caught:
+            write_whole(file, b"new")
+
+        assert "attribute" in caught.value.hint
+        assert file.read_bytes() == b"old"
+        assert os.listdir(tmp_path) == ["kept.json"], "no temp file"
+
+    @pytest.mark.posix("Windows replaces no read-only file")
+    def test_a_read_only_file_is_replaced_and_stays_read_only(self, tmp_path: Path) -> None:
+        file = tmp_path / "kept.json"
+        file.write_bytes(b"old")
+        file.chmod(0o444)
+
+        write_whole(file, b"new")
+
+        assert file.read_bytes() == b"new"
+        assert file.stat().st_mode & 0o777 == 0o444
+
     def test_what_is_denied_for_another_reason_is_not_waited_for(self, tmp_path: Path) -> None:
         assert not is_in_use(tmp_path, PermissionError(13, "denied"))
         assert not is_in_use(tmp_path / "missing", PermissionError(13, "denied"))
@@ -158,6 +183,41 @@ def test_an_open_file_tells_its_place(tmp_path: Path, name: str) -> None:
         assert place_of(fd, "elsewhere") == str(file)
     finally:
         os.close(fd)
+
+
+@pytest.mark.linux("what macOS answers about a file is made of what Linux knows")
+@pytest.mark.parametrize("is_network_drive", [False, True])
+def test_a_file_is_brought_to_the_disk_itself_as_on_macos(
+    tmp_path: Path, is_network_drive: bool
+) -> None:
+    """There fsync ends at the cache of the drive. A network drive has nothing but fsync."""
+    said = macos.run(
+        "from pathlib import Path\n"
+        "from onetool_ipy.base.files import write_whole\n"
+        "write_whole(Path(sys.argv[1]), b'kept')\n"
+        "print(len(macos.SYNCED))\n",
+        str(tmp_path / "file"),
+        is_network_drive=is_network_drive,
+    )
+
+    assert int(said) >= 1 if not is_network_drive else int(said) == 0
+    assert (tmp_path / "file").read_bytes() == b"kept"
+
+
+@pytest.mark.linux("what macOS answers about a file is made of what Linux knows")
+def test_an_open_file_tells_where_it_lies_now_as_on_macos(tmp_path: Path) -> None:
+    """The name that it was opened by may lead elsewhere by then."""
+    said = macos.run(
+        "import os\n"
+        "from onetool_ipy.base.files import place_of\n"
+        "os.chdir(sys.argv[1]), open('Before', 'w').close()\n"
+        "fd = os.open('Before', os.O_RDONLY)\n"
+        "os.rename('Before', 'After ü')\n"
+        "print(place_of(fd, 'Before'))\n",
+        str(tmp_path),
+    )
+
+    assert said.strip() == os.path.realpath(tmp_path / "After ü")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from onetool_ipy.base.processes import (
     system_words,
     words_in,
 )
+from tests.harness import macos
 
 
 def sleeper(**options: object) -> subprocess.Popen[bytes]:
@@ -67,6 +68,24 @@ def test_the_end_of_a_process_is_readable_when_it_has_ended() -> None:
         end.close()
         end.close()
         process.communicate()
+
+
+@pytest.mark.linux("its descriptors of processes make the kqueue of macOS")
+def test_the_end_of_a_process_is_readable_also_as_on_macos() -> None:
+    said = macos.run(
+        "import errno, select, subprocess\n"
+        "from onetool_ipy.base.processes import ProcessEnd\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
+        "end = ProcessEnd(child.pid)\n"
+        "print(select.select([end], [], [], 0)[0] == [])\n"
+        "child.kill()\n"
+        "print(select.select([end], [], [], 60)[0] == [end])\n"
+        "end.close(), end.close(), child.wait()\n"
+        "try: ProcessEnd(child.pid)\n"
+        "except OSError as exc: print(exc.errno == errno.ESRCH)\n"
+    )
+
+    assert said.split() == ["True"] * 3
 
 
 @pytest.mark.windows("Job Objects")

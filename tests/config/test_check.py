@@ -235,6 +235,14 @@ ERRORS = {
         "1: recommended: '[1, 2]' is not a list of texts.",
     ),
     "list of numbers": ("fs: {roots: [1, 2]}\n", "1: fs.roots: '[1, 2]' is not a list of texts."),
+    "NUL in a list": (
+        'fs: {roots: [".", "a\\0b"]}\n',
+        "1: fs.roots: '['.', 'a\\x00b']' is not a list of texts.",
+    ),
+    "NUL in a text": (
+        'topics: [{pattern: x, file: "a\\0b"}]\n',
+        "1: topics[0].file: 'a?b' is empty or holds a NUL character.",
+    ),
     "url as host": (
         "http:\n  allowed_hosts:\n    - ok.org\n    - https://api.example.com/x\n",
         "4: http.allowed_hosts[1]: 'https://api.example.com/x' is not a host.",

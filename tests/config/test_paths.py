@@ -11,6 +11,7 @@ import pytest
 
 from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import home_at, home_of, state_base, true_path
+from tests.harness import macos
 
 
 def write(folder: Path, host: str) -> Path:
@@ -224,6 +225,30 @@ class TestState:
         )
 
         assert state_base(env, home_of(env)) == Path(done.stdout.strip())
+
+    @pytest.mark.linux("looks as macOS does")
+    def test_platform_directory_is_the_one_that_platformdirs_names_on_macos(
+        self, tmp_path: Path
+    ) -> None:
+        home = tmp_path / "Jörg M"
+        said = macos.run(
+            "import os, platformdirs\n"
+            "from onetool_ipy.config.paths import APPLICATIONS, home_of, state_base\n"
+            "print(state_base(os.environ, home_of(os.environ)))\n"
+            "print(platformdirs.user_state_dir('onetool_ipy'))\n"
+            "print(home_of(os.environ) / APPLICATIONS)\n"
+            "print(platformdirs.user_config_dir())\n",
+            env={
+                "HOME": str(home),
+                "ONETOOL_STATE": "",
+                "XDG_STATE_HOME": "",
+                "XDG_CONFIG_HOME": "",
+            },
+        )
+
+        ours, theirs, applications, configs = said.splitlines()
+        assert (ours, applications) == (theirs, configs)
+        assert Path(ours) == home / "Library" / "Application Support" / "onetool_ipy"
 
     @pytest.mark.windows("the variables of Windows")
     @pytest.mark.parametrize(

@@ -279,6 +279,31 @@ async def test_awaiting_a_cancelled_job_gives_its_result(
     assert (await job).error.reason == "cancelled"
 
 
+def test_fifty_ended_jobs_are_kept_and_every_one_that_runs(
+    bench: MakeBench, gate: threading.Event
+) -> None:
+    """A loop that starts jobs for days holds the results of the newest alone."""
+
+    def work(waits: bool) -> None:
+        """Work."""
+        if waits:
+            gate.wait(HANG_S)
+
+    table = bench(work)
+    jobs = Jobs(lambda _call: None)
+    started = []
+    for number in range(60):
+        resolved = table.resolve("t.work", {"waits": number == 0}, source="magic")
+        started.append(jobs.start(table.executor, resolved))
+        if number:
+            started[-1].result(HANG_S)
+
+    # The newest was started before it ended: fifty ended ones, the first and the newest.
+    assert jobs.list() == [started[0], *started[-51:]]
+    assert jobs.get(started[1].number) is None
+    assert started[1].status == "done"
+
+
 def test_a_job_that_starts_jobs_of_itself_ends(bench: MakeBench) -> None:
     """The depth goes with the context, so that a tool cannot call itself for ever by way of
     jobs."""

@@ -3,6 +3,7 @@ prompts, resources."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ from playwright.sync_api import Page, expect
 from onetool_ipy import open_toolbox
 from onetool_ipy.faces.mcp.http import serve_http
 from tests.harness import exam
-from tests.harness.patience import HANG_S
+from tests.harness.patience import HANG_S, until
 from tests.harness.ports import reserve
 from tests.harness.surroundings import ROOT, private
 
@@ -30,8 +31,12 @@ HANG_MS = HANG_S * 1000
 
 
 @pytest.fixture(params=["modern", "legacy"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The Inspector's page, for a server of ours that asks for its token."""
+def address(
+    request: pytest.FixtureRequest, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> Iterator[str]:
+    """The Inspector's page, for a server of ours that asks for its token. A failure shows what the
+    server and the Inspector wrote."""
+    caplog.set_level(logging.DEBUG, "mcp.server")
     shutil.copytree(PROJECT, tmp_path / "project")
     held = reserve()
     port = held.getsockname()[1]
@@ -41,48 +46,38 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         "MCP_APP_ORIGIN_PORT": "0",
         "MCP_INSPECTOR_SECRET_STORE": "memory",
     }
-    with open_toolbox(tmp_path / "project", env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
+    # A file and not a pipe: the Inspector stands still once a pipe that nobody reads is full.
+    output = tmp_path / "inspector.txt"
+    with (
+        open_toolbox(tmp_path / "project", env={"ONETOOL_STATE": str(tmp_path / "state")}) as box,
+        output.open("wb") as written,
+    ):
         serving = serve_http(box, allow=["*"])
-        command = [
-            exam.node(),
-            str(INSPECTOR / "clients" / "launcher" / "build" / "index.js"),
-            "--web",
-        ]
-        command += [
-            "--transport",
-            "http",
-            "--server-url",
-            serving.url,
-            "--protocol-era",
-            request.param,
-        ]
+        launcher = INSPECTOR / "clients" / "launcher" / "build" / "index.js"
+        command = [exam.node(), str(launcher), "--web", "--transport", "http"]
+        command += ["--server-url", serving.url, "--protocol-era", request.param]
         command += ["--header", f"Authorization: Bearer {serving.token}"]
         program = subprocess.Popen(
             command,
             env={**os.environ, **private(tmp_path / "home"), **own},
-            stdout=subprocess.PIPE,
+            stdout=written,
             stderr=subprocess.STDOUT,
-            text=True,
         )
-        assert program.stdout is not None
         try:
-            said = []
-            for line in program.stdout:
-                said.append(line)
-                found = re.search(rf"http://\S+:{port}\S*", line)
-                if found:
-                    yield found[0]
-                    break
-            else:
-                pytest.fail("".join(said))
+            page = re.compile(rf"http://\S+:{port}\S*(?=\s)")
+            until(lambda: page.search(output.read_text()) or program.poll() is not None)
+            found = page.search(output.read_text())
+            assert found, output.read_text()
+            yield found[0]
         finally:
             program.kill()
-            program.communicate()
+            program.wait()
             serving.stop()
             held.close()
+            request.node.add_report_section("teardown", "Inspector", output.read_text()[-20_000:])
 
 
-def test_the_inspector_uses_tools_prompts_and_resources(page: Page, address: str) -> None:
+def test_the_inspector_uses_tools_prompts_and_resources(address: str, page: Page) -> None:
     page.set_default_timeout(HANG_MS)
     page.set_viewport_size({"width": 1400, "height": 900})
     page.goto(address)

@@ -137,6 +137,19 @@ def test_tool_allow_names_what_is_visible(run: Run, double: ModelDouble) -> None
 
 
 @pytest.mark.slow
+def test_a_session_goes_on_in_the_next_command(run: Run, double: ModelDouble) -> None:
+    double.say([{"match": {"userMessage": "hello"}, "response": {"content": "hi"}}])
+
+    assert run("hello", "--session", "trip", "--no-tools")[0] == 0
+    assert run("hello", "--session=trip", "--no-tools")[0] == 0
+
+    first, second = (entry["body"]["messages"] for entry in double.journal())
+    texts = [message["content"] for message in second]
+    assert len(second) == len(first) + 2
+    assert texts[-3:] == ["hello", "hi", "hello"]
+
+
+@pytest.mark.slow
 def test_nobody_is_asked_where_there_is_no_terminal(
     run: Run, double: ModelDouble, project: Path
 ) -> None:

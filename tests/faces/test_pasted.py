@@ -11,6 +11,7 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.faces.client_files import FoundServer, without_secrets
 from onetool_ipy.faces.pasted import Pasted, read, servers_of
 from onetool_ipy.toolbox import Toolbox
 
@@ -27,6 +28,11 @@ CARD = {
         }
     ],
 }
+
+
+def server_json(**entry: object) -> str:
+    command = {} if "url" in entry else {"command": sys.executable}
+    return json.dumps({"mcpServers": {"x": {**command, **entry}}})
 
 
 @pytest.fixture
@@ -119,6 +125,26 @@ def test_a_text_says_what_it_is_and_what_follows(
         ('{"log": {"entries": []}}', "A HAR file is not imported."),
         ('{"x": {"command": "no-such-program"}}', "There is no program 'no-such-program'"),
         ("python 'serve.py", "This is not a command line"),
+        ("python a.py && rm x", "&& is for a shell"),
+        ("python a.py; rm x", "; is for a shell"),
+        ("python a.py | sh", "| is for a shell"),
+        ("python a.py > x", "> is for a shell"),
+        ("python a.py & rm x", "& is for a shell"),
+        ("python $(rm x)", "$( is for a shell"),
+        ("python `rm x`", "` is for a shell"),
+        ("python a.py\nrm x", "A second line is for a shell"),
+        ("claude mcp add x -- python a.py && rm x", "&& is for a shell"),
+        ("x" * 1_000_000, "This has 1,000,000 characters"),
+        (
+            "https://a.example/mcp https://b.example",
+            "'https://b.example' stands behind the address",
+        ),
+        ('{"mcpServers": {}}', "This JSON has no servers."),
+        ('{"mcpServers": {"a": {"mcpServers": {}}}}', "This JSON has no servers."),
+        (server_json(args="-c x"), "x.args: '-c x' is not a list."),
+        (server_json(args=[None]), "x.args[0]: 'None' is not text."),
+        (server_json(url="file:///etc/passwd"), "is not an http:// or https:// address"),
+        (json.dumps({"../../x": {"command": "python"}}), "'../../x' is not a server's name"),
     ],
 )
 def test_what_nothing_can_be_made_of_is_refused_in_words(
@@ -189,3 +215,76 @@ def test_a_secret_is_named_and_never_shown(box: Toolbox) -> None:
 
     assert "N_TOKEN" in pasted.says
     assert "s3cr3t" not in repr(pasted)
+
+
+def test_all_that_a_server_would_run_with_is_shown_before_a_yes(box: Toolbox) -> None:
+    entry = {
+        "args": ["-c", f"{' ' * 400}evil()\u200b"],
+        "env": {"LD_PRELOAD": "/tmp/x.so"},
+        "cwd": "/tmp/x",
+    }
+
+    shown = "\n".join(read(box, server_json(**entry)).runs)
+
+    assert "evil()\\u200b" in shown
+    assert "sets LD_PRELOAD=/tmp/x.so" in shown
+    assert "runs in /tmp/x" in shown
+
+
+def test_a_secret_that_an_address_gets_is_named_before_a_yes(box: Toolbox) -> None:
+    entry = {"url": "https://x.example/mcp", "headers": {"X": "${OPENAI_API_KEY}"}}
+
+    assert read(box, server_json(**entry)).runs == (
+        "x: https://x.example/mcp",
+        "sends the header X: ${OPENAI_API_KEY}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "data"),
+    [
+        ("python -c 'a && b; c | d > `e` $(f)'", {"args": ["-c", "a && b; c | d > `e` $(f)"]}),
+        ("python a%20b !c >d", {"args": ["a%20b", "!c", ">d"]}),
+        ("python a.py \\\n  --to <your key>", {"args": ["a.py", "--to", "<your", "key>"]}),
+        ("python 'https://a.example?x=1&y=2'", {"args": ["https://a.example?x=1&y=2"]}),
+        (
+            "claude mcp add -t http -H 'X: 1' n https://a.example/mcp --header 'Y: a:b'",
+            {"url": "https://a.example/mcp", "headers": {"Y": "a:b", "X": "1"}},
+        ),
+    ],
+)
+def test_what_is_quoted_or_an_option_goes_along(
+    box: Toolbox, line: str, data: dict[str, object]
+) -> None:
+    (server,), _, _ = servers_of(box, line)
+
+    assert {key: server.data[key] for key in data} == data
+
+
+def test_a_file_that_changed_since_it_was_shown_is_not_added(box: Toolbox, tmp_path: Path) -> None:
+    file = tmp_path / "servers.json"
+    file.write_text(server_json(args=["a"]), encoding="utf-8")
+    shown = read(box, "servers.json")
+    servers_of(box, "servers.json", digest=shown.digest)
+    file.write_text(server_json(args=["b"]), encoding="utf-8")
+
+    with pytest.raises(OneToolError, match="has changed since it was shown"):
+        servers_of(box, "servers.json", digest=shown.digest)
+
+
+@pytest.mark.parametrize(
+    ("url", "kept", "secrets"),
+    [
+        ("https://u:p%40w@a.example/m", "https://u:${N_PASSWORD}@a.example/m", ["p%40w"]),
+        (
+            "https://a.example/m?x=1&api_key=abc#d",
+            "https://a.example/m?x=1&api_key=${N_API_KEY}#d",
+            ["abc"],
+        ),
+        ("https://a.example:8000/@x:y@z?x=1", "https://a.example:8000/@x:y@z?x=1", []),
+    ],
+)
+def test_a_secret_in_an_address_is_kept_as_one(url: str, kept: str, secrets: list[str]) -> None:
+    data, found = without_secrets(FoundServer("n", {"type": "http", "url": url}))
+
+    assert (data["url"], list(found.values())) == (kept, secrets)

@@ -129,6 +129,8 @@ def storm(folder: str, kills: int, processes: int, seed: int) -> dict[str, Any]:
         acked += data.decode().split("\n")[:-1]
         if number < kills:
             workers.append(_start(work))
+        if number % 100 == 99:
+            sys.stderr.write(f"{number + 1} kills, {len(acked)} acked, {died} died\n")
     return {"landed": landed, "killed": kills + processes, "died": died, **_checked(folder, acked)}
 
 

@@ -86,9 +86,13 @@ def test_rule_14_a_value_of_the_type_is_read_from_the_reply(
         (
             list[City],
             '{"value": [{"name": 3}]}',
-            ("field 'value[0]': 'people' is missing", "field 'value[0].name': 3 is not a string"),
+            ("field 'value[0]': 'people' is missing", "field 'value[0].name': 3 is not text"),
         ),
-        (City, '{"name": "Lima", "people": -1}', ("field 'value.people': -1 is less than 0",)),
+        (
+            City,
+            '{"name": "Lima", "people": -1}',
+            ("field 'value.people': -1 is too small; it must be at least 0",),
+        ),
         (int, "about seven", ("it is not JSON",)),
         (int, "", ("it is not JSON",)),
         (

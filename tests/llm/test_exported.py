@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import ToolNotFound, Unavailable, UsageProblem
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.llm.exported import ExportedTool
+from onetool_ipy.llm.exported import ExportedTool, ModelCalls
 from onetool_ipy.toolbox import Toolbox
 from tests.harness.project import Project
 from tests.harness.servers import others_python
@@ -223,7 +223,9 @@ def numbers_in(data: Any) -> Iterator[int]:
 def test_whatever_a_tool_gives_goes_into_messages_as_plain_data(box: Toolbox, data: Any) -> None:
     """The twin is JSON itself: what comes back from it is equal. No number is too large for
     MessagePack."""
-    exported = ExportedTool(box, box.registry.require("tools.echo"), "tools_echo")
+    calls = ModelCalls(box.call, box.acall, box.outgoing, box.mask)
+    spec = box.registry.require("tools.echo")
+    exported = ExportedTool(calls, spec, "tools_echo", needs_approval=False)
     exported.mask = lambda text: text.replace(SECRET, "***")
 
     content, record = exported.kept(ToolResult(True, data, meta={"tool": "nb.odd", "about": data}))

@@ -14,6 +14,7 @@ from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.processes import INHERITED
 from onetool_ipy.config.paths import home_at
 from onetool_ipy.mcp import watchdog
+from tests.harness import macos
 from tests.harness.patience import until
 from tests.harness.servers import hostile, wait_until_gone, write_project
 
@@ -52,19 +53,6 @@ def test_the_environment_of_the_toolbox_is_what_counts(tmp_path: Path) -> None:
         assert box.servers.reason("srv") == "There is no command 'sleep'."
 
 
-# What Linux has and macOS lacks: descriptors of processes, /proc, and a parent for orphans.
-_AS_ON_MACOS = """
-import ctypes, os, runpy, sys
-del os.pidfd_open
-listed = os.listdir
-def listdir(path="."):
-    if path == "/proc":
-        raise FileNotFoundError(path)
-    return listed(path)
-os.listdir, ctypes.CDLL = listdir, lambda name: object()
-"""
-
-
 @pytest.mark.posix("ps")
 def test_without_proc_the_other_processes_of_the_group_are_those_to_end() -> None:
     """Neither the `ps` that is asked, nor its shell, nor a process that has ended."""
@@ -87,8 +75,12 @@ def test_without_proc_the_other_processes_of_the_group_are_those_to_end() -> Non
 
 @pytest.mark.linux("what macOS lacks is taken away from Linux")
 @pytest.mark.parametrize("how", ["the kernel is killed", "the watchdog is asked"])
-def test_a_server_ends_with_its_children_also_as_on_macos(tmp_path: Path, how: str) -> None:
-    watching = _AS_ON_MACOS + f"runpy.run_path({watchdog.__file__!r}, run_name='__main__')"
+@pytest.mark.parametrize("has_kqueue", [True, False], ids=["kqueue", "looks"])
+def test_a_server_ends_with_its_children_also_as_on_macos(
+    tmp_path: Path, how: str, has_kqueue: bool
+) -> None:
+    watching = macos.before(has_kqueue=has_kqueue)
+    watching += f"import runpy; runpy.run_path({watchdog.__file__!r}, run_name='__main__')"
     file = tmp_path / "pids"
     server = f'sleep 600 & echo $$ $! > "{file}.new"; mv "{file}.new" "{file}"; wait'
     # The kernel: it starts the watchdog of a server, then waits.
@@ -117,3 +109,25 @@ def test_a_server_ends_with_its_children_also_as_on_macos(tmp_path: Path, how: s
 
     assert wait_until_gone(pids) == {}
     assert how == "the kernel is killed" or rest == "143\n"
+
+
+@pytest.mark.slow
+@pytest.mark.linux("what macOS lacks is taken away from Linux")
+def test_a_project_with_a_server_works_as_on_macos(tmp_path: Path) -> None:
+    write_project(tmp_path, {"srv": hostile()})
+    (tmp_path / "a.txt").write_text("read", encoding="utf-8")
+    home = tmp_path / "home"
+    said = macos.run(
+        "import os\n"
+        "from onetool_ipy import open_toolbox\n"
+        "os.chdir(sys.argv[1])\n"
+        "with open_toolbox(sys.argv[1]) as box:\n"
+        "    print(box.call('fs.read_file', {'path': 'a.txt'}).unwrap())\n"
+        "    print(box.call('srv.echo', {'text': 'töne'}).unwrap())\n"
+        "    print(box.ot.health()['problems'])\n",
+        str(tmp_path),
+        env={"HOME": str(home), "ONETOOL_STATE": "", "ONETOOL_TRUST": str(tmp_path)},
+    )
+
+    assert said.splitlines() == ["read", "töne", "[]"]
+    assert [*(home / "Library" / "Application Support" / "onetool_ipy").rglob("*.jsonl")]

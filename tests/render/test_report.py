@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
-from onetool_ipy.render.report import Bar, axis_marks, bands, columns, plots
+from onetool_ipy.render.report import Bar, axis_marks, bands, columns, plots, rows
 from onetool_ipy.render.views import counted
 
 
@@ -65,6 +66,14 @@ def test_few_steps_make_no_curve_and_failures_are_a_table() -> None:
     assert older.count('class="p50"') == 5
     assert "circle" not in young + older
     assert "no &lt;such&gt; street" in young
+
+
+@pytest.mark.parametrize("draw", [columns, rows])
+def test_a_plot_of_no_calls_says_so(draw: Callable[..., str]) -> None:
+    plot = draw([], title="Calls")
+
+    assert "no calls yet" in plot
+    assert "<rect" not in plot
 
 
 def test_one_of_a_thing_has_no_s() -> None:

@@ -18,6 +18,7 @@ interface IPasted {
   choices: { kind: Kind; label: string }[];
   document: string;
   runs: string[];
+  digest: string;
   name: string;
   fields: { name: string; description: string }[];
 }
@@ -69,7 +70,7 @@ export class AddBox {
         <textarea ref={this._box} class="otx-input otx-json" rows={text.includes('\n') ? 6 : 3} aria-label="Add" placeholder="Paste a curl command, an address, an OpenAPI document, or an MCP server's command or JSON" spellcheck={false} value={text} onInput={event => this._type(event)} onKeyDown={event => this._onKey(event)} />
         <input ref={this._file} type="file" accept=".json,.yaml,.yml" aria-label="Choose a file to add" hidden onClick={event => (event.currentTarget.value = '')} onChange={event => void this._pick(event.currentTarget.files?.[0])} />
         {failure ? <p class="otx-error" role="alert">{failure}</p> : <p class="onetool-Add-says" role="status">{pasted?.says ?? this._done.value}</p>}
-        {pasted?.runs.map(line => <code key={line} class="otx-whole onetool-Add-runs">{line}</code>)}
+        {pasted?.runs.map((line, at) => <code key={at} class="otx-whole onetool-Add-runs">{line}</code>)}
         {isOnlyServer ? pasted?.fields.map(field => this._secret(field)) : null}
         {pasted && isServer && isOnlyServer ? (
           <div class="otx-bar">
@@ -123,11 +124,12 @@ export class AddBox {
     return this._pasted.value;
   }
 
-  /** Do the first of the choices. */
+  /** Do the first of the choices. A server is added once it was shown what runs. */
   private async _go(): Promise<void> {
     this._isTyping.value = false;
+    const shown = this._pasted.value;
     const pasted = await this._see();
-    if (pasted) await this._take(pasted.choices[0].kind);
+    if (pasted && (shown || pasted.choices[0].kind !== 'server')) await this._take(pasted.choices[0].kind);
   }
 
   private async _take(kind: Kind): Promise<void> {
@@ -148,7 +150,7 @@ export class AddBox {
       return;
     }
     this._isBusy.value = true;
-    const reply = await this.requests.once<{ said: string; names: string[] }>('addServer', { ...this._draft.value, values: this._values.value });
+    const reply = await this.requests.once<{ said: string; names: string[] }>('addServer', { ...this._draft.value, digest: pasted.digest, values: this._values.value });
     if (reply.status === 'late') return;
     this._isBusy.value = false;
     if (reply.status === 'failed') {

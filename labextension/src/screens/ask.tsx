@@ -5,7 +5,7 @@ import { batch, computed, signal } from '@preact/signals';
 import { render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { h, offerFocus } from './dom.js';
-import { counted, number } from './format.js';
+import { counted, LINE_END, number } from './format.js';
 import { type Models, modelForm } from './models.js';
 import { Failure, Outcome } from './parts.js';
 import { Requests } from './requests.js';
@@ -38,7 +38,7 @@ export interface AskOptions {
 /** The cell of a question. */
 export function cellOf(prompt: string, session: string, model = ''): string {
   const flags = [['--session', session], ['--model', model]].filter(([, value]) => value).map(([flag, value]) => `${flag} ${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}`);
-  const isLine = !prompt.includes('\n') && !prompt.startsWith('-');
+  const isLine = !LINE_END.test(prompt) && !prompt.startsWith('-');
   return isLine ? `%ask ${flags.join(' ')} ${prompt}` : `%%ask ${flags.join(' ')}\n${prompt}`;
 }
 

@@ -43,3 +43,6 @@ export const BADGES: Record<string, string> = {
   idempotent: 'Calling it again with the same arguments changes nothing more',
   'open world': 'It reaches things outside, such as the web'
 };
+
+/** What ends a line of code for Python, and begins another that would run. */
+export const LINE_END = /[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/;

@@ -3,7 +3,7 @@
 import { computed, signal } from '@preact/signals';
 import { type ComponentChild, createRef } from 'preact';
 import { copyText, debounce, h, keepFocus, offerFocus, uniqueId } from './dom.js';
-import { byteSize, duration } from './format.js';
+import { byteSize, duration, LINE_END } from './format.js';
 import { Arguments, AuthForm, Input, Pairs, Select } from './httpFields.js';
 import { type Argument, argumentIn, argumentNames, type Auth, authKind, blank, BODIES, type Bundle, bundleName, bundleOf, type Choices, type Fault, type Fields, fieldsOf, hasOwnAuth, isAuthShared, isPaired, type Json, missingIn, pathBelow, pendingSecret, recordOf, targetOf, toolName, valuesOf } from './httpRecord.js';
 import { within } from './jmespath.js';
@@ -240,7 +240,7 @@ class HttpEditor {
   /** How to call the saved tool with the values that were tried. */
   private lineOf(name: string): string {
     const [fields, choices] = [this.fields.peek(), this.choices.peek()];
-    const written = Object.entries(valuesOf(fields, choices, [])).filter(([, value]) => typeof value !== 'object').map(([key, value]) => `${key}=${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}`);
+    const written = Object.entries(valuesOf(fields, choices, [])).filter(([, value]) => typeof value !== 'object' && !LINE_END.test(String(value))).map(([key, value]) => `${key}=${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}`);
     return [`%tool ${name}`, ...written, ...missingIn(fields, choices).map(key => `${key}=`)].join(' ');
   }
 

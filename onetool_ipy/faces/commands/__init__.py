@@ -20,7 +20,7 @@ from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.faces.line.grammar import OptionKind, Options
 from onetool_ipy.faces.notebook.display import LastFailure
 from onetool_ipy.render import pages
-from onetool_ipy.render.pages import Part, masked, to_text
+from onetool_ipy.render.pages import Part, Row, Rows, masked, to_text
 from onetool_ipy.render.views import ErrorText
 from onetool_ipy.toolbox import Toolbox
 
@@ -33,7 +33,7 @@ Place = Literal["everywhere", "notebook", "shell"]
 both."""
 Group = Literal["call", "make", "look back", "trust"]
 """The groups of the first page of help; all else is behind it."""
-Offer = Literal["tool", "server", "handle", "client", "bundle", "uri", "file", "table"]
+Offer = Literal["tool", "server", "handle", "client", "bundle", "uri", "file", "table", "session"]
 """Names that completion looks up."""
 
 
@@ -44,7 +44,8 @@ class WrongWords(UsageProblem):
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option of a command. `offers` are the values that completion proposes: words, or names
-    that it looks up."""
+    that it looks up. `aliases` are other spellings; `--no-tools=false` is a switch that stands for
+    the option with this value."""
 
     name: str
     kind: OptionKind = "switch"
@@ -52,6 +53,7 @@ class Option:
     metavar: str = ""
     offers: Offer | tuple[str, ...] = ()
     place: Place = "everywhere"
+    aliases: tuple[str, ...] = ()
 
     @property
     def usage(self) -> str:
@@ -101,6 +103,40 @@ class Command:
         return {
             option.name: option for option in self.options if option.place in ("everywhere", place)
         }
+
+    def kinds(self, place: Place) -> dict[str, OptionKind]:
+        """Every spelling of the options that the command has there, with what follows it."""
+        kinds: dict[str, OptionKind] = {}
+        for name, option in self.options_in(place).items():
+            kinds[name] = option.kind
+            for alias in option.aliases:
+                spelling, _, value = alias.partition("=")
+                kinds[spelling] = "switch" if value else option.kind
+        return kinds
+
+    def named(self, values: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        """Return the options of a line by their names, whatever their spelling. Raises
+        UsageProblem."""
+        named = dict(values)
+        for name, option in self.options_in(place).items():
+            typed = name if name in values else ""
+            for alias in option.aliases:
+                spelling, _, value = alias.partition("=")
+                if spelling not in values:
+                    continue
+                if typed:
+                    hint = "Keep one of them."
+                    raise WrongWords(f"{typed} and {spelling} exclude each other.", hint=hint)
+                typed = spelling
+                named[name] = value or named[spelling]
+                del named[spelling]
+        return named
+
+    def option_rows(self, place: Place) -> Rows:
+        """The options that the command has there, as help shows them."""
+        return Rows(
+            tuple(Row(option.usage, option.help) for option in self.options_in(place).values())
+        )
 
     @property
     def usage(self) -> str:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
 
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base import values
@@ -30,22 +29,10 @@ from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWord
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
 from onetool_ipy.faces.new_packs import require_free_name
-from onetool_ipy.llm.ask.answer import Answer, plan_bundle
-from onetool_ipy.render.views import Listing
 from onetool_ipy.sdk.stubs import stubs
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
 _TOKEN = "ONETOOL_MCP_TOKEN"
-_BOOLEANS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
-}
 
 
 class NotDone(UsageProblem, reason="not_done"):
@@ -70,7 +57,7 @@ def ask_at_terminal(question: str) -> str | None:
 def list_tools(context: CommandContext, options: Options) -> DataPage:
     """`tools list`: one's own tools first; for programs in the order of registration."""
     box = context.box
-    specs = box.registry.list(options.values.get("--tool-allow"))
+    specs = box.registry.list(options.values.get("--allow"))
     data = [
         {"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs
     ]
@@ -159,97 +146,6 @@ def _with_words(
             raise WrongWords(f"'{key[:40]}' is given twice.")
         arguments[key] = read_plain(text, expected.at(key))
     return arguments
-
-
-def ask(context: CommandContext, options: Options) -> DataPage | Listing:
-    """`ask PROMPT`: the answer of a model, or of a typed call; with `--code`, of a program that a
-    model writes."""
-    flags, box = options.values, context.box
-    if (kept := [flag for flag in ("--resume", "--waiting", "--drop") if flag in flags]) and len(
-        kept
-    ) > 1:
-        raise WrongWords(f"{' and '.join(kept)} exclude each other.", hint="Keep one of them.")
-    if kept:
-        return _kept_program(context, options)
-    if len(options.words) != 1 or not options.words[0].strip():
-        message = (
-            "ask needs one prompt, in quotes."
-            if len(options.words) != 1
-            else "There is nothing to ask."
-        )
-        raise WrongWords(message, hint='For example: onetool-ipy ask "What is in README.md?"')
-    (prompt,) = options.words
-    with_tools = flags.get("--with-tools")
-    if isinstance(with_tools, str):
-        if with_tools.strip().lower() not in _BOOLEANS:
-            raise WrongWords(
-                f"'{with_tools[:40]}' is not true or false.", hint="Write --with-tools=false."
-            )
-        with_tools = _BOOLEANS[with_tools.strip().lower()]
-    steps = flags.get("--max-steps")
-    if steps is not None and not 1 <= steps <= 1000:
-        raise WrongWords(f"'{steps}' is not a number from 1 to 1000.", hint="Write --max-steps 5.")
-    allow, approve = flags.get("--tool-allow"), flags.get("--approve")
-    plan = "--plan" in flags
-    code = plan or "--code" in flags
-    if "--show" in flags:
-        parts = box.ask.preview(
-            prompt, model=flags.get("--model"), with_tools=with_tools, tool_allow=allow, code=code
-        )
-        # A person reads this JSON, so a text is a list of its lines.
-        rows = [
-            {"part": part.name, "tokens": part.tokens, "text": part.text.splitlines()}
-            for part in parts
-        ]
-        return DataPage.of(
-            Page("Nothing was sent."), {"tokens": sum(part.tokens for part in parts), "parts": rows}
-        )
-    answer = box.ask.typed(
-        prompt, source="cli", tool_allow=allow, approve=approve or ()
-    ) or box.ask(
-        prompt,
-        model=flags.get("--model"),
-        with_tools=with_tools,
-        tool_allow=allow,
-        max_steps=steps,
-        approve=approve,
-        source="cli",
-        code=code,
-        plan=plan,
-    )
-    return _answered(context, answer, is_plan=plan)
-
-
-def _kept_program(context: CommandContext, options: Options) -> DataPage | Listing:
-    """`ask --waiting`, `ask --resume ID [skip|again]` and `ask --drop ID`: programs that wait for a
-    yes."""
-    flags, asker = options.values, context.box.ask
-    if "--resume" in flags:
-        is_plan, decision = "--plan" in flags, " ".join(options.words)
-        answer = asker.resume(
-            flags["--resume"], cast(Any, decision), approve=flags.get("--approve"), plan=is_plan
-        )
-        return _answered(context, answer, is_plan=is_plan)
-    if options.words:
-        raise WrongWords(f"--waiting and --drop take no prompt: '{options.words[0][:40]}'.")
-    if "--waiting" in flags:
-        return asker.waiting()
-    asker.drop(flags["--drop"])
-    note = Page(f"The program '{flags['--drop']}' is dropped. Nothing of it will run.")
-    return DataPage.of(note, {"dropped": flags["--drop"]})
-
-
-def _answered(context: CommandContext, answer: Answer, *, is_plan: bool) -> DataPage:
-    """Return an answer for a shell. A program that waits has failed, unless its plan is all that
-    was asked for."""
-    is_failed_call = not answer.model and answer.program is None and answer.tool_error is not None
-    is_stuck = answer.stop_reason == "waiting" and not is_plan
-    note = context.box.mask(answer.note or "")
-    if answer.question is not None:
-        note = plan_bundle(answer.question, note, context.box.mask)["text/plain"]
-    return DataPage.of(
-        Page(note), answer.to_dict(), is_failure=not answer.ok or is_failed_call or is_stuck
-    )
 
 
 def serve(context: CommandContext, options: Options) -> None:

@@ -24,6 +24,7 @@ from onetool_ipy.faces.commands import (
     Offer,
     Option,
     Page,
+    asking,
     bundles,
     calls,
     catalog,
@@ -41,9 +42,6 @@ from onetool_ipy.render.pages import Heading, Part, Row, Rows
 _PERIODS = ("day", "week", "month", "all")
 _SINCE = ("today", "yesterday", "2h", "7d")
 _WIDTH = 31
-_ALLOW = Option(
-    "--tool-allow", "names", "only these: names or pack.*, separated by commas", "CSV", "tool"
-)
 _TOOL = Option("--tool", "text", "only this tool", "NAME", "tool")
 _SINCE_OPTION = Option(
     "--since",
@@ -93,7 +91,7 @@ TABLE: tuple[Command, ...] = (
     Command("tools", "", "list, look up and call tools", shell.list_tools, is_group=True,
         group="call", place="shell"),
     Command("tools list", "", "the tools: name, description, input", shell.list_tools,
-        options=(_ALLOW,),
+        options=(asking.ALLOW,),
         place="shell"),
     Command("tools info", "NAME", "one tool's schema and state, as JSON", shell.show_tool,
         takes=("tool",),
@@ -175,21 +173,7 @@ TABLE: tuple[Command, ...] = (
         Option("--allow", "names", "only these tools: names or pack.*", "CSV", "tool")),
         takes_body=True, is_cell=True,
         place="notebook", elsewhere="A program is a cell of a notebook: %%tool program"),
-    Command("ask", "[PROMPT]", "ask a model, which may call tools; the answer is JSON", shell.ask,
-        options=(Option("--with-tools", "optional", "offer tools: true or false", "true|false",
-        ("true", "false")),
-        _ALLOW, Option("--model", "text", "which model of the configuration", "NAME"),
-        Option("--max-steps", "number", "requests before it must answer", "N"),
-        Option("--approve", "names", "tools that may run without a question", "CSV", "tool"),
-        Option("--show", help="what would be sent, part by part; sends nothing"),
-        Option("--code",
-        help="the model writes one program over the tools; its writes are one question"),
-        Option("--plan", help="the same, and no write is made now: the program is kept"),
-        Option("--waiting", help="the programs that wait for a yes"),
-        Option("--resume", "text", "go on with one; behind it skip or again, for a write in doubt",
-        "ID"),
-        Option("--drop", "text", "forget one", "ID")), group="call", place="shell",
-        elsewhere="Write: %ask PROMPT", output="json"),
+    asking.ROW,
     # --- the project
     Command("health", "", "what is wrong now, and what to do", catalog.health, output="piped",
         is_lenient=True, group="trust"),
@@ -560,13 +544,9 @@ def command_parts(name: str, place: Literal["notebook", "shell"]) -> list[Part]:
     ]
     parts: list[Part] = [Rows(tuple(Row(row.line(place), row.help, link="line") for row in about))]
     for row in about:
-        options = row.options_in(place).values()
         title = f"Options of {row.name}" if len(about) > 1 else "Options"
-        if options:
-            parts += [
-                Heading(title, level=2),
-                Rows(tuple(Row(option.usage, option.help) for option in options)),
-            ]
+        if row.options_in(place):
+            parts += [Heading(title, level=2), row.option_rows(place)]
     return parts
 
 
@@ -598,10 +578,10 @@ class Commands:
             )
         if command.is_text:
             return command.run(self._context, Options([text.strip()], {}, body))
-        kinds = {name: option.kind for name, option in command.options_in("notebook").items()}
-        options = read_options(text, kinds, leading=command.leading)
+        options = read_options(text, command.kinds("notebook"), leading=command.leading)
         require_no_words(command, options, "notebook")
-        return command.run(self._context, Options(options.words, options.values, body))
+        values = command.named(options.values, "notebook")
+        return command.run(self._context, Options(options.words, values, body))
 
     def require_here(self, word: str) -> None:
         """Raise UsageProblem if a word is a command of the shell alone."""
@@ -615,6 +595,8 @@ class Commands:
     def _help(self, name: str) -> Page:
         if name == "all":
             return self.pages.all_commands(help_lines("notebook"))
+        if name in ("ask", "%ask"):
+            return asking.help_page(self._context.box)
         is_command = (
             name in self._context.command_words and self._context.box.registry.find(name) is None
         )

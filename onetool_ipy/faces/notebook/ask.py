@@ -26,6 +26,15 @@ from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.tool import format_call
+from onetool_ipy.faces.commands import Page
+from onetool_ipy.faces.commands.asking import (
+    KEPT,
+    ROW,
+    ask_arguments,
+    help_page,
+    previewed,
+    require_one_kept,
+)
 from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_prompt
 from onetool_ipy.faces.notebook.display import CellOptions, LastFailure
 from onetool_ipy.llm.answer_type import AnswerMismatch, type_named
@@ -44,71 +53,11 @@ from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import html, markdown
-from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.result import Called, to_html, to_text
 from onetool_ipy.toolbox import Toolbox
 
-FLAGS: Mapping[str, OptionKind] = {
-    "--model": "text",
-    "--tools": "switch",
-    "--no-tools": "switch",
-    "--allow": "text",
-    "--max-steps": "number",
-    "--approve": "text",
-    "--session": "text",
-    "--as": "text",
-    "--show": "switch",
-    "--code": "switch",
-    "--plan": "switch",
-    "--waiting": "switch",
-    "--resume": "text",
-    "--drop": "text",
-    "--distil": "switch",
-    "--soft": "switch",
-    "--help": "switch",
-    "-o": "variable",
-}
-
-USAGE = """\
-%ask [flags] PROMPT        ask a model; a = %ask ... gives the Answer (.text, .calls, .df, .usage, \
-.to_cells())
-%%ask [flags]              the same with the cell's text as the prompt
-%ask tool:NAME {json}      run one tool, without a model
-+pack.tool or +pack        in the prompt: offer just these tools
-@name                      in the prompt: a variable, sent as a description of at most 4 kB; @@ is \
-an @
-+server:uri                in the prompt: attach a resource of a server
-%ask $server.prompt k=v    ask with a prompt of a server
-
---model NAME       one of onetool.yaml, or a variable  --no-tools, --tools   offer none, or all \
-that are allowed
---allow A,B.*      offer only these tools              --approve A,B.*       run these without \
-asking
---max-steps N      requests before it must answer      --session NAME        go on with this \
-conversation
---as TYPE          the answer as a value of this type: a.value; a name or an expression of the \
-notebook
---show             what would be sent, part by part; sends nothing
---code             the model writes one program over the tools; its writes are shown in one question
---plan             the same, and no write is made now: the program is kept
---waiting          the programs that wait for a yes    --drop ID             forget one
---resume ID        show the plan of one, and ask again; behind it skip or again, for a write that \
-is in doubt
---distil           put the calls, or the program, into the next cell; without a prompt those of \
-the last answer
---soft             give the Answer also where the model failed        -o NAME   put it into a \
-variable"""
-
-_KEPT = frozenset(("--waiting", "--resume", "--drop"))
-"""Flags that are about programs which wait for a yes, and ask no model."""
-
-_ARGUMENTS = {
-    "--model": "model",
-    "--allow": "tool_allow",
-    "--max-steps": "max_steps",
-    "--approve": "approve",
-    "--session": "session",
-}
+_HELP = "--help"
+_KINDS: Mapping[str, OptionKind] = {**ROW.kinds("notebook"), _HELP: "switch"}
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
 _PUNCTUATION = ".,;:!?)]}\"'"
@@ -281,10 +230,10 @@ class AskMagic:
         with self._remembered():
             flags, prompt = _read(line, cell)
             flags["--soft"] = bool(flags.get("--soft") or self._config.soft)
-            if flags.keys() & _KEPT:
+            if require_one_kept(flags):
                 return self._kept(flags, prompt)
-            if flags.get("--help") or (not prompt and "--distil" not in flags):
-                return Page(USAGE)
+            if flags.get(_HELP) or (not prompt and "--distil" not in flags):
+                return help_page(self._box)
             # Only what a person typed names variables and resources; the text of a variable does
             # not.
             namespace = {**self._shell.user_ns, **variables} if self._is_typed(line, cell) else None
@@ -335,7 +284,7 @@ class AskMagic:
     ) -> Answer:
         answer, view = None, self._view(is_soft=flags["--soft"])
         if namespace is not None:
-            allow = _options(flags).get("tool_allow")
+            allow = flags.get("--allow")
             answer = self._box.ask.typed(prompt, source="magic", tool_allow=allow, listener=view)
         if answer is None:
             text, options = self._request(prompt, flags, namespace)
@@ -353,10 +302,7 @@ class AskMagic:
     ) -> Page:
         """Return a page with what would be sent, part by part."""
         text, options = self._request(prompt, flags, namespace)
-        options["code"] = bool(options.pop("plan", False) or options.get("code"))
-        for name in ("max_steps", "approve"):
-            options.pop(name, None)
-        parts = self._box.ask.preview(text, **options)
+        parts = self._box.ask.preview(text, **previewed(options))
         total = sum(part.tokens for part in parts)
         texts = []
         for part in parts:
@@ -370,7 +316,7 @@ class AskMagic:
         self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None
     ) -> tuple[str, dict[str, Any]]:
         """Return the prompt as it is sent, and the arguments of `box.ask` for it."""
-        options = _options(flags)
+        options = ask_arguments(flags)
         text, options["attach"] = self._expanded(prompt, namespace)
         options["model"] = self._model(options.get("model"))
         if "--as" in flags:
@@ -491,9 +437,9 @@ def as_python(
     """The call of `box.ask` for a line or cell; empty if it has no prompt. A prompt of a server
     stays text."""
     flags, prompt = _read(line, cell)
-    if flags.keys() & _KEPT or not prompt or flags.get("--help") or flags.get("--show"):
+    if flags.keys() & {*KEPT, _HELP, "--show"} or not prompt:
         return ""
-    options = {key: repr(value) for key, value in _options(flags).items()}
+    options = {key: repr(value) for key, value in ask_arguments(flags).items()}
     name = flags.get("--model", "")
     if name.isidentifier() and name not in models:
         options["model"] = name  # a variable of the notebook
@@ -520,20 +466,9 @@ def as_python(
     return f"({flags['-o']} := {call})" if "-o" in flags else call
 
 
-def _options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `box.ask` from the flags."""
-    if "--tools" in given and "--no-tools" in given:
-        raise UsageProblem("--tools and --no-tools exclude each other.", hint="Keep one of them.")
-    options = {name: given[flag] for flag, name in _ARGUMENTS.items() if flag in given}
-    if "--tools" in given or "--no-tools" in given:
-        options["with_tools"] = "--tools" in given
-    options |= {
-        name: True for flag, name in (("--code", "code"), ("--plan", "plan")) if given.get(flag)
-    }
-    return options
-
-
 def _read(line: str, cell: str | None) -> tuple[dict[str, Any], str]:
     """The flags, and the prompt as written."""
-    flags, text = read_prompt(line, FLAGS)
-    return flags, "\n".join(part.strip("\n") for part in (text, cell or "") if part.strip())
+    flags, text = read_prompt(line, _KINDS)
+    return ROW.named(flags, "notebook"), "\n".join(
+        part.strip("\n") for part in (text, cell or "") if part.strip()
+    )

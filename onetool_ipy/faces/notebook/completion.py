@@ -403,7 +403,7 @@ def _shortcut(
 
 def _prompt(before: str, context: CompletionContext) -> Completions:
     """In a prompt: `@name` and `+pack.tool`; before it flags, models and sessions."""
-    from onetool_ipy.faces.notebook.ask import FLAGS as ASK_FLAGS
+    from onetool_ipy.faces.commands.asking import ROW
 
     *done, last = re.split(r"\s+", before)
     server, is_uri, _ = last[1:].partition(":")
@@ -434,7 +434,17 @@ def _prompt(before: str, context: CompletionContext) -> Completions:
             variable[0], [CompletionItem(f"@{name}", "instance") for name in sorted(names)]
         )
     if last.startswith("-"):
-        return _picked(last, [CompletionItem(flag, "keyword") for flag in ASK_FLAGS])
+        # An alias is offered where no option begins so.
+        options = [*ROW.options_in("notebook"), "--help"]
+        aliases = [name for name in ROW.kinds("notebook") if name not in options]
+        offers = [
+            _picked(last, [CompletionItem(name, "keyword") for name in names])
+            for names in (options, aliases)
+        ]
+        return offers[0] if offers[0].offers else offers[1]
+    option = ROW.options_in("notebook").get(done[-1]) if done else None
+    if option is not None and option.offers == "tool":
+        return Completions(last, _tools(last, context))
     values = {
         "--model": context.box.config.settings.models.named,
         "--session": context.box.ask.session_names(),

@@ -24,6 +24,7 @@ from onetool_ipy.render.views import local_time
 from onetool_ipy.toolbox import Toolbox
 
 _MAX_EXCHANGES = 100
+_MAX_NAMES = 200
 _FIELDS = ("provider", "base_url", "model", "key")
 
 
@@ -59,7 +60,11 @@ class AskRequests:
         setup = self._box.ask.setup
         found = setup.found()
         items = [
-            {"place": each.place, "entry": dict(each.entry), "models": list(each.models)}
+            {
+                "place": each.place,
+                "entry": dict(each.entry),
+                "models": list(each.models[:_MAX_NAMES]),
+            }
             for each in found
         ]
         said = "" if found else setup.nothing_found
@@ -70,7 +75,7 @@ class AskRequests:
         names = self._box.ask.setup.names_of(_entry(payload, needs_model=False))
         if not names:
             raise UsageProblem("It lists no model for conversations.", hint="Type its name.")
-        return self._masked({"models": names[:200]})
+        return self._masked({"models": names[:_MAX_NAMES]})
 
     def test(self, payload: Json) -> Json:
         """Send one tiny request; says what came back, or what failed."""

@@ -126,8 +126,10 @@ class ServerRequests:
         """Add what a person pasted: a command line, an address, or JSON. What is secret in it, and
         the `values` that were typed for what it lacks, go into secrets.yaml."""
         name, is_saved = str(payload.get("name") or "").strip(), bool(payload.get("isSaved"))
-        servers, fields, notes = pasted.servers_of(self._box, text_in(payload, "text"), name)
-        servers, problems = pasted.usable(servers)
+        servers, fields, notes = pasted.servers_of(
+            self._box, text_in(payload, "text"), name, digest=str(payload.get("digest") or "")
+        )
+        servers, problems = pasted.usable(self._box, servers)
         typed = payload.get("values") or {}
         secrets = {each.name: str(typed.get(each.name) or "") for each in fields}
         if lacking := [name for name, value in secrets.items() if not value]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
 from onetool_ipy.base.files import StoreError
+from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import ToolLabels, needs_approval, own_settings
 from onetool_ipy.core import current, names
@@ -370,6 +371,11 @@ class Asker:
         if not isinstance(which, str) or not which.strip():
             raise UsageProblem(
                 f"A session is a name or a Session, not {values.safe_repr(which, 40)}."
+            )
+        if printable_line(which) != which:
+            raise UsageProblem(
+                f"{values.safe_repr(which, 40)} is not a session's name.",
+                hint="Take one without line ends and other characters that do not show.",
             )
         if which not in self.sessions:
             file = SessionFile(self._session_folder, which, self._box.mask)

@@ -302,15 +302,19 @@ class AskRun:
         budget = (
             self._budget.limits.context_tokens * self._box.config.settings.stats.chars_per_token
         )
-        self._shorten(budget)
+        chars = self._shorten(budget)
         whole = [*self._session.messages, *self._messages]
-        messages = [system, *trimmed(whole, budget)]
-        if len(messages) <= len(whole):
+        kept = whole if chars <= budget else trimmed(whole, budget)
+        if len(kept) < len(whole):
             self._tell_shortened("Its oldest messages are left out of the request.")
+            chars = sum(map(size, kept))
+        chars += size(system)
+        messages = [system, *kept]
         # Instructions and tools are those of the requests before: a provider reads the beginning
         # from its cache.
         if is_last:
             messages.append(_LAST_LINE)
+            chars += size(_LAST_LINE)
         self._partial = ""
         reply: Any = self._complete(messages, offered, self._on_text if self._streamed else None)
         if not isinstance(reply, Turn) or not isinstance(reply.text, str):
@@ -322,7 +326,7 @@ class AskRun:
         if turn.text and not self._partial:
             self._partial = self._held_back = turn.text
         self._flush_text()
-        self._budget.spend(turn, sum(map(size, messages)))
+        self._budget.spend(turn, chars)
         self._listener.replied(self._budget.usage)
         # The text of a reply that was cut or refused, or whose calls do not run, is kept as a
         # partial one: a session never holds a call without its outcome.
@@ -331,12 +335,12 @@ class AskRun:
             self._partial = ""
         return turn
 
-    def _shorten(self, budget: float) -> None:
+    def _shorten(self, budget: float) -> int:
         """Make the conversation fit: old results become handles, then old exchanges a summary,
-        which is shown."""
+        which is shown. Returns how many characters it has."""
         total = sum(map(size, [*self._session.messages, *self._messages]))
         if total <= budget:
-            return
+            return total
 
         def put(name: str, data: Any) -> str | None:
             try:
@@ -360,6 +364,7 @@ class AskRun:
         if earlier != list(self._session.messages):
             with suppress(StoreError):
                 self._session.shorten(earlier)
+        return sum(map(size, [*self._session.messages, *self._messages]))
 
     def _summary_of(self, old: Sequence[Message], budget: float) -> Sequence[Message]:
         """Ask the model for a summary of old exchanges. Returns them as they are if it gives

@@ -26,6 +26,7 @@ from urllib.parse import quote, unquote
 
 from onetool_ipy.base import files, values
 from onetool_ipy.base.files import StoreError
+from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import names
 from onetool_ipy.core.result import ToolResult
@@ -128,21 +129,24 @@ class SessionFile:
 
     def add_exchange(self, exchange: Json) -> None:
         """Add an exchange as a person reads it. Raises StoreError."""
-        line = json.dumps(exchange, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        line = json.dumps(exchange, ensure_ascii=False).encode("utf-8", "replace")
         files.append(self._exchanges, line + b"\n")
 
     def exchanges(self) -> list[Json]:
-        """Return what was added, the oldest first."""
+        """Return what was added, the oldest first; of a very long file its end."""
         rows: list[Any] = []
-        for line in (files.read_own(self._exchanges, _MAX_BYTES) or b"").split(b"\n"):
-            with suppress(ValueError, RecursionError):
-                rows.append(json.loads(line))
+        for line in (files.end_of_own(self._exchanges, _MAX_BYTES) or b"").split(b"\n"):
+            with suppress(NotJson):
+                rows.append(parse_json(line))
         return [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
 
     def remove(self) -> None:
         """Delete the file, and the exchanges beside it."""
-        self._path.unlink(missing_ok=True)
-        self._exchanges.unlink(missing_ok=True)
+        for path in (self._path, self._exchanges):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as exc:
+                raise StoreError.of(path, exc, doing="remove") from exc
         self._stamp = None
 
 

@@ -26,7 +26,13 @@ from onetool_ipy.config.paths import CONFIG_NAME, FOLDER
 from onetool_ipy.config.settings import Model, Models, Provider
 from onetool_ipy.core.question import NobodyToAsk, Question
 from onetool_ipy.llm.ask.context import AskToolbox
-from onetool_ipy.llm.client import default_url, listed_models, model_names, open_model
+from onetool_ipy.llm.client import (
+    default_url,
+    listed_models,
+    model_names,
+    open_model,
+    require_address,
+)
 from onetool_ipy.llm.messages import OfferedTool, User
 from onetool_ipy.net.client import Rules
 from onetool_ipy.net.hosts import Hosts
@@ -227,12 +233,22 @@ class ModelSetup:
 
     def save(self, entry: Mapping[str, str], *, in_project: bool) -> str:
         """Write a model into the project's settings or the user's own. Returns its name there.
-        Raises UsageProblem."""
+        Raises UsageProblem.
+
+        What a server called its model is no template: `${NAME}` in it stays as it is.
+        """
         config = self._box.config
+        for text in entry.values():
+            if not text.isprintable():
+                raise UsageProblem(f"{values.safe_repr(text, 80)} has characters that do not show.")
+        if address := entry.get("base_url"):
+            require_address(address)
         is_here = urlsplit(entry.get("base_url", "")).hostname in _LOOPBACK
         stem = "local" if is_here else entry["provider"]
         place = config.paths if in_project else config.home / FOLDER / CONFIG_NAME
-        return add_model(place, stem, dict(entry))
+        return add_model(
+            place, stem, {name: text.replace("${", "$${") for name, text in entry.items()}
+        )
 
     def _local(self) -> Iterator[ModelProposal]:
         """Yield the models of each server that answers on the loopback address."""

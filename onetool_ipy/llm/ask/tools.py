@@ -231,8 +231,11 @@ class ToolSelection:
             spec
             for spec in listing
             if spec.is_offered
-            and names.allowed(spec.name, self.allow)
-            and (self.allow is not None or spec.pack != "ot" or spec.name in _READERS)
+            and (
+                (spec.pack != "ot" or spec.name in _READERS)
+                if self.allow is None
+                else names.allowed(spec.name, self.allow)
+            )
         ]
 
     def _best(self, specs: Sequence[ToolSpec]) -> set[str]:

@@ -98,6 +98,22 @@ def test_wrong_words_are_told_in_a_line_or_two(
     assert len(err.splitlines()) <= 2
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "No running notebook has the tools of"),
+        (["--port", "7"], "Nothing serves"),
+        (["--no-token"], "--no-token cannot change it."),
+    ],
+    ids=["no notebook", "no port", "another token"],
+)
+def test_attach_without_anything_to_attach_to_says_so(
+    project: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(["mcp", "--attach", *words]) == 1
+    assert message in capsys.readouterr().err
+
+
 def test_own_tools_come_first_in_the_list(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,6 +108,13 @@ def test_options_are_named_once_and_described() -> None:
         assert command.help
 
 
+def test_no_alias_is_the_name_of_another_option() -> None:
+    for command in TABLE:
+        spellings = [option.name for option in command.options]
+        spellings += [alias.partition("=")[0] for each in command.options for alias in each.aliases]
+        assert len(set(spellings)) == len(spellings), command.name
+
+
 def test_help_has_a_line_for_each_command_and_no_more() -> None:
     lines = help_lines("notebook")
     named = [row for name, row in rows("notebook").items() if " " not in name and not row.alias_of]

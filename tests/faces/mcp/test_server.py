@@ -687,7 +687,7 @@ def test_langchain_mcp_adapters_list_and_call(langchain: dict[str, Any], way: st
     assert rows["artifact"]["structured_content"] == {"result": [{"id": 0, "name": "row 0"}]}
     assert set(json.loads(large["content"])) == {"handle", "total_lines", "preview"}
     assert bad["status"] == "error"
-    assert "'three' is not an integer" in bad["content"]
+    assert "'three' is not a whole number" in bad["content"]
 
 
 @pytest.fixture(scope="module")

@@ -341,6 +341,8 @@ def test_a_session_goes_on(loaded: Kernel) -> None:
     ("line", "word"),
     [
         ("%ask --tools --no-tools x", "exclude each other"),
+        ("%ask --waiting --drop x", "exclude each other"),
+        ("%ask --with-tools perhaps x", "--no-tools"),
         ("%ask --max-steps many x", "whole number"),
         ("%ask --max-steps 0 --model m x", "max_steps"),
         ("%ask --modle m x", "--model"),
@@ -363,6 +365,7 @@ def test_misuse_shows_a_few_lines_and_says_what_to_do(loaded: Kernel, line: str,
 def test_alone_it_tells_how_to_use_it(loaded: Kernel) -> None:
     assert "--approve" in loaded.execute("%ask").result_text
     assert "--approve" in loaded.execute("%ask --help").result_text
+    assert "--approve" in loaded.execute("%tool help ask").result_text
 
 
 @pytest.mark.slow

@@ -42,6 +42,9 @@ def loaded(kernel: Kernel) -> Kernel:
     ("code", "offered", "start"),
     [
         ("%tool ti", ["time.", "time.now"], 6),
+        ("%ask --se", ["--session"], 5),
+        ("%ask --no", ["--no-tools"], 5),
+        ("%ask --approve shop.", ["shop.order"], 15),
         ("%tool time.", ["time.now"], 6),
         ("%tool sho", ["shop.", "shop.order"], 6),
         ("x = %tool fs.re", ["fs.read_file"], 10),

@@ -129,6 +129,59 @@ def test_a_named_server_lists_its_models(side: Side) -> None:
     assert server.seen[0].headers["authorization"] == f"Bearer {SECRET}"
 
 
+def test_what_a_server_lists_is_bounded_and_can_be_seen(side: Side) -> None:
+    names = ["good", "good", "", " ", "a\u200bb", "\u3164", "x" * 5_000, *map(str, range(10_000))]
+    with Misbehaving(answered(200, {"data": [{"id": name} for name in names]})) as server:
+        listed = side.ask("modelNames", entry=entry(server))["models"]
+        looking_at(side, server)
+        found = side.ask("findModels")["items"][0]["models"]
+
+    assert listed[:3] == found[:3] == ["good", "0", "1"]
+    assert len(listed) == len(found) == 200
+
+
+def test_a_server_that_refuses_to_list_says_why(side: Side) -> None:
+    with Misbehaving(answered(401, {"error": f"bad key {SECRET}"})) as server:
+        message = side.raw("modelNames", entry=entry(server))["error"]["message"]
+
+    assert "answered with 401: bad key ***" in message
+
+
+def test_the_name_of_a_model_takes_no_secret(side: Side) -> None:
+    """A server that lists `${KEY}` would be sent the key as the name of its model."""
+    with Misbehaving(SAID) as server:
+        side.ask("saveModel", entry=entry(server, model="${KEY}"), inProject=True)
+
+    (model,) = side.box.config.settings.models.named.values()
+    assert model.model == "${KEY}"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"base_url": "http://"},
+        {"base_url": "http://[::1"},
+        {"base_url": "http://user:word@a.example/v1"},
+        {"base_url": "http://a.example:99999"},
+        {"base_url": "http://a b.example"},
+        {"base_url": "https://\ud800"},
+        {"model": "a\nb"},
+        {"model": "a\u2028b"},
+        {"model": "\ud800"},
+    ],
+)
+def test_what_could_not_be_asked_is_not_saved(
+    side: Side, wrong: dict[str, str], tmp_path: Path
+) -> None:
+    files = {path: path.read_bytes() for path in tmp_path.rglob("onetool.yaml")}
+    whole = {"provider": "openai", "base_url": "http://a.example/v1", "model": "m", **wrong}
+
+    with pytest.raises(UsageProblem):
+        AskRequests(side.box, lambda _event: None).save({"entry": whole, "inProject": True})
+
+    assert {path: path.read_bytes() for path in tmp_path.rglob("onetool.yaml")} == files
+
+
 def test_in_an_untrusted_project_nothing_is_dialled(
     side: Side, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,7 +131,7 @@ def test_what_a_readme_leaves_open_is_filled_in_and_kept_as_a_secret(
     text = '{"y": {"command": "true", "env": {"API_TOKEN": "<your token>"}}}'
     shown = servers.pasted({"text": text})
     assert [field["name"] for field in shown["fields"]] == ["API_TOKEN"]
-    assert shown["runs"] == ["y: true"]
+    assert shown["runs"] == ["y: true", "sets API_TOKEN=${API_TOKEN}"]
     with pytest.raises(UsageProblem, match="Fill in API_TOKEN"):
         servers.add({"text": text})
 

@@ -82,7 +82,10 @@ def test_an_ask_that_failed_is_kept_for_its_reader(make_box: MakeBox) -> None:
     assert len(box.ask.session("trip")) == 0
 
 
-@pytest.mark.parametrize("damage", [b"{", b"[]", b'{"id": 3}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "damage",
+    [b"{", b"[]", b'{"id": 3}', b"\xff", b"[" * 100_000, b'{"id": "x", "tokens": NaN}'],
+)
 def test_a_damaged_line_costs_itself(make_box: MakeBox, damage: bytes) -> None:
     box = make_box()
     box.ask("1", model=ScriptedModel(["a"]), session="trip")
@@ -91,6 +94,25 @@ def test_a_damaged_line_costs_itself(make_box: MakeBox, damage: bytes) -> None:
     box.ask("2", model=ScriptedModel(["b"]), session="trip")
 
     assert [each["prompt"] for each in box.ask.exchanges("trip")] == ["1", "2"]
+
+
+def test_of_a_file_that_grew_too_long_the_newest_exchanges_are_read(make_box: MakeBox) -> None:
+    box = make_box()
+    box.ask("1", model=ScriptedModel(["a"]), session="trip")
+    (file,) = (box.config.paths.state / "sessions").glob("*.exchanges.jsonl")
+    with file.open("r+b") as long:
+        long.seek(70 * 1024 * 1024)
+        long.write(b"\n")
+    box.ask("2", model=ScriptedModel(["b"]), session="trip")
+
+    assert [each["prompt"] for each in box.ask.exchanges("trip")] == ["2"]
+
+
+def test_half_a_character_of_a_model_is_kept_as_a_sign(make_box: MakeBox) -> None:
+    box = make_box()
+    box.ask("1", model=ScriptedModel(["a\ud800"]), session="trip")
+
+    assert box.ask.exchanges("trip")[0]["parts"][-1] == {"text": "a?"}
 
 
 def test_a_session_that_is_forgotten_has_no_exchanges(make_box: MakeBox) -> None:

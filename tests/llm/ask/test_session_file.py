@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.llm import Outcome, Outcomes, ScriptedModel, Turn, User
 from tests.harness.systems import has_mode
@@ -180,6 +181,12 @@ def test_a_session_is_listed_by_its_name(make_box: MakeBox, name: str) -> None:
     make_box().ask("1", model=ScriptedModel(["a"]), session=name)
 
     assert make_box().ask.session_names() == [name]
+
+
+@pytest.mark.parametrize("name", ["a\n!rm x", "a\u2028b", "a\x85b", "a\x00b", "\ud800"])
+def test_a_name_that_would_end_a_line_of_code_is_refused(make_box: MakeBox, name: str) -> None:
+    with pytest.raises(UsageProblem, match="is not a session's name"):
+        make_box().ask("1", model=ScriptedModel(["a"]), session=name)
 
 
 def test_rule_18_exchanges_of_many_threads_are_all_kept(make_box: MakeBox) -> None:

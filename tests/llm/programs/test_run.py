@@ -557,18 +557,23 @@ def test_a_number_outside_of_the_plan_is_no_answer(shop: Shop, numbers: list[int
 
 
 def test_the_time_of_an_answer_is_not_that_of_the_program(shop: Shop) -> None:
+    began, thought = time.monotonic(), []
+
     def think(question: Question) -> list[int]:
-        end = time.monotonic() + 1
-        while time.monotonic() < end:
+        # Longer than all before it took, however slow the machine is.
+        start = time.monotonic()
+        while time.monotonic() < start + (start - began) + 0.1:
             pass
+        thought.append(time.monotonic() - start)
         return [1, 2, 3, 4]
 
     answer = shop.run(REMIND, think)
 
+    rest = time.monotonic() - began - thought[0]
     assert answer.ok
-    assert answer.seconds < 0.9
+    assert answer.seconds <= rest
     (program,) = shop.box.log.history(tool="program")
-    assert program.ms < 900
+    assert program.ms <= 1000 * rest
 
 
 @pytest.mark.parametrize(

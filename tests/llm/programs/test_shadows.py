@@ -84,10 +84,8 @@ def test_what_an_attack_sends_says_nothing_of_the_secret(
 @pytest.mark.slow
 def test_stop_ends_a_shadow_that_computes(world: GuardedWorld) -> None:
     """The shadow counts to a billion, where the program counts to three."""
-    stopped: list[float] = []
 
     def stop() -> None:
-        stopped.append(time.monotonic())
         signal.raise_signal(signal.SIGINT)
 
     def three() -> int:
@@ -105,8 +103,9 @@ def test_stop_ends_a_shadow_that_computes(world: GuardedWorld) -> None:
     before = set(psutil.Process().children(recursive=True))
     is_stopping = True
     answer = world.run(code)
+    # It would have been asked about, as above, had the shadow come to its end or to its limit.
     assert answer.stop_reason == "interrupted"
-    assert time.monotonic() - stopped[0] < 3  # one second on a quiet machine
+    assert not world.person.questions
     assert set(psutil.Process().children(recursive=True)) <= before
 
 

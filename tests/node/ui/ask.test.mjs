@@ -42,6 +42,7 @@ test('a question is a line magic, or a cell magic where a line would be read oth
   assert.equal(cellOf('Why?', 'my "trip"', 'big'), '%ask --session "my \\"trip\\"" --model big Why?');
   assert.equal(cellOf('--help me', 'chat'), '%%ask --session chat\n--help me');
   assert.equal(cellOf('one\ntwo', 'chat'), '%%ask --session chat\none\ntwo');
+  for (const end of '\r\v\f\x1c\x1d\x1e\x85\u2028\u2029') assert.equal(cellOf(`one${end}!rm x`, 'chat'), `%%ask --session chat\none${end}!rm x`, 'all of it is the question');
 });
 
 test('a conversation shows its calls, failures and price, and all of it is text', async () => {

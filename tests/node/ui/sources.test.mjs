@@ -368,18 +368,22 @@ test('what a text is stands below it, and nothing is done before it is asked for
 });
 
 test('Enter does the first of the choices: a server is added, and shown', async t => {
-  const { view, heard, asked } = await open(t, { pasted: () => seen(), addServer: () => ({ said: 'time: added.', names: ['time'] }) });
+  const { view, heard, asked, find } = await open(t, { pasted: () => seen({ digest: 'abc' }), addServer: () => ({ said: 'time: added.', names: ['time'] }) });
   type(box(view), 'uvx time');
+  enter(view);
+  await until(() => find('Add server'));
+  assert.ok(!asked.some(({ kind }) => kind === 'addServer'), 'what runs was not shown when Enter was pressed');
   enter(view);
   await until(() => /time: added\./.test(view.element.textContent));
   assert.equal(box(view).value, '');
   assert.deepEqual(heard, [['time']]);
-  assert.deepEqual(asked.find(({ kind }) => kind === 'addServer').payload, { text: 'uvx time', name: '', isSaved: false, values: {} });
+  assert.deepEqual(asked.find(({ kind }) => kind === 'addServer').payload, { text: 'uvx time', name: '', isSaved: false, digest: 'abc', values: {} });
 });
 
 test('a value that is missing is asked for before anything is added', async t => {
-  const { view, asked } = await open(t, { pasted: () => seen({ fields: [{ name: 'KEY', description: '' }] }), addServer: () => ({ said: 'added.', names: [] }) });
+  const { view, asked, find } = await open(t, { pasted: () => seen({ fields: [{ name: 'KEY', description: '' }] }), addServer: () => ({ said: 'added.', names: [] }) });
   type(box(view), 'uvx time');
+  await until(() => find('Add server'));
   enter(view);
   await until(() => /Fill in KEY/.test(view.element.querySelector('[role="alert"]')?.textContent));
   const field = view.element.querySelector('[data-secret="KEY"]');

@@ -235,6 +235,27 @@ def test_nothing_is_recorded_where_statistics_are_off(tmp_path: Path) -> None:
     bench.box.close()
 
 
+def test_a_log_that_is_off_counts_no_call_of_earlier(bench: Bench, tmp_path: Path) -> None:
+    """Whoever turns statistics off does not want to see how often a tool was called."""
+    bench.call("tools.echo", {"message": 1})
+    folder = bench.log.folder
+
+    assert bench.log.count_of("tools.echo")[0] == 1
+    off = CallLog(folder, clock=_now, enabled=False)
+    assert off.counts() == {}
+    assert off.recent_tools() == []
+    off.close()
+
+
+def test_counts_of_a_log_without_calls_need_no_database(tmp_path: Path) -> None:
+    """The tools of a new project are listed before anything was called."""
+    log = CallLog(tmp_path / "calls", clock=_now)
+
+    assert log.counts() == {}
+    assert not (tmp_path / "calls").exists()
+    log.close()
+
+
 def test_a_log_that_is_off_or_not_there_has_no_problems(tmp_path: Path) -> None:
     assert CallLog(tmp_path / "calls", clock=_now).problems() == []
     (tmp_path / "calls").mkdir()
