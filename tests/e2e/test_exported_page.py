@@ -12,7 +12,7 @@ from tests.harness.wheel import Installed
 
 pytestmark = pytest.mark.browser
 
-SETUP = '''%load_ext onetool_ipy
+SETUP = """%load_ext onetool_ipy
 from onetool_ipy import tool
 from onetool_ipy.llm import ScriptedModel
 
@@ -27,7 +27,7 @@ def order(sku: str) -> str:
     return f"ordered {sku}"
 
 m = ScriptedModel([["Let me look.", ("shop.prices", {"n": 2})], "They cost **$0** and **$1.50**."])
-'''
+"""
 PROGRAM = """%%tool program
 import shop
 for each in shop.prices(n=3):

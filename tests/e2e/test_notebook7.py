@@ -18,7 +18,7 @@ from tests.harness.wheel import Installed
 
 pytestmark = pytest.mark.browser
 
-SETUP = '''%load_ext onetool_ipy
+SETUP = """%load_ext onetool_ipy
 from onetool_ipy import tool
 from onetool_ipy.llm import ScriptedModel
 
@@ -33,7 +33,7 @@ def add(a: int, b: int = 2) -> int:
     return a + b
 
 m = ScriptedModel([[("nb.add", {"a": 40})], "It is **42**."])
-'''
+"""
 
 
 @pytest.fixture(scope="module")

@@ -205,7 +205,7 @@ storms('in Ask shows the conversation that was chosen last, and each question on
   const transport = transportOf(weather, answers);
   const later = () => new Promise(resolve => setTimeout(resolve, random(15)));
   /** The cell of a question: it waits for its turn, runs and ends; the kernel tells of it and keeps it. */
-  async function onAsk(code) {
+  async function run(code) {
     cells.push(code);
     const [, session, prompt] = /--session (\S+)(?: --model \S+)? (.*)/.exec(code);
     await later();
@@ -218,6 +218,11 @@ storms('in Ask shows the conversation that was chosen last, and each question on
     await later();
     return '';
   }
+  let running = 0;
+  const onAsk = code => {
+    running += 1;
+    return run(code).finally(() => (running -= 1));
+  };
   const view = createAsk(transport, { onAsk, onStop() {} });
   const { element } = view;
   document.body.replaceChildren(element);
@@ -237,7 +242,7 @@ storms('in Ask shows the conversation that was chosen last, and each question on
     () => void view.load()
   ];
   const end = async () => {
-    await until(() => transport.longestWaitMs === 0 && !/waiting for its turn/.test(element.textContent));
+    await until(() => transport.longestWaitMs === 0 && running === 0);
     Object.assign(kept, { trip: [summary('t', 'trip asks first')], other: [summary('o', 'other asks first')], third: [] });
     await view.load();
     choose(conversation(), 'third');
