@@ -133,6 +133,16 @@ NODE = {
     "panel": ("labextension", "ci", "what builds the screens"),
 }
 
+# Full paths are where Chrome is installed on Windows and macOS.
+BROWSERS = (
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    os.path.join(
+        os.environ.get("PROGRAMFILES", ""), "Google", "Chrome", "Application", "chrome.exe"
+    ),
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
+PROGRAMS = ("browser", "strace") if sys.platform == "linux" else ("browser",)
+
 QUICK = ("test", "servers", "clients", "node", "panel")
 EVERYTHING = (*QUICK, "frameworks", "site", "exam")
 
@@ -430,8 +440,7 @@ def need(names: list[str]) -> int:
     for name in names:
         match name:
             case "browser":
-                browsers = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-                _by_apt(browsers, "chromium", "the browser tests")
+                _by_apt(BROWSERS, "chromium", "the browser tests")
             case "ripgrep":
                 _by_apt(("rg",), "ripgrep", "the benchmarks")
             case "strace":
@@ -453,9 +462,12 @@ def _by_apt(programs: Sequence[str], package: str, reason: str) -> None:
                 _quiet(["apt-get", *words], env)
         if any(shutil.which(program) for program in programs):
             return
+    by_hand = f"install the package '{package}' (apt-get install {package}, as root)"
+    if sys.platform != "linux":
+        by_hand = "install Google Chrome"
     raise Trouble(
         f"{reason.capitalize()} need {package}, which could not be installed here:"
-        f" install the package '{package}' (apt-get install {package}, as root) and run this again."
+        f" {by_hand} and run this again."
     )
 
 
@@ -512,7 +524,7 @@ def test_all(words: list[str]) -> int:
 def _prepare(names: list[str]) -> None:
     """Install what all tests need, the programs of the system beside the environments."""
     with ThreadPoolExecutor(1) as beside:
-        programs = beside.submit(need, ["browser", "strace"])
+        programs = beside.submit(need, list(PROGRAMS))
         install(names)
         programs.result()
 

@@ -20,12 +20,13 @@ from typing import Any, Literal
 import onetool_ipy
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.config.check import resolved, settings_schema
+from onetool_ipy.faces.commands.asking import help_parts
 from onetool_ipy.faces.commands.catalog import FLAGS, USAGE
 from onetool_ipy.faces.commands.table import rows, verbs_of
-from onetool_ipy.faces.notebook.ask import USAGE as ASK_USAGE
 from onetool_ipy.faces.notebook.extension import OneTool
 from onetool_ipy.faces.rest.routes import PREFIX, ROUTES
 from onetool_ipy.proxies import OtProxy
+from onetool_ipy.render.pages import to_text
 from onetool_ipy.toolbox import Toolbox
 
 FILE = Path(__file__).with_name("reference.md")
@@ -95,7 +96,7 @@ def _magics() -> Iterator[str]:
         " `%snippet NAME k=v [--show]` runs it or shows what it expands to; `$name k=v` calls an"
         " alias, a tool or a snippet."
     )
-    yield "### `%ask`\n\n```text\n" + ASK_USAGE + "\n```"
+    yield "### `%ask`\n\n```text\n" + to_text(help_parts(), 140) + "\n```"
     yield "### `%config OneTool`"
     traits = sorted(OneTool.class_traits(config=True).items())
     rows = [(f"`OneTool.{name}`", f"`{trait.default_value}`", trait.help) for name, trait in traits]

@@ -27,6 +27,7 @@ from onetool_ipy.config.load import Config, needs_approval
 from onetool_ipy.config.paths import FOLDER, STATE_VERSION, state_bases
 from onetool_ipy.config.trust import real_path
 from onetool_ipy.core.executor import Executor, is_watched, span
+from onetool_ipy.core.names import TOOLBOX
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.resolve import Resolver
 from onetool_ipy.core.tool import Source, ToolSpec
@@ -92,7 +93,7 @@ class PartBuilder:
         packs = [
             *system.packs(self._clock, working),
             *fs.packs(roots, private, working),
-            ("ot", ot.functions(box)),
+            (TOOLBOX, ot.functions(box)),
         ]
         builtins = Functions(packs)
 
@@ -100,8 +101,8 @@ class PartBuilder:
             """Return what a definition of spec 003 may name as its handler."""
             specs = builtins.by_name.items()
             return {
-                "builtin": {name: spec for name, spec in specs if spec.pack != "ot"},
-                "internal": {name: spec for name, spec in specs if spec.pack == "ot"},
+                "builtin": {name: spec for name, spec in specs if not spec.is_toolbox},
+                "internal": {name: spec for name, spec in specs if spec.is_toolbox},
             }
 
         def before_list() -> None:

@@ -623,7 +623,7 @@ class Toolbox:
         mask = self.mask
         return [
             p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND)
-            for p in problems
+            for p in _by_secret(problems)
         ]
 
     def subscribe(
@@ -776,6 +776,22 @@ class Toolbox:
     def _require_open(self) -> None:
         if self.is_closed:
             raise UsageProblem("This toolbox is closed.", hint="Open one with open_toolbox().")
+
+
+def _by_secret(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems, where a missing secret is one, wherever it is missing."""
+    groups: dict[object, list[Problem]] = {}
+    for at, problem in enumerate(problems):
+        groups.setdefault(problem.secret or at, []).append(problem)
+    return [
+        first._replace(message=f"{first.message} {_also(others)}") if others else first
+        for first, *others in groups.values()
+    ]
+
+
+def _also(others: list[Problem]) -> str:
+    places = ", ".join(problem.where for problem in others[:3])
+    return f"It is missing at {places}{f' and {len(others) - 3} more' if others[3:] else ''} too."
 
 
 def _unread_files(config: Config) -> Iterator[Problem]:

@@ -221,3 +221,14 @@ def test_what_a_task_started_ends_with_it(small: Small) -> None:
     task.wait()
 
     assert until(lambda: not Path(f"/proc/{file.read_text(encoding='ascii')}").exists())
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
+def test_only_programs_that_a_system_has_are_asked_for(system: str) -> None:
+    """Chrome is found where its installer puts it."""
+    script = f"import sys; sys.platform = {system!r}; import tasks; print(*tasks.PROGRAMS)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["browser", "strace"][: 2 if system == "linux" else 1]

@@ -114,8 +114,6 @@ class StoreError(UsageProblem):
             return cls(path, words_of(exc), doing=doing)
         if isinstance(exc, PermissionError) and is_in_use(path, exc):
             return cls(path, "another program has it open", doing=doing, hint=_CLOSE_IT)
-        if IS_WINDOWS and os.path.isfile(path) and not os.access(path, os.W_OK):
-            return cls(path, "it is read-only", doing=doing, hint=_CLEAR_IT)
         reason = _REASONS.get(number) or system_words(exc)
         return cls(path, reason, doing=doing, hint=_HINTS.get(number, ""))
 
@@ -481,8 +479,11 @@ class AtomicFile:
         self.path = path
         self.size = 0
         self._temp = path.with_name(f".onetool-{_host()}-{os.getpid()}-{os.urandom(8).hex()}.tmp")
-        # Windows removes no file that is read-only.
-        self._mode = mode | (stat.S_IWRITE if IS_WINDOWS else 0)
+        # `mode` is that of a file that is there. Windows replaces no read-only file, nor would it
+        # remove a temp file that is one.
+        if IS_WINDOWS and not mode & stat.S_IWRITE:
+            raise StoreError(path, "it is read-only", hint=_CLEAR_IT)
+        self._mode = mode
         self._fd = -1
         self._dropped = 0
         self._is_synced = False

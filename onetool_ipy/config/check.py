@@ -150,6 +150,12 @@ class ConfigFile:
             self.line(path), path, message, hint, self._is_error(path) if error is None else error
         )
 
+    def report_missing(self, path: Path, name: str) -> None:
+        """Report a value that a secret is missing for."""
+        message = f"${{{name}}} is neither in secrets.yaml nor in the environment."
+        hint = f"Add {name} to one of them."
+        self._note(self.line(path), path, message, hint, False, secret=name)
+
     @property
     def is_full(self) -> bool:
         """Whether the file has more problems than are listed."""
@@ -160,7 +166,9 @@ class ConfigFile:
         snippet."""
         return self._strict and not (len(path) > 1 and path[0] in ("tools", "servers", "snippets"))
 
-    def _note(self, line: int, path: Path, message: str, hint: str, error: bool) -> None:
+    def _note(
+        self, line: int, path: Path, message: str, hint: str, error: bool, *, secret: str = ""
+    ) -> None:
         self._count += 1
         key = "".join(c if c.isprintable() else "?" for c in dotted(path)[:120])
         text = f"{key}: {message}" if key else message
@@ -168,8 +176,9 @@ class ConfigFile:
         if self.is_full and not (error and not self._problems.errors):
             if self._count > _MAX_PROBLEMS + 1:
                 return
-            text, hint = f"has more than {_MAX_PROBLEMS} problems; the others are not listed.", ""
-        self._problems.add(Problem(f"{self.name}:{line}", text, hint), error=error)
+            text = f"has more than {_MAX_PROBLEMS} problems; the others are not listed."
+            hint = secret = ""
+        self._problems.add(Problem(f"{self.name}:{line}", text, hint, secret=secret), error=error)
 
 
 def settings_schema() -> Json:
@@ -326,8 +335,7 @@ class _Reader:
             return fill(value, self._get)
         except UnknownName as exc:
             self.leave_out(path)
-            message = f"${{{exc.name}}} is neither in secrets.yaml nor in the environment."
-            self.file.report(path, message, f"Add {exc.name} to one of them.", error=False)
+            self.file.report_missing(path, exc.name)
         except BadTemplate:
             hint = "Write ${NAME}, or $${ for a literal '${'."
             self.wrong(path, f"{quoted(value)} has a '${{' without 'NAME}}'.", hint)

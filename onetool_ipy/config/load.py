@@ -408,9 +408,7 @@ class _Loading:
 
 def _masked(problems: Iterable[Problem], secrets: Secrets) -> tuple[Problem, ...]:
     """The problems without secrets that someone wrote into the wrong file."""
-    return tuple(
-        Problem(problem.where, secrets.mask(problem.message), problem.hint) for problem in problems
-    )
+    return tuple(problem._replace(message=secrets.mask(problem.message)) for problem in problems)
 
 
 def _own_state(

@@ -28,9 +28,6 @@ from onetool_ipy.core.result import ToolResult
 ATTRS = "onetool"
 """The key in `frame.attrs` under which a frame says where it came from."""
 
-Inputs = tuple[tuple[str, str], ...]
-"""Arguments and the ids of the calls whose results they came from."""
-
 HANDLE_LENGTH = 12
 """How long the text of a handle is: a shorter text comes from no stored result."""
 

@@ -29,6 +29,16 @@ FOR_PEOPLE = frozenset(("ot.map", "ot.refresh", "ot.sql"))
 """Tools that models and clients are not told of and may not call: they call any other tool, past an
 allow-list, or read what a person has in memory."""
 
+TOOLBOX = "ot"
+"""The pack of the toolbox's own functions: found by name, but neither counted nor listed among the
+tools of a person."""
+
+PAGER = "ot.result"
+"""The function that pages through a stored result."""
+
+READERS = frozenset((PAGER, "ot.results"))
+"""What a model needs of the toolbox itself: it is offered without an allow-list that names it."""
+
 WRITING = {"ot.stats": "output"}
 """Tools that only read, unless they are given this argument."""
 

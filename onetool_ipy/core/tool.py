@@ -27,7 +27,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
 from onetool_ipy.base.values import Json
-from onetool_ipy.core.names import FOR_PEOPLE
+from onetool_ipy.core.names import FOR_PEOPLE, READERS, TOOLBOX
 from onetool_ipy.schema.check import Checker, Converter
 from onetool_ipy.schema.read import Param, argument_lines, python_names, signature_text
 from onetool_ipy.schema.read import params as schema_params
@@ -219,6 +219,18 @@ class ToolSpec:
         return not self.disabled and self.name not in FOR_PEOPLE
 
     @property
+    def is_toolbox(self) -> bool:
+        """Whether it is a function of the toolbox itself: people find it by its name, and it is
+        neither counted nor listed among their tools."""
+        return self.pack == TOOLBOX
+
+    @property
+    def is_for_models(self) -> bool:
+        """Whether a model is offered it where no allow-list names it: every tool, and what reads
+        stored results."""
+        return not self.is_toolbox or self.name in READERS
+
+    @property
     def badges(self) -> tuple[str, ...]:
         """The marks of the tool, for people: read-only, destructive, idempotent, open world."""
         return (
@@ -249,7 +261,7 @@ class ToolSpec:
     def place(self) -> tuple[bool, bool, str]:
         """Where it stands in a list: one's own tools first, then those we ship, then those about
         the toolbox."""
-        return self.pack == "ot", self.origin == "builtin", self.name
+        return self.is_toolbox, self.origin == "builtin", self.name
 
     @property
     def source(self) -> str:

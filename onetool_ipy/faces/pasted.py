@@ -25,7 +25,6 @@ from onetool_ipy.base.files import Unreadable
 from onetool_ipy.base.files import read as read_file
 from onetool_ipy.base.foreign_json import NotJson
 from onetool_ipy.base.printable import printable_line, visible
-from onetool_ipy.base.values import Json
 from onetool_ipy.config.check import check_server
 from onetool_ipy.faces.client_files import FoundServer, parse_json, without_secrets
 from onetool_ipy.faces.creation import is_url
@@ -61,7 +60,6 @@ _OPEN = re.compile(
 _SCHEME = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?")
 _NAMED = re.compile(r"(?<!\$)\$\{([A-Za-z_]\w*)\}")
 _NO_SERVERS = ("git", "cd", "wget", "export", "echo", "mkdir", "source", "ls")
-_ORIGINS = {"npx": "It comes with Node.js.", "uvx": "It comes with uv: pip install uv"}
 _MAX_BYTES = 64 * 1024 * 1024
 _SHOWN = 300
 _WANTED = (
@@ -343,8 +341,7 @@ def usable(box: Toolbox, servers: list[FoundServer]) -> tuple[list[FoundServer],
             check_server(
                 server.name, server.data, lambda name: box.config.secrets.get(name) or name
             )
-            require_server(server.data)
-            _require_program(server.data)
+            require_server(server.data, box.config.paths.project)
             good.append(server)
         except UsageProblem as exc:
             problems.append(exc)
@@ -359,16 +356,6 @@ def _run_lines(server: FoundServer) -> list[str]:
     data, _ = without_secrets(server)
     text, details = server_part(data)
     return list(map(visible, (f"{server.name}: {text}", *details)))
-
-
-def _require_program(data: Json) -> None:
-    """Raise UsageProblem if the program of a server is not there."""
-    command = str(data.get("command") or "")
-    if command and shutil.which(command) is None:
-        raise UsageProblem(
-            f"There is no program '{command[:80]}' on your PATH.",
-            hint=_ORIGINS.get(Path(command).name, "Install it first, or correct its name."),
-        )
 
 
 def _servers_in(text: str, name: str, fields: dict[str, Field]) -> list[FoundServer]:

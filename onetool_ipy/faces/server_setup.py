@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.foreign_json import NotJson
-from onetool_ipy.base.processes import words_in
+from onetool_ipy.base.processes import find_command, words_in
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, remove_server, save_secret
@@ -65,6 +65,7 @@ _INSTALLS = re.compile(
     r" pip|uv tool"
     r"|python3? -m pip)) (?:install|i|add|get)(?= |$)|docker pull(?= |$)"
 )
+_ORIGINS = {"npx": "It comes with Node.js.", "uvx": "It comes with uv: pip install uv"}
 _OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted", "--yes")
 _HEADER_FLAGS = ("-H", "--header")
 _MAX_COMMAND = 32_000
@@ -123,7 +124,6 @@ class ServerSetup:
         added = 0
         for each in found:
             try:
-                require_server(each.data)
                 lines.append(self._save(each) if is_saved else self._for_session(each))
                 added += 1
             except UsageProblem as exc:
@@ -161,6 +161,7 @@ class ServerSetup:
         config = self._box.config
         checked = check_server(found.name, found.data, config.secrets.get)
         self.require_free(found.name)
+        require_server(found.data, config.paths.project)
         folder, limit = config.paths.project, config.settings.timeouts.mcp_s
         self._box.servers.add(
             read_server(found.name, checked, "this session", folder=folder, timeout_s=limit)
@@ -170,8 +171,9 @@ class ServerSetup:
     def _save(self, found: FoundServer) -> str:
         data, secrets = without_secrets(found)
         check_server(found.name, found.data, self._box.config.secrets.get)
-        self.require_free(found.name)
         paths = self._box.config.paths
+        self.require_free(found.name)
+        require_server(found.data, paths.project)
         with self._box.gate.saving(f"server {found.name}"):
             for name, value in secrets.items():
                 save_secret(paths, name, value)
@@ -226,10 +228,28 @@ class ServerSetup:
         return entry
 
 
-def require_server(data: Json) -> None:
+def require_server(data: Json, folder: Path) -> None:
+    """Raise UsageProblem for a server that cannot start here, in a project's folder: its program is
+    not there, or its line installs a server."""
+    command = str(data.get("command") or "")
+    require_no_installer([command, *map(str, data.get("args") or ())])
+    if not command or "${" in command:
+        return
+    env = data.get("env")
+    path = str(env.get("PATH") or "") if isinstance(env, dict) else ""
+    known = os.environ if not path or "${" in path else {"PATH": path}
+    cwd = folder / Path(str(data.get("cwd") or ".")).expanduser()
+    if find_command(command, cwd=str(cwd), env=known) is None:
+        where = f"in {cwd}" if os.path.dirname(command) else "on your PATH"
+        raise UsageProblem(
+            f"There is no program '{command[:80]}' {where}.",
+            hint=_ORIGINS.get(Path(command).name, "Install it first, or correct its name."),
+        )
+
+
+def require_no_installer(words: Sequence[str]) -> None:
     """Raise UsageProblem for the line that installs a server: it is not the one that starts it."""
-    words = [Path(str(data.get("command") or "")).name, *map(str, data.get("args") or ())]
-    hit = _INSTALLS.match(" ".join(words))
+    hit = _INSTALLS.match(" ".join([Path(words[0]).name, *words[1:]])) if words else None
     if hit is not None:
         raise UsageProblem(
             f"'{hit[0]}' installs a program and does not run a server.",
@@ -241,19 +261,14 @@ def require_server(data: Json) -> None:
 
 
 def _doubts(data: Json) -> str:
-    """What is likely wrong with a server that was typed: a program that is not there, flags of ours
-    for it."""
-    command = str(data.get("command") or "")
-    if not command:
-        return ""
-    note = "" if shutil.which(command) else f"\n  There is no program '{command}' on your PATH."
+    """What is likely wrong with a server that was typed: flags of ours went to it."""
     ours = [flag for flag in _OUR_FLAGS if flag in data.get("args", ())]
-    if ours:
-        note += (
-            f"\n  {', '.join(ours)} went to the command. For %tool, write: %tool server add NAME"
-            f" {ours[0]} ..."
-        )
-    return note
+    if not ours:
+        return ""
+    return (
+        f"\n  {', '.join(ours)} went to the command. For %tool, write: %tool server add NAME"
+        f" {ours[0]} ..."
+    )
 
 
 class CardInput(NamedTuple):

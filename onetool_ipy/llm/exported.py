@@ -127,7 +127,7 @@ def export(
         if spec.is_offered and not (spec.prompt or spec.resource)
     ]
     if allow is None:
-        specs = [spec for spec in specs if not may_write(spec)]
+        specs = [spec for spec in specs if spec.is_for_models and not may_write(spec)]
     wire = names.wire_names(spec.name for spec in registry.known())
     return [
         make(module, ExportedTool(calls, spec, wire[spec.name], needs_approval=may_write(spec)))

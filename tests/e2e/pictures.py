@@ -89,7 +89,7 @@ def notebook() -> dict | None:
 """
 SERVERS = """
 %tool server add ledger python3 -c "import sys; sys.exit('no licence found')"
-%tool server add maps no-such-command
+%tool server add maps python3 -c "import sys; sys.exit('no map data found')"
 """
 TROUBLE = """version: 1
 servers:
@@ -312,7 +312,8 @@ def _servers(lab: Lab, folder: Path) -> None:
     (notebook.path.parent / "adder.py").write_text(ADDER, encoding="utf-8")
     notebook.run_cell(0)
     notebook.execute(
-        "%tool server add adder python adder.py\n%tool server add maps no-such-command --stdio"
+        "%tool server add adder python adder.py\n"
+        "%tool server add maps python3 -c \"import sys; sys.exit('no map data found')\""
     )
     notebook.execute("adder.add(a=2, b=3)")
     panel = notebook.show_panel()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-import nbformat
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -51,8 +51,18 @@ CELLS = {
 def test_each_output_is_read_without_a_kernel(
     installed_wheel: Installed, page: Page, tmp_path: Path
 ) -> None:
-    cells = [nbformat.v4.new_code_cell(code) for code in (SETUP, *CELLS)]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "shop.ipynb")
+    cells: list[dict[str, object]] = [
+        {
+            "cell_type": "code",
+            "execution_count": None,
+            "metadata": {},
+            "outputs": [],
+            "source": code,
+        }
+        for code in (SETUP, *CELLS)
+    ]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    (tmp_path / "shop.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     installed_wheel.run(
         *("-m", "nbconvert", "--execute", "--to", "html", "shop.ipynb"), cwd=tmp_path
     )

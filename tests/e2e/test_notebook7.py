@@ -135,7 +135,8 @@ def test_each_button_of_the_panel_does_something(notebook: Notebook) -> None:
     expect(usage_of(panel)).to_contain_text("adder.add")
     expect(health_of(panel)).to_contain_text("1 server")
     tab(panel, "Ask")
-    expect(panel.get_by_label("Address")).to_be_in_viewport()  # the form begins at its top
+    look = panel.get_by_role("button", name="Look for models")
+    expect(look).to_be_in_viewport()  # the form begins at its top
     panel.get_by_label("Question").fill("Why?")
     panel.get_by_role("button", name="Ask", exact=True).click()
     expect(panel.get_by_label("Question")).to_have_value("Why?")  # no model yet, and it says so

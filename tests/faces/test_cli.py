@@ -70,6 +70,8 @@ def test_list_shows_name_description_and_input(run: Any) -> None:
     assert "shop.price" in table.out
     assert "Tell a price." in table.out
     assert "item: str, count: int = 1" in table.out
+    assert "ot.history" not in table.out, "the toolbox itself is no tool of a person"
+    assert "ot.history" in run("tools", "list", "--tool-allow", "ot.*").out
     rows = run("tools", "list", "--json").json
     assert [sorted(row) for row in rows] == [["description", "inputSchema", "name"]] * len(rows)
     byname = {row["name"]: row for row in rows}
@@ -338,7 +340,7 @@ def test_health_names_servers_as_servers(project: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp932", "utf-8"])
 def test_an_output_in_another_encoding_is_json_all_the_same(project: Path, encoding: str) -> None:
     (project / ".onetool" / "tools" / "w\u00f6rter.py").write_text(
         'def tell() -> str:\n    """Tell \u65e5\u672c."""\n    return "caf\u00e9 \u65e5\u672c"\n',

@@ -80,7 +80,8 @@ def _open_alone(archive: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "onetool_ipy", "open", "--yes", archive.name]
     alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up 2>/dev/null; exec "$@"', "sh"]
     has_namespaces = (
-        subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
+        shutil.which("unshare") is not None
+        and subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
     )
     return subprocess.run(
         [*(alone if has_namespaces else []), *command],
@@ -189,6 +190,7 @@ def test_stored_results_that_a_notebook_shows_are_sealed_and_paged_offline(
     assert "gives what it gave when it was sealed" in run.stdout
 
 
+@pytest.mark.posix("a terminal of its own")
 @pytest.mark.slow
 def test_a_person_is_asked_before_the_code_of_a_notebook_runs(sealed: Path) -> None:
     code, text = at_terminal("open", sealed.name, typed="n\n")

@@ -125,6 +125,7 @@ def bundle(box: Toolbox) -> str:
     return own
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_a_full_disk_is_an_error_that_names_the_file_and_changes_nothing(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "512k") as disk, opened(disk) as box:
         own = bundle(box)
@@ -148,6 +149,7 @@ def test_a_full_disk_is_an_error_that_names_the_file_and_changes_nothing(tmp_pat
         assert box.bundles.put_tool(own, "second", "1", RECORD).slug == "second"
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_many_that_do_not_fit_on_the_disk_leave_none(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "512k") as disk, opened(disk) as box:
         own = bundle(box)
@@ -160,6 +162,7 @@ def test_many_that_do_not_fit_on_the_disk_leave_none(tmp_path: Path) -> None:
         assert len(box.bundles.put_tools(own, many[:20])) == 20
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_a_read_only_disk_is_an_error_and_still_reads(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "512k") as disk, opened(disk) as box:
         own = bundle(box)
@@ -190,6 +193,7 @@ with open_toolbox(config) as box:
 """
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["fsync:error=EIO", "rename:error=EIO"], ids=["fsync", "rename"])
 def test_a_failing_write_leaves_the_old_record(tmp_path: Path, fault: str) -> None:
@@ -223,6 +227,7 @@ with open_toolbox(config) as box:
 """
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", ["fsync:error=EIO:when=1", "rename:error=EIO:when=9"], ids=["fsync", "rename"]

@@ -44,6 +44,7 @@ def fill(disk: Path, name: str = "filler") -> Path:
     return disk / name
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_a_full_disk_drops_records_says_so_and_reads_the_rest(disk: Path) -> None:
     log = log_in(disk / "calls")
     for number in range(50):
@@ -72,6 +73,7 @@ def test_a_full_disk_drops_records_says_so_and_reads_the_rest(disk: Path) -> Non
     assert log.history(limit=1)[0].call_id == "id200"
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_a_part_on_a_full_disk_is_not_written_and_its_journal_stays(disk: Path) -> None:
     log = log_in(disk / "calls", rotate_calls=100, close_calls=1)
     for number in range(400):
@@ -92,6 +94,7 @@ def test_a_part_on_a_full_disk_is_not_written_and_its_journal_stays(disk: Path) 
     assert not [name for name in os.listdir(log.folder) if "tmp" in name]
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_a_disk_full_from_the_start_fails_no_call(disk: Path) -> None:
     fill(disk)
     log = log_in(disk / "calls")
@@ -103,6 +106,7 @@ def test_a_disk_full_from_the_start_fails_no_call(disk: Path) -> None:
     assert "20 calls of this process were not recorded: the disk is full." in str(log.problems()[0])
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_a_read_only_disk_is_read_and_fails_no_call(disk: Path) -> None:
     log = log_in(disk / "calls")
     for number in range(30):
@@ -155,6 +159,7 @@ def faulty(folder: Path, action: str, fault: str) -> dict[str, Any]:
     return said
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "kept", "reason"),
@@ -178,6 +183,7 @@ def test_a_write_that_fails_costs_its_record_only(
     assert log_in(tmp_path / "calls").usage().total_calls == kept
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",

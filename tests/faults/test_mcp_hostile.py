@@ -218,6 +218,7 @@ def test_a_deaf_server_with_children_is_gone_after_close(tmp_path: Path) -> None
     assert wait_until_gone(started) == {}
 
 
+@pytest.mark.posix("fork")
 @pytest.mark.slow
 def test_a_fork_in_a_cell_leaves_the_servers_alone(opened: Open) -> None:
     box = opened({"bad": hostile()})

@@ -24,6 +24,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_full_disk_is_named_and_leaves_nothing_behind(disk: Path) -> None:
     results = open_results(disk)
     old = results.put("old")
@@ -40,6 +41,7 @@ def test_full_disk_is_named_and_leaves_nothing_behind(disk: Path) -> None:
     assert lines(results, results.put("new")) == ["new"]
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_disk_full_to_the_last_byte_still_reads(disk: Path) -> None:
     clock = Clock()
     results = open_results(disk, clock)
@@ -55,6 +57,7 @@ def test_disk_full_to_the_last_byte_still_reads(disk: Path) -> None:
         results.query(old)
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_kept_object_survives_a_full_disk(disk: Path) -> None:
     """The handle works again once there is room."""
     results = open_results(disk)
@@ -69,6 +72,7 @@ def test_kept_object_survives_a_full_disk(disk: Path) -> None:
     assert [lines(results, handle) for handle in handles] == [[str(number)] for number in range(60)]
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_whole_write_and_append_keep_what_was_there_on_a_full_disk(disk: Path) -> None:
     write_whole(disk / "whole", b"old")
     append(disk / "log", b"first\n")
@@ -83,6 +87,7 @@ def test_whole_write_and_append_keep_what_was_there_on_a_full_disk(disk: Path) -
     assert sorted(os.listdir(disk)) == ["log", "whole"]
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_read_only_disk_is_named_and_reads(disk: Path) -> None:
     clock = Clock()
     results = open_results(disk, clock)
@@ -106,6 +111,7 @@ def test_read_only_disk_is_named_and_reads(disk: Path) -> None:
     assert names(results) == before
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_folder_that_cannot_be_made_is_named(disk: Path) -> None:
     make_read_only(disk)
     results = open_results(disk / "deep")
@@ -155,6 +161,7 @@ def attempt(what: str, folder: Path, fault: tuple[str, str]) -> int:
     return failed
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 @pytest.mark.parametrize("fault", FAILING.values(), ids=FAILING.keys())
 def test_failing_call_of_put_leaves_the_store_as_it_was(
     tmp_path: Path, fault: tuple[str, str]
@@ -170,6 +177,7 @@ def test_failing_call_of_put_leaves_the_store_as_it_was(
     assert lines(results, old) == ["old"]
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 @pytest.mark.parametrize("name", ["write", "fsync of the file", "rename"])
 def test_failing_call_of_a_whole_write_keeps_the_old_content(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "folder"
@@ -183,6 +191,7 @@ def test_failing_call_of_a_whole_write_keeps_the_old_content(tmp_path: Path, nam
     assert os.listdir(folder) == ["whole"]
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 @pytest.mark.parametrize("name", ["write", "fsync of the file"])
 def test_failing_append_is_an_error(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "folder"
@@ -191,6 +200,7 @@ def test_failing_append_is_an_error(tmp_path: Path, name: str) -> None:
     assert attempt("append", folder, FAILING[name]) > 0
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_attempt_without_a_fault_is_noticed(tmp_path: Path) -> None:
     """The control of the tests above: the same attempt, and nothing fails."""
     with pytest.raises(AssertionError, match="no error"):

@@ -64,6 +64,7 @@ def test_interrupted_lock_is_free(tmp_path: Path, count: int, record_property: A
     assert run("lock", tmp_path, count) == {"held": 0}
 
 
+@pytest.mark.linux("/proc")
 @pytest.mark.slow
 def test_ctrl_c_ends_the_slowest_search(tmp_path: Path) -> None:
     """A pattern that keeps RE2 busy for every character, over a line that would take minutes."""

@@ -123,6 +123,7 @@ def test_a_large_document_cut_off_is_removed_too(tmp_path: Path) -> None:
     assert messages(tmp_path) == ["first", "next"]
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 @pytest.mark.slow
 def test_a_full_disk_is_an_error_that_names_the_file_and_changes_nothing(disk: Path) -> None:
     notes = topics(disk)
@@ -140,6 +141,7 @@ def test_a_full_disk_is_an_error_that_names_the_file_and_changes_nothing(disk: P
     assert sorted(os.listdir(disk)) == [".notify.lock", "notes.yaml"]
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 def test_a_read_only_disk_is_an_error_that_names_the_file(disk: Path) -> None:
     notes = topics(disk)
     notes.notify("t", "first")
@@ -166,6 +168,7 @@ os.writev(os.open(out, os.O_CREAT | os.O_WRONLY), [said.encode()])
 """
 
 
+@pytest.mark.linux("small disks by mount, failing system calls by strace")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "reason"),

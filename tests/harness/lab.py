@@ -21,6 +21,7 @@ from typing import IO, Any, Literal
 
 from playwright.sync_api import Browser, Error, Locator, Page, Playwright, expect, sync_playwright
 
+from tasks import BROWSERS
 from tests.harness import surroundings
 from tests.harness.ports import reserve
 from tests.harness.wheel import Installed
@@ -31,7 +32,6 @@ START_TIMEOUT_S = 180.0
 PAGE_TIMEOUT_MS = 120_000
 PANEL_ID = "onetool-ipy-panel"
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _BROWSER_FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -156,7 +156,7 @@ expect.set_options(timeout=60_000)
 
 def chromium() -> str:
     """The path of the installed Chromium."""
-    for name in _BROWSERS:
+    for name in BROWSERS:
         if found := shutil.which(name, path=surroundings.OUTSIDE.get("PATH")):
             return found
     raise FileNotFoundError("No Chromium on PATH. `make browser` installs it, or says how.")

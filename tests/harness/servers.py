@@ -48,7 +48,8 @@ def real(name: str, *args: str, **keys: Any) -> dict[str, Any]:
     """The definition of a server that others wrote; `args` are handed to it, `keys` go into the
     definition."""
     if name in ("time", "git", "fetch", "sqlite"):
-        command = Path(others_python("servers")).with_name(f"mcp-server-{name}")
+        python = Path(others_python("servers"))
+        command = python.with_name(f"mcp-server-{name}{python.suffix}")
         assert command.exists(), f"There is no {command}: run `make test`, which installs it."
         return {"type": "stdio", "command": str(command), "args": list(args), **keys}
     return {"type": "stdio", "command": _node(), "args": [str(_script(name)), *args], **keys}
@@ -56,7 +57,8 @@ def real(name: str, *args: str, **keys: Any) -> dict[str, Any]:
 
 def others_python(what: Literal["servers", "clients", "frameworks"]) -> str:
     """The Python that has the servers, the clients or the frameworks that others wrote."""
-    found = ROOT / f".venv-{what}" / "bin" / "python"
+    inside = Path("Scripts", "python.exe") if os.name == "nt" else Path("bin", "python")
+    found = ROOT / f".venv-{what}" / inside
     assert found.exists(), f"There is no {found}: run `make test`, which installs it."
     return str(found)
 

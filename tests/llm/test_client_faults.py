@@ -402,6 +402,7 @@ def test_a_stream_that_hangs_keeps_what_was_said(make_client: MakeClient) -> Non
     assert caught.value.details["text"] == "half a "
 
 
+@pytest.mark.posix("a signal for one thread")
 def test_stop_ends_a_stream_at_once_and_hangs_up(make_client: MakeClient) -> None:
     heard: list[str] = []
     came = threading.Event()

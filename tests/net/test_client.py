@@ -431,6 +431,7 @@ def test_async_and_sync_callers_on_the_background_loop_itself_are_served(
     background.close()
 
 
+@pytest.mark.posix("Windows sends no SIGINT to another process")
 def test_stop_gives_control_back(server: Loopback) -> None:
     """In a process of its own, whose main thread is the one that is stopped."""
     code = (

@@ -46,7 +46,12 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def command(folder: Path, name: str, script: str) -> None:
+def command(folder: Path, name: str, script: str, on_windows: str = "") -> None:
+    """Make a command of a script for `sh`, which `cmd` may understand, too."""
+    if os.name == "nt":
+        text = f"@echo off\r\n{on_windows or script}\r\n"
+        (folder / f"{name}.cmd").write_text(text, encoding="utf-8", newline="")
+        return
     file = folder / name
     file.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     file.chmod(0o755)
@@ -80,6 +85,7 @@ def test_a_commands_version_is_asked_for_with_its_flag(project: Project, command
         commands,
         "ffmpeg",
         'test "$1" = --version && echo "ffmpeg version 6.1.1-3ubuntu5 Copyright (c) 2000-2023"',
+        'if "%1"=="--version" echo ffmpeg version 6.1.1-3ubuntu5 Copyright (c) 2000-2023',
     )
     project.pack(
         "media",
@@ -194,10 +200,11 @@ def test_without_any_needs_the_report_is_empty_and_has_its_columns(box: Toolbox)
     assert list(rows.df.columns) == ["tool", "kind", "name", "status", "version", "install"]
 
 
-def test_nothing_of_a_pack_is_run_to_find_out(project: Project) -> None:
+def test_nothing_of_a_pack_is_run_to_find_out(project: Project, commands: Path) -> None:
+    command(commands, "rg", "echo ripgrep 14.1.0")
     project.pack(
         "loud",
-        'requires = {"cli": ["sh"]}\nraise RuntimeError("it was run")\ndef one():\n    "One."\n',
+        'requires = {"cli": ["rg"]}\nraise RuntimeError("it was run")\ndef one():\n    "One."\n',
     )
     project.open()
 
@@ -209,7 +216,12 @@ def test_a_command_is_asked_for_its_version_only_where_the_project_is_trusted(
     project: Project, commands: Path, tmp_path: Path, is_trusted: bool
 ) -> None:
     asked = tmp_path / "asked"
-    command(commands, "rg", f"touch {asked}; echo ripgrep 14.1.0")
+    command(
+        commands,
+        "rg",
+        f"touch {asked}; echo ripgrep 14.1.0",
+        f'type nul > "{asked}"\r\necho ripgrep 14.1.0',
+    )
     project.pack("ripgrep", RIPGREP)
     places = {**home_at(tmp_path.parent), "ONETOOL_STATE": str(tmp_path / "state")}
     env = {**os.environ, **places, "ONETOOL_TRUST": ""}
@@ -225,16 +237,18 @@ def test_a_command_is_asked_for_its_version_only_where_the_project_is_trusted(
     assert asked.exists() is is_trusted
 
 
-def test_a_pack_declares_in_several_forms(project: Project) -> None:
+def test_a_pack_declares_in_several_forms(project: Project, commands: Path) -> None:
+    for name in ("one-x", "two-x"):
+        command(commands, name, "echo 1.2.3")
     project.pack(
         "media",
         """
         from onetool_ipy import sdk
         requires = {
-            "cli": ["sh", ("ffmpeg-x", "apt install ffmpeg"), {"name": "sed", "version_flag": "--version"}],
+            "cli": ["one-x", ("ffmpeg-x", "apt install ffmpeg"), {"name": "two-x", "version_flag": "--version"}],
             "lib": [{"name": "nope_lib", "install": "conda install nope"}],
         }
-        @sdk.requires_cli("sh", install="its own words win")
+        @sdk.requires_cli("one-x", install="its own words win")
         async def cut():
             "Cut."
         """,
@@ -242,13 +256,14 @@ def test_a_pack_declares_in_several_forms(project: Project) -> None:
     project.open()
 
     assert [(row["name"], row["status"], row["install"]) for row in check_deps()] == [
-        ("sh", "ok", "its own words win"),
+        ("one-x", "ok", "its own words win"),
         ("ffmpeg-x", "missing", "apt install ffmpeg"),
-        ("sed", "ok", ""),
+        ("two-x", "ok", ""),
         ("nope_lib", "missing", "conda install nope"),
     ]
 
 
+@pytest.mark.posix("scripts for sh, and groups of processes")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
@@ -299,8 +314,9 @@ def is_running(pid: str) -> bool:
 def test_a_command_that_cannot_be_started_is_there_without_a_version(
     project: Project, commands: Path
 ) -> None:
-    (commands / "broken").write_bytes(b"\x7fELF no program")
-    (commands / "broken").chmod(0o755)
+    broken = commands / ("broken.exe" if os.name == "nt" else "broken")
+    broken.write_bytes((b"MZ" if os.name == "nt" else b"\x7fELF") + b" no program")
+    broken.chmod(0o755)
     project.pack(
         "odd",
         'requires = {"cli": [{"name": "broken", "version_flag": "-V"}]}\ndef one():\n    "One."\n',
@@ -394,18 +410,22 @@ def test_a_tool_that_needs_nothing_is_not_looked_at(project: Project) -> None:
         require(spec)
 
 
-def test_decorators_leave_a_cells_tool_as_it_is_in_either_order(box: Toolbox) -> None:
+def test_decorators_leave_a_cells_tool_as_it_is_in_either_order(
+    box: Toolbox, commands: Path
+) -> None:
+    command(commands, "rg", "echo ripgrep 14.1.0")
+
     @tool
-    @requires_cli("sh")
+    @requires_cli("rg")
     def above() -> str:
         """Above."""
         return "above"
 
-    @requires_cli("sh")
+    @requires_cli("rg")
     @tool
     def below() -> str:
         """Below."""
         return "below"
 
-    assert deps_of(above) == deps_of(below) == (Dep("cli", "sh"),)
+    assert deps_of(above) == deps_of(below) == (Dep("cli", "rg"),)
     assert box.call("nb.above").unwrap() + box.call("nb.below").unwrap() == "abovebelow"

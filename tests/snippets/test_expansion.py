@@ -354,6 +354,7 @@ def test_json_inside_quotes_is_json() -> None:
     ],
     ids=range(18),
 )
+@pytest.mark.linux("a limit of the memory of one process")
 def test_endless_loops_and_bombs_are_stopped(body: str) -> None:
     began = time.thread_time()
     with memory_of(100_000_000), pytest.raises(UsageProblem, match="cannot be expanded"):

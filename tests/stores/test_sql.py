@@ -65,6 +65,7 @@ def test_calls_are_all_that_is_on_disk(box: Toolbox) -> None:
     assert rows(box, "select code from calls where not ok") == [{"code": "tool_not_found"}]
 
 
+@pytest.mark.posix("a process that changes its time zone")
 def test_times_of_calls_are_compared_with_now_in_any_zone(box: Toolbox) -> None:
     for zone in ("UTC", "Asia/Tokyo", "America/Lima"):
         os.environ["TZ"] = zone

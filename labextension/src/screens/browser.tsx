@@ -9,7 +9,7 @@ import { type Call as PastCall, createHistory } from './history.js';
 import { drawInto, Failure, Placed, Tabs } from './parts.js';
 import { type Reply, Requests } from './requests.js';
 import { isEqual } from './schema.js';
-import { type Entries, type Filters, isFiltering, type Item, type Known, ToolList } from './toolList.js';
+import { type Entries, type Filters, isFiltering, type Item, type Known, TOOLBOX, ToolList } from './toolList.js';
 import { type Code, ToolPage } from './toolPage.js';
 import type { Payload, Transport } from './transport.js';
 import { needsTrust, type Trust, TrustForm } from './trust.js';
@@ -41,6 +41,8 @@ interface Overview extends Known {
   sources: string[];
   tags: string[];
   badges: string[];
+  /** How to begin, while the project has no tool of its own: what to type, and what it does. */
+  begin: [string, string][];
   trust?: Trust;
 }
 
@@ -100,7 +102,7 @@ export class ToolBrowser {
     const onFavourite = (name: string, isOn: boolean): void => void this.setFavourite(name, isOn);
     this.calls = new Calls(transport, this.requests, { beforeFinish: call => this.page.leaveCancel(call), onFinish: call => this.onCallEnd(call), onOpen: call => void this.showCall(call) });
     this.page = new ToolPage(transport, this.requests, this.calls, { onFavourite, onInsert: options.onInsert });
-    const onOpen = (item: Item): unknown => (item.folded ? this.showPack(item.name) : this.open(item.name));
+    const onOpen = (item: Item): unknown => this.open(item.name);
     this.tools = new ToolList(this.requests, { onOpen, onFavourite, onDrag: options.onDrag });
     this.history = createHistory(this.requests, { onEdit: call => void this.open(call.tool, call.args), onRerun: call => void this.rerun(call) });
     // Keys typed here must not trigger JupyterLab's shortcuts.
@@ -212,7 +214,7 @@ export class ToolBrowser {
   /** Show a tool's page, or the tools of a pack. Returns whether it is shown here. */
   async find(name: string): Promise<boolean> {
     await this.loading;
-    const isPack = this.overview.peek()?.packs.some(pack => pack.name === name) ?? false;
+    const isPack = name === TOOLBOX || (this.overview.peek()?.packs.some(pack => pack.name === name) ?? false);
     await (isPack ? this.showPack(name) : this.open(name));
     return isPack || !this.options.onOpen;
   }
@@ -404,6 +406,7 @@ export class ToolBrowser {
           <div class="otx-right">
             <button class="otx-small otx-back" type="button" onClick={this.back}>‹ All tools</button>
             <div class="otx-intro" hidden={this.pageState.value !== 'none'}>
+              {this.overview.value?.begin?.length ? <><p>No tool is your own yet. Three ways to begin, each in a cell:</p><dl class="otx-begin">{this.overview.value.begin.map(([line, about]) => <Fragment key={line}><dt><code>{line}</code></dt><dd>{about}</dd></Fragment>)}</dl></> : null}
               <p>Type a few letters, choose a tool, fill in its form, press Run.</p>
               <p class="otx-muted">Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more</p>
             </div>
@@ -428,7 +431,7 @@ export class ToolBrowser {
     return (
       <div class={view === 'tools' ? 'otx-head' : 'otx-head otx-only-search'}>
         <input ref={this.searchField} class="otx-input otx-search" type="search" spellcheck={false} placeholder={`Search ${view}`} aria-label={`Search ${view}`} value={this.queries.value[view]} onInput={event => this.onSearch(event.currentTarget.value)} {...combobox} />
-        {choice('pack', options(packs.map(pack => pack.name)))}
+        {choice('pack', options([...packs.map(pack => pack.name), ...(this.filters.value.pack === TOOLBOX ? [TOOLBOX] : [])]))}
         {choice('source', options(sources), sources.length < 2)}
         {choice('tag', <>{badges.length ? <optgroup label="Behaviour">{options(badges)}</optgroup> : null}{tags.length ? <optgroup label="Tags">{options(tags)}</optgroup> : null}</>, !tags.length && !badges.length)}
         <span class="otx-muted otx-total" role="status">{this.countText()}</span>
@@ -440,7 +443,9 @@ export class ToolBrowser {
   private countText(): string {
     const [count, total] = [this.tools.answer.value?.count, this.overview.value?.tools ?? 0];
     if (count === undefined) return '';
-    return count === total ? counted(total, 'tool') : count ? `${number(count)} of ${number(total)}` : 'no tools';
+    // What is searched for or named may be of the toolbox itself, which does not count.
+    if (count >= total) return counted(count, 'tool');
+    return count ? `${number(count)} of ${number(total)}` : 'no tools';
   }
 
   /** The notice that matters most. */

@@ -1,9 +1,9 @@
 // The list of tools: those that match a query and some filters, and the chosen one. Up to 2,000 tools are searched here. Beyond
-// that the kernel does not send them (`isPartial`), and it is asked. The tools of `ot` are one row while nothing is searched.
+// that the kernel does not send them (`isPartial`), and it is asked. The functions of the toolbox
+// itself (`ot`) are no tools of a person: they are found by what is typed, or as a pack that is named.
 import { batch, signal } from '@preact/signals';
 import type { Key } from 'preact';
 import { uniqueId } from './dom.js';
-import { counted } from './format.js';
 import { Badge, Icon } from './parts.js';
 import type { Reply, Requests } from './requests.js';
 import { isEqual } from './schema.js';
@@ -12,6 +12,7 @@ import { Rows, VirtualRows } from './virtualRows.js';
 
 const ROW_HEIGHT = 44;
 const MAX_MATCHES = 500;
+export const TOOLBOX = 'ot';
 
 export interface Item extends Entry {
   pack: string;
@@ -21,8 +22,6 @@ export interface Item extends Entry {
   badges: string[];
   icon?: string | null;
   disabled?: boolean;
-  /** How many tools this one row stands for. */
-  folded?: number;
 }
 
 /** Tools as the kernel sends them: their icons are numbers. */
@@ -65,7 +64,6 @@ export class ToolList {
   private all: Item[] = [];
   private index: SearchIndex<Item> | null = null;
   private terms = new Map<string, string[]>();
-  private aboutCount = 0;
 
   constructor(private readonly requests: Requests, private readonly actions: Actions) {
     this.rows = new VirtualRows<Item>(requests, ROW_HEIGHT, async (offset, limit) => this.items.slice(offset, offset + limit));
@@ -92,12 +90,11 @@ export class ToolList {
     return this.place.value < 0 ? '' : `${this.id}-${this.place.value}`;
   }
 
-  load(entries: Entries, { favourites, recent, packs }: Known): void {
+  load(entries: Entries, { favourites, recent }: Known): void {
     this.all = withIcons(entries);
     this.index = entries.isPartial ? null : new SearchIndex(this.all);
     this.favourites = favourites;
     this.recent = recent;
-    this.aboutCount = packs.find(pack => pack.name === 'ot')?.count ?? 0;
   }
 
   /** Show the tools that match. With a new query the first tool is chosen. */
@@ -108,7 +105,7 @@ export class ToolList {
     const reply: Reply<any> = isHere ? { status: 'ok', value: this.matches(query, filters) } : await searches.send({ query, filters, limit: MAX_MATCHES });
     if (reply.status !== 'ok') return reply;
     const found: Item[] = isHere ? reply.value : withIcons(reply.value);
-    const items = kept(this.items, query.trim() || filters.pack ? found : this.folded(found, isFiltering(filters)));
+    const items = kept(this.items, found);
     const before = this.answer.peek();
     const isAgain = before !== null && before.query === query && isEqual(before.filters, filters);
     const chosenName = this.items[this.chosen]?.name;
@@ -117,7 +114,7 @@ export class ToolList {
     batch(() => {
       this.found.value = items;
       this.place.value = place < 0 ? first : place;
-      this.answer.value = { query, filters, count: items.reduce((sum, item) => sum + (item.folded ?? 1), 0) };
+      this.answer.value = { query, filters, count: items.length };
       void this.rows.reset(items.length, items, isAgain);
     });
     if (this.chosen > 0 && !isAgain) void this.rows.scrollTo(this.chosen, true);
@@ -138,16 +135,8 @@ export class ToolList {
     }
     const places = new Map(this.recent.map((name, at) => [name, at]));
     const placeOf = ({ name }: Item): number => (this.favourites.has(name) ? -1 : (places.get(name) ?? places.size));
-    return this.all.filter(isMatch).sort((a, b) => placeOf(a) - placeOf(b));
-  }
-
-  /** The tools of `ot` as one row, after the others. The kernel sends only the first of many tools, so it may miss some. */
-  private folded(found: Item[], isFiltered: boolean): Item[] {
-    const isAbout = (item: Item): boolean => item.pack === 'ot' && !this.favourites.has(item.name);
-    const others = found.filter(item => !isAbout(item));
-    const count = this.index || isFiltered ? found.length - others.length : this.aboutCount;
-    if (!count || !others.length) return found;
-    return [...others, { name: 'ot', pack: 'ot', source: '', tags: [], badges: [], folded: count, summary: `${counted(count, 'tool')} about the toolbox itself` }];
+    const isListed = ({ name, pack }: Item): boolean => pack !== TOOLBOX || filters.pack === TOOLBOX || this.favourites.has(name);
+    return this.all.filter(item => isListed(item) && isMatch(item)).sort((a, b) => placeOf(a) - placeOf(b));
   }
 
   /** Choose the tool with this number and scroll to it. */
@@ -168,7 +157,7 @@ export class ToolList {
   }
 
   private row(item: Item, at: number, key: Key) {
-    const { name, icon, badges, summary, folded, disabled } = item;
+    const { name, icon, badges, summary, disabled } = item;
     const { onDrag, onFavourite } = this.actions;
     const isFavourite = this.stars.value.has(name);
     const isChosen = at === this.place.value;
@@ -180,7 +169,7 @@ export class ToolList {
       event.stopPropagation();
       onFavourite(name, !isFavourite);
     };
-    const drag = onDrag && !folded ? { draggable: true, onDragStart: (event: DragEvent) => onDrag(name, event) } : {};
+    const drag = onDrag ? { draggable: true, onDragStart: (event: DragEvent) => onDrag(name, event) } : {};
     // The star in a row is for the mouse; the tool's page has a button that the keyboard reaches.
     const star = <span class={isFavourite ? 'otx-star otx-on' : 'otx-star'} aria-hidden="true" title={isFavourite ? 'Remove from favourites' : 'Make it a favourite'} onClick={toggleStar}>{isFavourite ? '★' : '☆'}</span>;
     return (
@@ -189,7 +178,7 @@ export class ToolList {
           <div class="otx-tool-name" title={name}><Icon src={icon} />{marked(name, matchingSpans(this.answer.value?.query ?? '', name, this.terms.get(name)))}{disabled ? <span class="otx-chip">off</span> : null}</div>
           <div class="otx-tool-summary">{badges.map(badge => <Badge key={badge} badge={badge} />)}{summary}</div>
         </div>
-        {folded ? <span class="otx-muted" aria-hidden="true">›</span> : star}
+        {star}
       </div>
     );
   }

@@ -17,13 +17,11 @@ from onetool_ipy.faces.commands import (
     Option,
     Page,
     WrongWords,
-    page,
 )
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.llm.ask.answer import Answer, plan_bundle
-from onetool_ipy.render.pages import Heading, Row, Rows
+from onetool_ipy.render.pages import Heading, Part, Row, Rows
 from onetool_ipy.render.views import Listing
-from onetool_ipy.toolbox import Toolbox
 
 ALLOW = Option(
     "--allow",
@@ -221,7 +219,7 @@ ROW = Command(
 """Both places read its options. `%ask` is a magic of its own, so `%tool` has no such row."""
 
 
-def help_page(box: Toolbox) -> Page:
+def help_parts() -> list[Part]:
     """What `%ask` takes: its lines, and its options as the command table has them."""
     lines = Rows(tuple(Row(typed, about) for typed, about in _LINES))
-    return page(box, [lines, Heading("Options", level=2), ROW.option_rows("notebook")])
+    return [lines, Heading("Options", level=2), ROW.option_rows("notebook")]

@@ -72,7 +72,11 @@ class Pages:
     def overview(self) -> Page:
         """The packs, recommended and one's own first, and what to type next. `ot` is the toolbox
         itself, and no pack of tools."""
-        packs = {name: specs for name, specs in self._box.registry.packs().items() if name != "ot"}
+        packs = {
+            name: specs
+            for name, specs in self._box.registry.packs().items()
+            if not specs[0].is_toolbox
+        }
         is_begun = any(spec.origin != "builtin" for specs in packs.values() for spec in specs)
         total = sum(len(specs) for specs in packs.values())
         names = sorted(packs, key=lambda name: min(map(self._box.registry.place_of, packs[name])))
@@ -129,15 +133,15 @@ class Pages:
             sorted(specs, key=self._box.registry.place_of),
             self._box.registry.is_recommended,
         )
-        others = [spec for spec in ordered if spec.pack != "ot" or is_recommended(spec)]
-        about = ordered[len(others) :]
-        if len(ordered) > _MOST_LISTED:
-            more = Note(f"{len(ordered) - _MOST_LISTED:,} more. Narrow it down: %tool list TEXT")
-            return page(self._box, [tool_rows(ordered[:_MOST_LISTED], is_recommended), more])
-        if not others or not about:
-            return page(self._box, [tool_rows(ordered, is_recommended)])
-        hint = Note("The functions of the toolbox itself: %tool ot")
-        return page(self._box, [tool_rows(others, is_recommended), hint])
+        others = [spec for spec in ordered if not spec.is_toolbox or is_recommended(spec)]
+        listed = others or ordered
+        notes = []
+        if len(listed) > _MOST_LISTED:
+            left = len(listed) - _MOST_LISTED
+            notes.append(Note(f"{left:,} more. Narrow it down: %tool list TEXT"))
+        if len(listed) < len(ordered):
+            notes.append(Note("The functions of the toolbox itself: %tool ot"))
+        return page(self._box, [tool_rows(listed[:_MOST_LISTED], is_recommended), *notes])
 
     def usage(self, name: str) -> Page:
         """A tool's page, a pack's, or how to use `%tool`. Starts nothing."""
@@ -177,6 +181,11 @@ class Pages:
                 else []
             )
         return text_page(self._box, lines)
+
+
+def begin_lines() -> list[tuple[str, str]]:
+    """Three ways to begin: what to type, and what it does."""
+    return [(typed, about.strip()) for typed, _, about in (line.partition("  ") for line in _BEGIN)]
 
 
 def help_rows(lines: Iterable[str]) -> tuple[Row, ...]:

@@ -37,7 +37,16 @@ from onetool_ipy.faces.client_files import (
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, confirmed, put
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.notebook.display import raise_result
-from onetool_ipy.faces.server_setup import CardInput, ServerSetup, card_name, is_card, server_of
+from onetool_ipy.faces.pasted import usable
+from onetool_ipy.faces.server_setup import (
+    CardInput,
+    ServerSetup,
+    card_name,
+    is_card,
+    require_no_installer,
+    require_server,
+    server_of,
+)
 from onetool_ipy.mcp.definition import UnconfirmedIssuer
 from onetool_ipy.proxies import prompts_of, resources_of
 from onetool_ipy.render import html
@@ -86,6 +95,7 @@ def add(context: CommandContext, options: Options) -> Page:
         or (len(words) > 1 and "--url" in values)
     ):
         raise WrongWords("%tool server add needs a name, and a command or --url.", hint=_HOW)
+    require_no_installer(words)
     name, *command = words
     if (
         len(command) == 1
@@ -144,6 +154,7 @@ def _add_card(context: CommandContext, path: Path, name: str, values: Mapping[st
         return f"${{{label}}}"
 
     server = server_of(card, name, answer)
+    require_server(server.data, context.box.config.paths.project)
     lines = [_difference("+", name, server.data), *notes, *_kept_secrets(secrets)]
     if not _is_agreed(context, lines, f"Add the server '{name}'?", values):
         return context.page(_UNCHANGED)
@@ -199,6 +210,8 @@ def import_servers(context: CommandContext, options: Options) -> Page:
     lines = [f"  {name}: left out, there is a server of that name" for name in sorted(taken_names)]
     if not fresh:
         raise UsageProblem("It has no new servers.", hint="\n".join(lines))
+    fresh, problems = usable(context.box, fresh)
+    lines += [f"  {problem}" for problem in problems]
     plain = [(each, *without_secrets(each)) for each in fresh]
     secrets = {name: value for _, _, kept in plain for name, value in kept.items()}
     lines += [_difference("+", each.name, data) for each, data, _ in plain]

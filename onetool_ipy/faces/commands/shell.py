@@ -61,12 +61,19 @@ def list_tools(context: CommandContext, options: Options) -> DataPage:
     data = [
         {"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs
     ]
-    ordered = sorted(specs, key=box.registry.place_of)
+    is_named = "--tool-allow" in options.values
+    ordered = [
+        spec for spec in sorted(specs, key=box.registry.place_of) if is_named or not spec.is_toolbox
+    ]
     width = max((len(spec.name) for spec in ordered), default=4)
     lines = [f"{'NAME':<{width}}  DESCRIPTION  (INPUT)"]
     lines += [
         f"{s.name:<{width}}  {s.summary}  ({s.signature.partition('(')[2][:-1]})" for s in ordered
     ]
+    if len(ordered) < len(specs):
+        lines.append(
+            "The functions of the toolbox itself: onetool-ipy tools list --tool-allow ot.*"
+        )
     room = context.width
     cut = [
         line[: room - 1] + "…" if 0 < room < len(line) else line

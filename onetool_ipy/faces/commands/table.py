@@ -596,7 +596,7 @@ class Commands:
         if name == "all":
             return self.pages.all_commands(help_lines("notebook"))
         if name in ("ask", "%ask"):
-            return asking.help_page(self._context.box)
+            return page(self._context.box, asking.help_parts())
         is_command = (
             name in self._context.command_words and self._context.box.registry.find(name) is None
         )

@@ -85,7 +85,6 @@ _MAX_HANDLES = 10_000
 _MAX_WATCHED = 1_000
 _MAX_COMPLETIONS = 100
 _STORED_MS = 60_000
-_RESULT_TOOL = "ot.result"
 _INSTRUCTIONS = (
     "Tools of a onetool_ipy project. A large result comes as {handle, total_lines, preview}: "
     "read more of it with the tool %s (handle, offset, limit, search) or the resource "
@@ -158,7 +157,7 @@ class ToolboxServer:
         self._catalog = _Catalog.of(box)
         self._outputs: dict[str, DeclaredOutput] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        reader = self._catalog.wire.get(_RESULT_TOOL, _RESULT_TOOL)
+        reader = self._catalog.wire.get(names.PAGER, names.PAGER)
         self.server: Server[Any] = Server(
             _NAME,
             version=__version__,
@@ -198,9 +197,7 @@ class ToolboxServer:
         """Say how many tools are offered, how many are not, and how to offer others with that
         flag."""
         specs = [spec for spec in self._box.registry.known() if not spec.disabled]
-        offered = sum(
-            self._is_offered(spec) and not (spec.prompt or spec.resource) for spec in specs
-        )
+        offered = sum(map(self._is_listed, specs))
         text = f"Offering {counted(offered, 'tool')}"
         unknown = "".join(
             f" The tools of the server '{name}' are not offered: it has not been started yet. "
@@ -208,7 +205,7 @@ class ToolboxServer:
             for name in self._box.servers.unlisted()
         )
         if self._allow is None:
-            left = sum(not spec.read_only for spec in specs)
+            left = sum(not spec.read_only and spec.is_for_models for spec in specs)
             others = f" Left out, since they may change something: {left}." if left else ""
             return (
                 f"{text} that only read.{others} Name what to offer instead with {flag}; '*' is"
@@ -410,8 +407,8 @@ class ToolboxServer:
             "limit": page.limit,
             "search": page.search,
         }
-        allow = self._allow_for(_RESULT_TOOL, args)
-        resolved = await self._box.aresolve(_RESULT_TOOL, args, source="mcp", allow=allow)
+        allow = self._allow_for(names.PAGER, args)
+        resolved = await self._box.aresolve(names.PAGER, args, source="mcp", allow=allow)
         # A client that may not call `ot.result` reads the results that it was given. For it there
         # are no others.
         if isinstance(resolved.failure, NotAllowed):
@@ -508,14 +505,17 @@ class ToolboxServer:
     def _is_listed(self, spec: ToolSpec) -> bool:
         if spec.prompt or spec.resource:
             return False
-        return self._is_offered(spec) or (spec.name == _RESULT_TOOL and bool(self._handles))
+        is_named = not (self._allow is None and self._box.config.settings.ask.tool_allow is None)
+        if not is_named and not spec.is_for_models:
+            return False  # may be called, as it only reads
+        return self._is_offered(spec) or (spec.name == names.PAGER and bool(self._handles))
 
     def _allow_for(self, name: str, args: object) -> Allow:
         """Return what decides whether a client may make one call: an allow-list, or a function of
         the tool."""
-        handle = args.get("handle") if name == _RESULT_TOOL and isinstance(args, dict) else None
+        handle = args.get("handle") if name == names.PAGER and isinstance(args, dict) else None
         if isinstance(handle, str) and handle in self._handles:
-            return (_RESULT_TOOL,)
+            return (names.PAGER,)
         if self._allow is not None:
             return self._allow
 
@@ -533,7 +533,7 @@ class ToolboxServer:
         self._handles[handle] = None
         if len(self._handles) > _MAX_HANDLES:
             self._handles.pop(next(iter(self._handles)))
-        reader = self._box.registry.get(_RESULT_TOOL)
+        reader = self._box.registry.get(names.PAGER)
         if is_first and reader is not None and not self._is_offered(reader):
             self._changed()
 
@@ -575,7 +575,7 @@ class ToolboxServer:
         # The import of a pack file changes the schemas, and not the fingerprint: every list has the
         # schemas of the code, so there is nothing to tell a client whose own call imported it.
         tools = {(wire, spec.fingerprint) for wire, spec in offered.items()}
-        tools |= {(_RESULT_TOOL, "")} if self._handles else set()
+        tools |= {(names.PAGER, "")} if self._handles else set()
         resources = (spec.resource or _DOCS + spec.pack for spec in offered.values())
         return _Listed(
             frozenset(tools), frozenset(self._prompts.all(offered)), frozenset(resources)

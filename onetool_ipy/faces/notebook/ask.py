@@ -26,12 +26,12 @@ from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.tool import format_call
-from onetool_ipy.faces.commands import Page
+from onetool_ipy.faces.commands import Page, page
 from onetool_ipy.faces.commands.asking import (
     KEPT,
     ROW,
     ask_arguments,
-    help_page,
+    help_parts,
     previewed,
     require_one_kept,
 )
@@ -233,7 +233,7 @@ class AskMagic:
             if require_one_kept(flags):
                 return self._kept(flags, prompt)
             if flags.get(_HELP) or (not prompt and "--distil" not in flags):
-                return help_page(self._box)
+                return page(self._box, help_parts())
             # Only what a person typed names variables and resources; the text of a variable does
             # not.
             namespace = {**self._shell.user_ns, **variables} if self._is_typed(line, cell) else None

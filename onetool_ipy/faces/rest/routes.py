@@ -810,7 +810,7 @@ def _not_here(box: Toolbox, tool: Tool) -> Unavailable | None:
         return Unavailable(
             f"There is no function '{function}' now.", hint="The tool comes back with it."
         )
-    if spec.origin == "builtin" and spec.pack != "ot":
+    if spec.origin == "builtin" and not spec.is_toolbox:
         return None
     return Unavailable(f"'{tool.slug}' calls the Python function '{function}'. {_IN_KERNEL}")
 

@@ -58,7 +58,7 @@ def health_report(box: Toolbox) -> Json:
         "version": __version__,
         "project": str(box.config.paths.project),
         "trust": box.gate.state(),
-        "tools": len(specs),
+        "tools": sum(not spec.is_toolbox for spec in specs),
         "own": sum(spec.origin != "builtin" for spec in specs),
         "fingerprint": blake2b(names.encode()).hexdigest()[:16],
         "problems": problem_rows(box),

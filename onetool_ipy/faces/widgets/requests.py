@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.bundle_run import run_bundle
+from onetool_ipy.faces.commands.catalog import begin_lines
 from onetool_ipy.faces.new_packs import save_new_pack
 from onetool_ipy.faces.widgets import text_in
 from onetool_ipy.faces.widgets.ask_requests import AskRequests
@@ -231,11 +233,9 @@ class ScreenRequests:
         self._box.servers.prepare(wait=False)
         self._box.registry.refresh()
         registry = self._box.registry
-        packs = sorted(
-            registry.known_packs().items(), key=lambda pack: min(map(registry.place_of, pack[1]))
-        )
-        specs = self._specs()
-        names = {spec.name for spec in specs}
+        names = {spec.name for spec in registry.known()}
+        specs = [spec for spec in self._specs() if not spec.is_toolbox]
+        packs = Counter(spec.pack for spec in specs)  # in the order of their first tools
         # Tools that everybody has do not stand above a person's own.
         own = {spec.name for spec in specs if spec.origin != "builtin"}
         badges = {badge for spec in specs for badge in spec.badges}
@@ -244,7 +244,8 @@ class ScreenRequests:
             "version": __version__,
             "trust": self._box.gate.state(),
             "tools": len(specs),
-            "packs": [{"name": name, "count": len(tools)} for name, tools in packs],
+            "begin": [] if own or len(self._box.servers) else list(map(list, begin_lines())),
+            "packs": [{"name": name, "count": count} for name, count in packs.items()],
             "sources": sorted(set(map(_made_of, specs))),
             "tags": [
                 *recommended,
@@ -329,7 +330,13 @@ class ScreenRequests:
         specs = (
             [hit.item.value for hit in self._engine().search(query, limit=None)]
             if query.strip()
-            else self._specs()
+            else [
+                spec
+                for spec in self._specs()
+                if not spec.is_toolbox
+                or filters.get("pack") == spec.pack
+                or spec.name in favourites
+            ]
         )
         matches = [
             spec

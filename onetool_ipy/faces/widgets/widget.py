@@ -105,8 +105,10 @@ class _Corner(NamedTuple):
 
 def browser_picture(box: Toolbox) -> Picture:
     """Draw the first tools with their summaries."""
-    specs = sorted(box.registry.known(), key=box.registry.place_of)
-    title = f"Tool browser: {len(specs):,} tools in {len(box.registry.known_packs()):,} packs."
+    known = (spec for spec in box.registry.known() if not spec.is_toolbox)
+    specs = sorted(known, key=box.registry.place_of)
+    packs = len({spec.pack for spec in specs})
+    title = f"Tool browser: {counted(len(specs), 'tool')} in {counted(packs, 'pack')}."
     rows = [
         {
             "tool": values.cut(box.mask(spec.name), _MAX_NAME),

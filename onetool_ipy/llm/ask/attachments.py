@@ -23,11 +23,11 @@ from onetool_ipy.base import tables, values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.tables import is_frame
+from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.ask.answer import AnswerCall
 from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.ask.session import Session
-from onetool_ipy.llm.ask.tools import PAGER
 from onetool_ipy.llm.description import (
     MAX_BYTES,
     Description,

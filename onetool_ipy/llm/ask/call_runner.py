@@ -30,6 +30,7 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.printable import visible
 from onetool_ipy.config.load import ToolLabels, needs_approval
 from onetool_ipy.core import names
+from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
@@ -48,7 +49,6 @@ from onetool_ipy.llm.ask.guard import (
     source_of,
 )
 from onetool_ipy.llm.ask.session import cache_key, json_text, size
-from onetool_ipy.llm.ask.tools import PAGER
 from onetool_ipy.llm.description import without_pictures
 from onetool_ipy.llm.messages import Call, Outcome, Outcomes, encoded
 

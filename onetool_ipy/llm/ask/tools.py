@@ -31,8 +31,6 @@ MAX_FIRST = 96
 MAX_OFFERED = 128
 """The most tools of a later request, with what was found meanwhile."""
 
-PAGER = "ot.result"
-_READERS = (PAGER, "ot.results")
 """The functions of the toolbox itself that a model needs; the others are offered where they are
 named."""
 _MAX_HITS = 12
@@ -168,7 +166,7 @@ class ToolSelection:
     def _new_offer(self) -> list[OfferedTool]:
         listing = self._registry.known()
         specs = {spec.name: spec for spec in self._visible(listing)}
-        self.packs = tuple(dict.fromkeys(spec.pack for spec in specs.values()))
+        self.packs = tuple(dict.fromkeys([spec.pack for spec in specs.values()]))
         self._search_name = ""
         chosen: Collection[str] = list(specs)
         if len(specs) > MAX_FIRST:
@@ -176,17 +174,18 @@ class ToolSelection:
             search = self._search_tool()
             specs = {search.name: search, **specs}
         # A session with large results can page them, whatever its allow-list says.
-        pager = self._registry.get(PAGER) if self._session.handles else None
+        pager = self._registry.get(names.PAGER) if self._session.handles else None
         if pager is not None:
-            specs.setdefault(PAGER, pager)
-            chosen = {*chosen, PAGER}
+            specs.setdefault(names.PAGER, pager)
+            chosen = {*chosen, names.PAGER}
         before = [name for name in self._session.offered if name in specs]
         offered = [*before, *(name for name in specs if name in chosen and name not in before)]
         # What was found first makes room for what was found last; the beginning stays.
         offered[MAX_FIRST:] = offered[MAX_FIRST:][MAX_FIRST - MAX_OFFERED :]
         self._session.offered = offered
         return self._session.offers(
-            self._registry.loaded(specs[name] for name in offered), (spec.name for spec in listing)
+            self._registry.loaded([specs[name] for name in offered]),
+            [spec.name for spec in listing],
         )
 
     @property
@@ -223,7 +222,7 @@ class ToolSelection:
     def may_page(self, name: str, args: Any) -> bool:
         """Whether a call reads more of a large result of this session, which gives nothing new
         away."""
-        handle = args.get("handle") if name == PAGER and isinstance(args, dict) else None
+        handle = args.get("handle") if name == names.PAGER and isinstance(args, dict) else None
         return isinstance(handle, str) and handle in self._session.handles
 
     def _visible(self, listing: Sequence[ToolSpec]) -> list[ToolSpec]:
@@ -231,11 +230,7 @@ class ToolSelection:
             spec
             for spec in listing
             if spec.is_offered
-            and (
-                (spec.pack != "ot" or spec.name in _READERS)
-                if self.allow is None
-                else names.allowed(spec.name, self.allow)
-            )
+            and (spec.is_for_models if self.allow is None else names.allowed(spec.name, self.allow))
         ]
 
     def _best(self, specs: Sequence[ToolSpec]) -> set[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from onetool_ipy.config.load import ToolLabels
 from onetool_ipy.core.labels import Labels
+from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
@@ -33,7 +34,6 @@ from onetool_ipy.llm.ask.guard import (
     not_sent,
     source_of,
 )
-from onetool_ipy.llm.ask.tools import PAGER
 from onetool_ipy.llm.programs.sandbox import HostCall, Raised, Sandbox, World
 from onetool_ipy.llm.programs.shadows import ProgramVariable, Shadows, ShadowStep
 from onetool_ipy.llm.programs.stubs import ToolModules

@@ -27,7 +27,7 @@ from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.ask.session import Session
-from onetool_ipy.llm.ask.tools import MAX_FIRST, PAGER, ToolSelection
+from onetool_ipy.llm.ask.tools import MAX_FIRST, ToolSelection
 from onetool_ipy.llm.messages import Call, OfferedTool, Turn
 from onetool_ipy.llm.programs.run import ProgramOptions, Programs
 from onetool_ipy.llm.programs.stubs import tool_modules
@@ -129,7 +129,7 @@ class ProgramSelection(ToolSelection):
                     f" {definitions}"
                 )
             self._stubs = "\n\n".join(parts)
-        pager = self._registry.get(PAGER) if self._session.handles else None
+        pager = self._registry.get(names.PAGER) if self._session.handles else None
         if pager is not None:
             specs += self._registry.loaded([pager])
         return self._session.offers(specs, (spec.name for spec in listing))
@@ -155,7 +155,7 @@ class ProgramSelection(ToolSelection):
     def is_direct(self, name: str) -> bool:
         """Whether a tool may be called outside of a program: the search, and the pages of large
         results."""
-        return self.is_search(name) or name == PAGER
+        return self.is_search(name) or name == names.PAGER
 
     def _text(self, specs: Sequence[ToolSpec]) -> str:
         config = self._box.config

@@ -492,7 +492,7 @@ def tool_parts(spec: ToolSpec, labels: Labels | None = None) -> list[Part]:
         for dep in spec.deps
     ]
     parts += [Heading("Needs", level=2), Rows(tuple(needs))] if needs else []
-    if spec.origin == "builtin" and spec.pack != "ot":  # packs that are not names in a notebook
+    if spec.origin == "builtin" and not spec.is_toolbox:  # packs that are not names in a notebook
         parts.append(Note(f"In Python: from onetool_ipy.live import {spec.pack}"))
     if labels is not None:
         parts.append(Note(f"Reads: {labels.reads_text}. Sends to: {labels.sends_text}"))

@@ -42,6 +42,9 @@ class Health(Record):
     about = ""
     """The project in words."""
 
+    tools = 0
+    """How many tools people have: those of the registry without the toolbox's own functions."""
+
     reach = ""
     """In words, the places that tools can send to."""
 
@@ -51,7 +54,7 @@ class Health(Record):
         rows = [
             Row(
                 "tools",
-                counted(self["registry"]["tool_count"], "tool"),
+                counted(self.tools, "tool"),
                 self["registry"]["status"],
                 "good",
             )
@@ -137,6 +140,7 @@ class HealthTools:
         if left := self._box.workers.abandoned():
             record["abandoned_calls"] = left
         record.about = self._box.config.paths.about
+        record.tools = sum(not spec.is_toolbox for spec in self._box.registry.known())
         places = Counter(
             labels.sends
             for labels in all_labels(self._box.registry.known(), self._box.config)

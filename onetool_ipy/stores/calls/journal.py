@@ -77,7 +77,7 @@ _BLOCK_BYTES = 64 << 10
 
 _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _RETRY_S = 1.0
-_MOST_LOOKS = 10
+_MOST_LOOKS = 50
 _MAX_TS, _MAX_MS, _MAX_SIZE = 1 << 60, 1e12, 1 << 50
 _NUMBERS: dict[str, set[type]] = {
     "ts": {int},
@@ -367,26 +367,35 @@ def files_in(folder: Path) -> list[JournalFile]:
     """Give the files of a log, the oldest first; other files are left alone. Raises OSError.
 
     A folder is read bit by bit, and a file that is renamed meanwhile may be missed under both
-    names. So it is read until it looks the same twice.
+    names. So it is read until it looks the same twice, and all that was in it is still there.
     """
     before, names = None, _names_in(folder)
     for _ in range(_MOST_LOOKS):
         if names == before:
-            break
+            files, is_whole = _stated(folder, names)
+            if is_whole:
+                return files
         before, names = names, _names_in(folder)
-    files = []
+    return _stated(folder, names)[0]
+
+
+def _stated(folder: Path, names: list[str]) -> tuple[list[JournalFile], bool]:
+    """Give the files of these names, and whether all of them are still there: one that has just
+    been closed has another name now, which was not listed."""
+    files, is_whole = [], True
     for name in names:
         match = _NAME.fullmatch(name)
         if match is None:
             continue
         try:
             status = os.lstat(folder / name)
-        except FileNotFoundError:  # it has just been closed
+        except FileNotFoundError:
+            is_whole = False
             continue
         if stat.S_ISREG(status.st_mode):
             size, state = status.st_size, _STATES[match[2]]
             files.append(JournalFile(folder=folder, name=match[1], state=state, size=size))
-    return files
+    return files, is_whole
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -18,6 +18,15 @@ def test_overview_names_packs_counts_and_what_to_type_next(loaded: Kernel) -> No
     assert ", this folder alone. There is no .onetool/ here or above" in " ".join(text.split())
 
 
+def test_a_list_leaves_the_toolbox_itself_out_and_a_name_finds_it(loaded: Kernel) -> None:
+    text = loaded.execute("%tool list").result_text
+    assert "fs.read_file" in text
+    assert "ot.history" not in text
+    assert "The functions of the toolbox itself: %tool ot" in text
+    assert "ot.history" in loaded.execute("%tool list ot.h").result_text
+    assert "ot.history" in loaded.execute("%tool ot").result_text
+
+
 def test_an_empty_project_shows_three_ways_to_begin(loaded: Kernel) -> None:
     text = loaded.execute("%tool").result_text
     assert "5 tools in 4 packs" in text

@@ -243,6 +243,7 @@ print(set(found))
     assert kernel.execute("shop.price(item='x')").result_text == "1.0"
 
 
+@pytest.mark.posix("fork")
 def test_multiprocessing_by_fork_works_and_harms_nothing(kernel: Kernel) -> None:
     write_pack(kernel.cwd)
     kernel.execute("%load_ext onetool_ipy")

@@ -176,6 +176,7 @@ def test_stop_gives_control_back(ready: Kernel, code: str) -> None:
     assert ready.execute("nb.quiet(s=0); 'usable'").result_text == "'usable'"
 
 
+@pytest.mark.posix("a signal that a thread does not get")
 @pytest.mark.parametrize(
     "call", ["nb.nap.aio(s=60)", "nb.anap.aio(s=60)"], ids=["sync tool", "async tool"]
 )

@@ -13,12 +13,14 @@ from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import Unavailable, UsageProblem
 from onetool_ipy.config.paths import home_at
+from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
 from onetool_ipy.faces.widgets.overviews import (
     check_health,
     lines_around,
     problem_rows,
     python_packs,
 )
+from onetool_ipy.faces.widgets.viewer import ResultViewer
 
 SECRET = "s3cr3t-in-problems"
 Project = Callable[..., Toolbox]
@@ -84,6 +86,29 @@ def test_a_secret_that_two_tools_lack_is_one_problem_with_a_field(project: Proje
 
         assert found["where"] == "shop.get@1 and 1 more"
         assert found["action"] == {"kind": "secret", "label": "Save", "name": "SHOP_TOKEN"}
+
+
+def test_a_secret_that_servers_lack_is_one_problem_with_a_field(project: Project) -> None:
+    """What is typed there is kept, and the servers are there at once."""
+    config = """version: 1
+servers:
+  docs: {type: http, url: "http://127.0.0.1:9/mcp", headers: {X-Key: "${DOCS_KEY}"}}
+  more: {type: http, url: "http://127.0.0.1:8/mcp", headers: {X-Key: "${DOCS_KEY}"}}
+"""
+    with project(config) as box:
+        found = only(box, "DOCS_KEY")
+        assert found["where"] == ".onetool/onetool.yaml:3"
+        assert found["message"].startswith("servers.docs.headers.X-Key: ${DOCS_KEY} is neither")
+        assert found["message"].endswith("It is missing at .onetool/onetool.yaml:4 too.")
+        assert found["action"] == {"kind": "secret", "label": "Save", "name": "DOCS_KEY"}
+        assert not list(box.servers)
+
+        HttpToolRequests(box, ResultViewer(box)).keep_secret(
+            {"name": "DOCS_KEY", "value": "typed-in-health"}
+        )
+
+        assert sorted(box.servers) == ["docs", "more"]
+        assert not problem_rows(box)
 
 
 def test_the_packs_of_a_persons_own_python_are_listed_with_their_file(

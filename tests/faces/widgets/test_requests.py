@@ -40,10 +40,37 @@ def test_overview_and_entries_tell_what_there_is(side: Side) -> None:
     assert {"name": "time", "count": 1} in overview["packs"]
     entries = side.ask("entries")
     assert entries["isPartial"] is False
-    assert len(entries["items"]) == overview["tools"]
+    own = [item for item in entries["items"] if item["pack"] != "ot"]
+    assert len(own) == overview["tools"]
     read = next(item for item in entries["items"] if item["name"] == "fs.read_file")
     assert (read["arguments"], read["badges"]) == (["path", "maxBytes"], ["read-only"])
     assert overview["badges"] == ["read-only"]
+
+
+def test_the_toolbox_itself_is_found_and_not_counted(side: Side) -> None:
+    overview = side.ask("overview")
+    assert "ot" not in [pack["name"] for pack in overview["packs"]]
+    assert side.ask("report")["tools"] == overview["tools"]
+    assert side.ask("report")["tools"] == len(side.box.registry.known()) - len(
+        side.box.registry.known_packs()["ot"]
+    )
+
+    def found(query: str, **filters: Any) -> set[str]:
+        items = side.ask("search", query=query, filters=filters, limit=50)["items"]
+        return {item["name"] for item in items}
+
+    assert not {name for name in found("") if name.startswith("ot.")}
+    assert "ot.history" in found("history")
+    assert "ot.history" in found("", pack="ot")
+    side.ask("favourite", name="ot.history", isOn=True)
+    assert {name for name in found("") if name.startswith("ot.")} == {"ot.history"}
+
+
+def test_an_empty_project_says_how_to_begin(side: Side) -> None:
+    typed = [line for line, _about in side.ask("overview")["begin"]]
+    assert typed == ["@tool", "%%tool new http my-api", "%tool server add NAME"]
+    side.box.adopt(sorted, "own")
+    assert side.ask("overview")["begin"] == []
 
 
 def test_tools_that_everybody_has_do_not_stand_above_ones_own(side: Side) -> None:

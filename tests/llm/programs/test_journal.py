@@ -180,6 +180,7 @@ class _Shop:
         return self._runner.run(self.folder, program, decision, kill_at)
 
 
+@pytest.mark.posix("a fork for each run")
 @pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
 @pytest.mark.parametrize("part", range(PARTS))
@@ -228,6 +229,7 @@ def test_rule_8_killed_at_any_moment(tmp_path: Path, runner: _Runner, part: int)
     assert KILLS < 100 or min(halves, doubts) > KILLS / 20, line
 
 
+@pytest.mark.posix("a fork for each run")
 @pytest.mark.slow
 def test_rule_8_a_doubt_is_never_settled_in_silence(tmp_path: Path, runner: _Runner) -> None:
     """The process ends in the write itself: without a word of the person nothing goes on."""
@@ -243,6 +245,7 @@ def test_rule_8_a_doubt_is_never_settled_in_silence(tmp_path: Path, runner: _Run
     assert shop.lines("written.txt") == [str(n) for n in range(COUNT)]
 
 
+@pytest.mark.posix("a fork for each run")
 @pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
 def test_rule_8_a_choice_is_kept_through_kills(tmp_path: Path, runner: _Runner) -> None:
@@ -287,6 +290,7 @@ def _chosen(shop: _Shop, skipped: set[int]) -> _Shop:
     return shop
 
 
+@pytest.mark.posix("a fork for each run")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count"),

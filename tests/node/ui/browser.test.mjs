@@ -579,6 +579,25 @@ test('keys typed inside never reach the notebook, and the help is not a dialog',
   browser.close();
 });
 
+test('the functions of the toolbox are found by name, and neither listed nor counted', async () => {
+  const help = { ...TOOLS[0], name: 'ot.help', pack: 'ot', summary: 'Find out how to use something.' };
+  const { browser, search } = await open({ entries: () => ({ items: [...TOOLS, help], icons: [], isPartial: false }) });
+  assert.ok(!names(browser).includes('ot.help'));
+  assert.equal($(browser, '.otx-total').textContent, '3 tools');
+  type(search, 'ot.help');
+  await until(() => names(browser)[0] === 'ot.help');
+  await browser.find('ot');
+  assert.deepEqual(names(browser), ['ot.help']);
+  assert.equal($(browser, '.otx-pack-select').value, 'ot');
+  browser.close();
+});
+
+test('an empty project shows how to begin', async () => {
+  const { browser } = await open({ overview: () => ({ tools: 3, packs: [], sources: [], tags: [], badges: [], favourites: [], recent: [], begin: [['%tool server add NAME', 'add an MCP server']] }) });
+  assert.match($(browser, '.otx-begin').textContent, /%tool server add NAME.*add an MCP server/);
+  browser.close();
+});
+
 test('a kernel that stops is reported, and the running call fails', async () => {
   const { browser, transport } = await open();
   await browser.open('nb.slow', { n: 3 });
@@ -590,14 +609,13 @@ test('a kernel that stops is reported, and the running call fails', async () => 
   browser.close();
 });
 
-test('with more than 2,000 tools the kernel searches, `ot` is one row, and Enter waits for the answer', async () => {
+test('with more than 2,000 tools the kernel searches, and Enter waits for the answer', async () => {
   const { browser, search, asked } = await open({
-    overview: () => ({ tools: 3019, packs: [{ name: 'brave', count: 3003 }, { name: 'ot', count: 16 }], sources: ['local'], tags: ['web'], badges: [], favourites: [], recent: [] }),
+    overview: () => ({ tools: 3003, packs: [{ name: 'brave', count: 3003 }], sources: ['local'], tags: ['web'], badges: [], favourites: [], recent: [] }),
     entries: () => ({ items: [], icons: [], isPartial: true }),
     search: ({ query }) => ({ items: query ? [TOOLS[0]] : TOOLS, icons: [], total: 1 })
   });
-  assert.deepEqual(names(browser), [...TOOLS.map(tool => tool.name), 'ot']);
-  assert.equal(browser.tools.items.at(-1).summary, '16 tools about the toolbox itself');
+  assert.deepEqual(names(browser), TOOLS.map(tool => tool.name));
   type(search, 'anything');
   press(search, 'Enter');
   await until(() => browser.page.tool?.name === TOOLS[0].name);

@@ -48,6 +48,9 @@ def test_health_names_every_component(opened: Open) -> None:
         assert found["registry"] == {"status": "ok", "tool_count": len(box.registry.list())}
         assert found["proxy"] == {"status": "ok", "server_count": 0, "servers": {}, "states": {}}
         assert found["problems"] == []
+        own = len(found_tools := box.registry.list()) - len(box.registry.packs()["ot"])
+        assert f"{own} tools" in found.to_text(200), "people count without the toolbox itself"
+        assert own < len(found_tools)
         assert yaml.safe_load(str(found)) == found
         assert f"Project: {box.config.paths.project}" in found._repr_html_()
 
@@ -323,6 +326,7 @@ def test_health_is_shown_as_a_list_with_a_dot_and_a_word_for_each_part() -> None
         },
         problems=[said, other],
     )
+    found.tools = 2
 
     assert found.to_text(100).splitlines()[:6] == [
         "onetool_ipy 1.0 (Python 3.12, /x)",

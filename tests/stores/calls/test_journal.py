@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -230,6 +230,35 @@ def test_a_folder_deleted_under_a_running_process_is_made_again(calls: CallLog) 
     note(calls, number=2)
 
     assert [row.call_id for row in calls.history()] == ["id2"]
+
+
+class ChangingFolder(type(Path())):  # type: ignore[misc]  # the class differs by system
+    """A folder in which another process closes a journal between the listing and the look at it."""
+
+    changes: ClassVar[list[tuple[str, str]]] = []
+
+    def __truediv__(self, name: str) -> Path:
+        while self.changes and self.changes[0][0] == name:
+            before, after = self.changes.pop(0)
+            os.rename(os.path.join(self, before), os.path.join(self, after))
+        return Path(os.path.join(self, name))
+
+
+def test_a_file_that_gets_another_name_while_the_folder_is_read_is_found(tmp_path: Path) -> None:
+    """A journal becomes a part, and an old part its sums, each behind the listing."""
+    first, second = "20260101T000000000000-00000001", "20260101T000000000000-00000002"
+    (tmp_path / f"{first}.jsonl").write_bytes(line())
+    (tmp_path / f"{second}.parquet").write_bytes(b"PAR1")
+    folder = ChangingFolder(tmp_path)
+    folder.changes[:] = [
+        (f"{first}.jsonl", f"{first}.parquet"),
+        (f"{second}.parquet", f"{second}.days.parquet"),
+    ]
+
+    files = {file.name: file.state for file in files_in(folder)}
+
+    assert not folder.changes
+    assert files == {first: "part", second: "expired"}
 
 
 def test_foreign_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
