@@ -108,18 +108,34 @@ def _spellings(char: str) -> Iterator[str]:
 
 
 class Secrets:
-    """The values of secrets.yaml, then those of the environment, by name."""
+    """The values of secrets.yaml, then those of the environment, by name. `own` are those of the
+    user's own file, which are keys of models and nothing else."""
 
-    __slots__ = ("_env", "_forms", "_live", "_values")
+    __slots__ = ("_env", "_forms", "_live", "_own", "_values")
 
-    def __init__(self, values: Mapping[str, str], env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, str],
+        env: Mapping[str, str],
+        own: Mapping[str, str] | None = None,
+    ) -> None:
         self._values = dict(values)
         self._env = env
+        self._own = dict(own or {})
         # The forms by value are only ever replaced as a whole, so that threads need no lock.
         self._forms: dict[str, tuple[Form, ...]] = {}
         self._live: list[str] = []
-        for value in self._values.values():
+        for value in (*self._values.values(), *self._own.values()):
             self._add(value)
+
+    def key_of_model(self, name: str) -> str | None:
+        """Return the value of a model's key: what `get` gives, else the user's own."""
+        value = self.get(name)
+        return self._own.get(name) if value is None else value
+
+    def own_names(self) -> list[str]:
+        """The names in the user's own file, sorted; never a value."""
+        return sorted(self._own)
 
     def get(self, name: str) -> str | None:
         """Return the value from the secrets, else from the environment, which makes it a secret

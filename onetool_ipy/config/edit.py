@@ -165,9 +165,10 @@ def with_pack(text: str, name: str) -> str:
     return changed
 
 
-def save_secret(paths: Paths, name: str, value: str) -> Path:
-    """Add a secret to `secrets.yaml`, readable by its owner alone; never replace one."""
-    folder = _folder(paths)
+def save_secret(place: Paths | Path, name: str, value: str) -> Path:
+    """Add a secret to the `secrets.yaml` of a project or of a folder, readable by its owner alone;
+    never replace one."""
+    folder = place if isinstance(place, Path) else _folder(place)
     file = folder / "secrets.yaml"
     text = _read(file)
     before = _parse(file, text)

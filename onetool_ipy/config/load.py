@@ -149,7 +149,7 @@ def load_config(
     refused += _earlier_state(state.with_name(state.name.removesuffix(f"-{STATE_VERSION}")), state)
     config = Config(
         settings=Settings(),
-        secrets=Secrets({}, env),
+        secrets=Secrets({}, env, own_secrets(home)),
         paths=Paths(
             cwd=cwd,
             project=project,
@@ -188,6 +188,26 @@ def own_settings(home: Path) -> Settings:
     return check_settings(
         ConfigFile(CONFIG_NAME, document, LoadProblems(), strict=True), None, lambda _name: None
     )
+
+
+def own_secrets(home: Path) -> dict[str, str]:
+    """Return the keys of models that the user keeps in `~/.onetool/secrets.yaml`, for all projects.
+
+    Nothing else reads them. Empty if the file is missing, broken, or not the user's alone.
+    """
+    folder = home / FOLDER
+    if not is_ours(str(folder)):
+        return {}
+    try:
+        content = read(folder / "secrets.yaml")
+        if content is None or _mode_problem(content.stat, "") is not None:
+            return {}
+        if Owners().fault(content.stat, "secrets.yaml") is not None:
+            return {}
+        document = parse_plain(content.data) or parse(content.data, numbers=False)
+    except (Unreadable, NotYaml):
+        return {}
+    return {name: value for name, value in document.data.items() if isinstance(value, str)}
 
 
 class _Loading:
@@ -330,9 +350,10 @@ class _Loading:
     def _secrets(self) -> Secrets:
         """The secrets. No message holds text from the right side of a colon."""
         path, values = self._paths.secrets_file, dict[str, str]()
+        own = own_secrets(self._config.home)
         content = None if path is None else self._content(path)
         if path is None or content is None:
-            return Secrets({}, self._env)
+            return Secrets({}, self._env, own)
         name, status = self._folder + path.name, content.stat
         self._mark.update(f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}".encode())
         if problem := _mode_problem(status, name):
@@ -344,7 +365,7 @@ class _Loading:
             self._note(
                 Problem(f"{name}:{exc.fault.line}", f"{message}.", "Write 'NAME: \"value\"' lines.")
             )
-            return Secrets({}, self._env)
+            return Secrets({}, self._env, own)
         for fault in document.faults:
             hint = "Write each name once, and put its value in quotes."
             self._note(
@@ -363,7 +384,7 @@ class _Loading:
             if len(value.strip()) < SHORTEST:
                 message = f"{key}: is shorter than {SHORTEST} characters, so it is not masked."
                 self._note(Problem(name, message, "Use a longer secret."))
-        return Secrets(values, self._env)
+        return Secrets(values, self._env, own)
 
     def _note(self, problem: Problem) -> None:
         self._problems.add(problem, error=False)

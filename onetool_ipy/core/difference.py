@@ -572,7 +572,7 @@ def _same(old: Any, new: Any, tolerance: float) -> bool:
         )
     try:
         return bool(old == new)
-    except (TypeError, ValueError):  # values that cannot be compared
+    except (TypeError, ValueError, ArithmeticError):  # values that cannot be compared
         return bool(values.to_json(old) == values.to_json(new))
 
 

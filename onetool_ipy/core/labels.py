@@ -11,6 +11,7 @@ that a server says of itself counts.
 from __future__ import annotations
 
 import functools
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -75,6 +76,7 @@ _HARMLESS = frozenset(
 """Tools of ours whose results hold nothing of the person's data."""
 
 _MAX_FUNCTIONS = 200
+_URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]+)")
 
 
 class Labels(NamedTuple):
@@ -159,6 +161,24 @@ def stated(labels: Labels, words: StatedLabels) -> Labels:
     reads = max(labels.reads, _as_reads(words.reads or labels.reads), key=READS.index)
     # A second place beside a derived one could only be a looser word for it.
     return Labels(reads, labels.of, labels.sends or place)
+
+
+def sends_of(spec: ToolSpec, labels: Labels, args: Mapping[str, Any]) -> str:
+    """Return the place that a call sends to.
+
+    A URL as an argument is one where code of the person's own says of none: libraries that read
+    files, such as pandas, take a URL for a path.
+    """
+    if labels.sends or spec.origin == "builtin":
+        return labels.sends
+    texts = [
+        each
+        for value in args.values()
+        for each in (value if isinstance(value, (list, tuple)) else (value,))
+        if isinstance(each, str)
+    ]
+    places = {place_of(hit[1]) for text in texts if (hit := _URL.match(text))}
+    return places.pop() if len(places) == 1 else UNKNOWN if places else ""
 
 
 def best_pattern(name: str, patterns: Sequence[str]) -> str | None:

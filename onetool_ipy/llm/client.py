@@ -373,7 +373,7 @@ class HttpModelClient:
                     ),
                 )
             return None
-        secret = self._secrets.get(self.model.key)
+        secret = self._secrets.key_of_model(self.model.key)
         if secret is None or not secret.strip():
             key_name = self._secrets.mask(values.cut(self.model.key, 80))
             raise MissingSecret(

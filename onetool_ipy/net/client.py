@@ -25,7 +25,7 @@ import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Self, TypedDict, TypeVar, Unpack
@@ -35,7 +35,7 @@ import httpx
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import forks
-from onetool_ipy.base.background import Background, Workers, outcome
+from onetool_ipy.base.background import Background, DeadlineExceeded, Workers, outcome
 from onetool_ipy.base.errors import (
     TRANSIENT_STATUSES,
     CallFailure,
@@ -66,6 +66,7 @@ from onetool_ipy.net.response import (
     LimitedBody,
     Mask,
     masking,
+    timeout_error,
     translated,
 )
 
@@ -194,9 +195,10 @@ class HttpClient:
         with masking(self.mask):
             exchange = _Exchange(new_request(method, url, **parts), rules, self._retry, self.mask)
             if self.transport is not None and not hasattr(self.transport, "handle_request"):
-                response: HttpResponse = self._background.run(
-                    lambda: self._carry_out(exchange), rules.timeout_s
-                )
+                with exchange.in_words():
+                    response: HttpResponse = self._background.run(
+                        lambda: self._carry_out(exchange), rules.timeout_s
+                    )
                 return response
             with limited(exchange.until, rules.max_bytes):
                 while (answer := self._attempt(exchange)) is None:
@@ -213,7 +215,8 @@ class HttpClient:
             if self._background.is_here():
                 return await self._carry_out(exchange)
             running = self._background.submit(lambda: self._carry_out(exchange), rules.timeout_s)
-            response: HttpResponse = await self._background.wait(running, rules.timeout_s)
+            with exchange.in_words():
+                response: HttpResponse = await self._background.wait(running, rules.timeout_s)
             return response
 
     @asynccontextmanager
@@ -260,8 +263,10 @@ class HttpClient:
             transport.close()
         async_transports, self._async_transports = self._async_transports, {}
         for (loop, *_), async_transport in async_transports.items():
+            # What a busy loop does not close in time ends with the process.
             if loop.is_running():
-                self._background.run(async_transport.aclose, _CLOSE_S)
+                with suppress(DeadlineExceeded):
+                    self._background.run(async_transport.aclose, _CLOSE_S)
 
     def _attempt(self, exchange: _Exchange) -> HttpResponse | None:
         """Send the next request of an exchange. Returns None if there is another one to send."""
@@ -468,6 +473,14 @@ class _Exchange:
         if not self._tries_again({}):
             failure.details = {"attempts": self._attempt}
             raise failure from None
+
+    @contextmanager
+    def in_words(self) -> Iterator[None]:
+        """Name the host where the loop was too busy to see that the time is over."""
+        try:
+            yield
+        except DeadlineExceeded:
+            raise timeout_error(self._place, self._rules.timeout_s) from None
 
     def failure(self, exc: Exception) -> CallFailure:
         """Translate a foreign exception into one of ours."""

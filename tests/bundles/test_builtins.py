@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from onetool_ipy.base.errors import Conflict
+from onetool_ipy.bundles.builtins import BUILTINS, BuiltInSwitches
 from tests.bundles.aids import ProjectBundles
 
 
@@ -27,6 +30,21 @@ def test_a_built_in_tool_has_a_switch_of_its_own_that_other_processes_honour(
     project_bundles.bundles.patch_tool(tools.bundle_id, "echo", "1", enabled=True)
     other.registry.refresh()
     assert other.call("tools.echo", {"message": 2}).data == 2
+
+
+def test_what_another_process_switched_is_known_at_the_next_question(tmp_path: Path) -> None:
+    (tools,) = [bundle for bundle in BUILTINS if bundle.slug == "tools"]
+    (echo,) = [tool for tool in tools.tools if tool.slug == "echo"]
+    ours, theirs = BuiltInSwitches(tmp_path), BuiltInSwitches(tmp_path)
+    assert ours.reason(echo.func) == ""
+
+    theirs.switch(echo.tool_id, enabled=False)
+    assert "%tool bundle on tools.echo@1" in ours.reason(echo.func)
+    theirs.switch(echo.tool_id, enabled=True)
+    assert ours.reason(echo.func) == ""
+
+    (tmp_path / "builtins.json").write_text("{")
+    assert len(ours.problems()) == 1
 
 
 def test_a_damaged_overlay_switches_nothing_off_and_is_a_problem(

@@ -4,6 +4,7 @@ agrees."""
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -570,3 +571,10 @@ def test_half_a_surrogate_pair_is_compared_like_any_text(
 def test_a_column_with_half_a_surrogate_pair_in_its_name_is_refused_in_words() -> None:
     with pytest.raises(UsageProblem, match="half of a character"):
         diff([{"id": 1, "\ud800": 1}], [{"id": 1, "\ud800": 2}])
+
+
+def test_a_number_that_cannot_be_compared_is_no_error() -> None:
+    """A signalling NaN raises where it is compared."""
+    old, new = (pd.DataFrame([{"a": Decimal(text)}, {"a": Decimal(1)}]) for text in ("sNaN", "2"))
+
+    assert len(compare(old, new).changed) == 1

@@ -200,12 +200,6 @@ def test_exceptions_survive_copy_and_pickle(exc: errors.OneToolError) -> None:
         assert other.__dict__.keys() == exc.__dict__.keys()
 
 
-def test_the_face_of_the_package_names_what_it_offers() -> None:
-    assert set(onetool_ipy.__all__) <= set(dir(onetool_ipy))
-    with pytest.raises(AttributeError, match="nothing"):
-        onetool_ipy.nothing  # noqa: B018
-
-
 def test_a_spec_has_few_fields_and_the_rest_is_derived() -> None:
     """Groups that only one kind of tool has are values of their own; nothing that follows from a
     field is a field."""

@@ -30,6 +30,7 @@ __all__ = [
     "below",
     "everything_over_http",
     "hostile",
+    "node",
     "others_python",
     "real",
     "tasks_over_http",
@@ -52,7 +53,7 @@ def real(name: str, *args: str, **keys: Any) -> dict[str, Any]:
         command = python.with_name(f"mcp-server-{name}{python.suffix}")
         assert command.exists(), f"There is no {command}: run `make test`, which installs it."
         return {"type": "stdio", "command": str(command), "args": list(args), **keys}
-    return {"type": "stdio", "command": _node(), "args": [str(_script(name)), *args], **keys}
+    return {"type": "stdio", "command": node(), "args": [str(_script(name)), *args], **keys}
 
 
 def others_python(what: Literal["servers", "clients", "frameworks"]) -> str:
@@ -86,7 +87,7 @@ def write_project(folder: Path, servers: Mapping[str, Any], more: str = "") -> P
 def everything_over_http(port: int = 0) -> Iterator[str]:
     """server-everything on streamable HTTP, on loopback, on this port or a free one; gives its
     address."""
-    command = [_node(), str(_script("everything")), "streamableHttp"]
+    command = [node(), str(_script("everything")), "streamableHttp"]
     with reserved_port() as free, _over_http(command, port or free) as url:
         yield url
 
@@ -97,7 +98,7 @@ def tasks_over_http(port: int = 0) -> Iterator[str]:
     script = str(ROOT / "tests" / "node" / "tasks_server.mjs")
     with (
         reserved_port() as free,
-        _over_http([_node(), script, str(port or free)], port or free) as url,
+        _over_http([node(), script, str(port or free)], port or free) as url,
     ):
         yield url
 
@@ -182,7 +183,8 @@ def wait_until_gone(pids: set[int]) -> dict[int, str]:
     return left
 
 
-def _node() -> str:
+def node() -> str:
+    """The Node that `make test` uses."""
     found = shutil.which("node", path=OUTSIDE.get("PATH")) or shutil.which(
         "node", path=str(Path(sys.executable).parent)
     )

@@ -136,6 +136,35 @@ def test_one_deadline_ends_a_server_that_hangs_or_drips(
         client.request("GET", server.url(path), rules=replace(HERE, timeout_s=0.4))
 
 
+def test_a_loop_that_does_not_turn_is_a_server_that_did_not_respond(
+    server: Loopback,
+) -> None:
+    """A machine that stands still: the time is over before anything is sent. It is closed all the
+    same."""
+    background, workers = Background(), Workers()
+    client, is_over = HttpClient(background, workers), threading.Event()
+
+    async def ask() -> int:
+        reply = await client.arequest("GET", server.url("/json"), rules=HERE)
+        return reply.status
+
+    async def block() -> None:
+        is_over.wait()
+
+    assert background.run(ask) == 200
+    blocking = background.submit(block)
+    try:
+        with pytest.raises(CallTimeout, match=r"did not respond completely within 0\.1 s"):
+            asyncio.run(
+                client.arequest("GET", server.url("/json"), rules=replace(HERE, timeout_s=0.1))
+            )
+        client.close()
+    finally:
+        is_over.set()
+        blocking.future.result(HANG_S)
+        background.close()
+
+
 @BOTH_SIDES
 def test_the_deadline_counts_the_look_up_of_a_name(make_client: MakeClient) -> None:
     asked, ended = threading.Event(), threading.Event()

@@ -12,6 +12,7 @@ import pytest
 
 from onetool_ipy.render.markdown import safe
 from onetool_ipy.render.result import Called, to_html, to_text
+from tests.harness.servers import node
 from tests.harness.surroundings import OUTSIDE, ROOT
 
 HARMLESS = [
@@ -147,7 +148,7 @@ def rendered() -> dict[str, str]:
       console.log(JSON.stringify(texts.map(text => marked.parse(text, { gfm: true, async: false }))));
     """
     done = subprocess.run(
-        ["node", "--input-type=module", "-e", program],
+        [node(), "--input-type=module", "-e", program],
         cwd=ROOT / "tests" / "node",
         input=json.dumps([safe(text) for text in [*HOSTILE, *HARMLESS]]),
         capture_output=True,

@@ -84,7 +84,7 @@ export function modelForm(requests: Requests, onSaved: (saved: Saved) => void) {
   async function keepKey(ask: Parameters<Parameters<typeof requests.onceOf>[0]>[0]): Promise<void> {
     if (entry.value.key !== NEW_KEY) return;
     const { name } = newKey.value;
-    const { errors } = await ask<{ errors?: { message: string }[] }>('httpSecret', newKey.value);
+    const { errors } = await ask<{ errors?: { message: string }[] }>('httpSecret', { ...newKey.value, isOwn: !(inProject.value || models.inProject) });
     if (errors?.length) throw new Error(withoutArgumentName(errors[0].message));
     batch(() => {
       change({ key: name });
@@ -126,7 +126,7 @@ export function modelForm(requests: Requests, onSaved: (saved: Saved) => void) {
           {key === NEW_KEY ? (
             <>
               <label>Name of the key<input class="otx-input" type="text" spellcheck={false} placeholder="OPENAI_API_KEY" value={newKey.value.name} onInput={event => (newKey.value = { ...newKey.value, name: event.currentTarget.value })} /></label>
-              <label>Its value<input class="otx-input" type="password" autocomplete="off" value={newKey.value.value} onInput={event => (newKey.value = { ...newKey.value, value: event.currentTarget.value })} /></label>
+              <label title={`It goes into ${inProject.value || known.inProject ? "the project's secrets.yaml" : known.ownFile.replace('onetool.yaml', 'secrets.yaml')}, which only you can read`}>Its value<input class="otx-input" type="password" autocomplete="off" value={newKey.value.value} onInput={event => (newKey.value = { ...newKey.value, value: event.currentTarget.value })} /></label>
             </>
           ) : null}
           <label>Model<span class="otx-models-name">

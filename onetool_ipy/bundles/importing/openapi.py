@@ -430,9 +430,10 @@ class Operation:
         return {**out, "properties": loose}
 
     def target(self) -> str:
-        """The path with its placeholders."""
+        """The path with its placeholders. One that does not begin with a slash would go on with the
+        host."""
         safe = _SAFE + "?" if "?" in self._path else _SAFE
-        out, end = "", 0
+        out, end = "/" if self._path and not self._path.startswith("/") else "", 0
         for match in _IN_BRACES.finditer(self._path):
             if match[1] not in self._in_path:
                 self._note(f"the path's '{match[1]}' is not a parameter, and is taken as text")

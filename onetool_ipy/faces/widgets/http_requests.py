@@ -30,6 +30,7 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.template import SECRET_NAME, compile_selector
 from onetool_ipy.config.edit import allow_host, save_secret
+from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.environments import (
@@ -120,7 +121,8 @@ class HttpToolRequests:
         }
 
     def keep_secret(self, payload: Json) -> Json:
-        """Store a new secret; returns the names of all."""
+        """Store a new secret; returns the names of all. With `isOwn` it is the key of a model, and
+        goes into the user's own file."""
         name, value = str(payload.get("name") or "").strip(), str(payload.get("value") or "")
         if not SECRET_NAME.fullmatch(name):
             return _wrong("/secret", "Use letters, digits and _ for the name, as in API_TOKEN.")
@@ -130,7 +132,9 @@ class HttpToolRequests:
             )
         if not value:
             return _wrong("/secret", "Type its value.")
-        self._store_secret(name, value)
+        if payload.get("isOwn") and name in self._box.config.secrets.own_names():
+            return _wrong("/secret", f"There is a key '{name}' already. Take another name.")
+        self._store_secret(name, value, is_own=bool(payload.get("isOwn")))
         return {"secrets": self._secrets()}
 
     def allow_hosts(self, payload: Json) -> Json:
@@ -375,10 +379,11 @@ class HttpToolRequests:
                 allow_host(self._box.config.paths, host)
         self._box.reload()
 
-    def _store_secret(self, name: str, value: str) -> None:
+    def _store_secret(self, name: str, value: str, *, is_own: bool = False) -> None:
         self._require_trust()
+        config = self._box.config
         with self._box.gate.saving():
-            save_secret(self._box.config.paths, name, value)
+            save_secret(config.home / FOLDER if is_own else config.paths, name, value)
         self._box.reload()
 
     def _require_trust(self) -> None:

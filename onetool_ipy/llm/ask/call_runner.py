@@ -30,6 +30,7 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.printable import visible
 from onetool_ipy.config.load import ToolLabels, needs_approval
 from onetool_ipy.core import names
+from onetool_ipy.core.labels import sends_of
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
@@ -259,12 +260,13 @@ class CallRunner:
     def _guarded(self, resolved: ResolvedCall) -> Flow | None:
         """Return what a call would carry elsewhere, if the person must be asked about it."""
         spec, guard = resolved.require(), self._session.guard
-        place = self._labels.of(spec).sends
+        place = sends_of(spec, self._labels.of(spec), resolved.given)
         resolved.guard = partial(self._check_nested, resolved)
         if not place:
             return None
-        count = self._tool_counts()[place] if guard.foreign(place) else 1
-        call = Outgoing(spec, resolved.given, place, count)
+        call = Outgoing(spec, resolved.given, place)
+        if guard.foreign(place):
+            call = call.among(self._tool_counts())
         if self._approvals.names(spec):
             if guard.foreign(place):
                 guard.sent(call)

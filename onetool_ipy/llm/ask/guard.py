@@ -99,12 +99,21 @@ class Verdict(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """A call that leaves: its tool and arguments, where it goes, and how many tools go there."""
+    """A call that leaves: its tool and arguments, where it goes, how many tools go there, and to
+    how many places others go."""
 
     spec: ToolSpec
     args: Mapping[str, Any]
     place: str
     tool_count: int = 1
+    place_count: int = 1
+
+    def among(self, counts: Mapping[str, int]) -> Outgoing:
+        """Return the call with the numbers of tools by place that it was chosen of."""
+        places = sum(1 for place in counts if place)
+        return self._replace(
+            tool_count=max(counts.get(self.place, 1), 1), place_count=max(places, 1)
+        )
 
 
 class _Text:
@@ -225,6 +234,7 @@ class Guard:
         self._confided: dict[str, dict[str, None]] = {}
         self._last: dict[str, tuple[ToolSpec, Json]] = {}
         self._changing: set[tuple[str, str]] = set()
+        self._last_place = ""
 
     # --- what was seen ----------------------------------------------------------------------------
 
@@ -302,7 +312,7 @@ class Guard:
         if unexplained := [*dict.fromkeys(name for name, price in prices if price is None)]:
             return Verdict("", self.flow(call, foreign, unexplained))
         explained = [price for _, price in prices if price is not None]
-        bits = self._shape_bits(call) + self._nesting_bits(call)
+        bits = self._place_bits(call) + self._shape_bits(call) + self._nesting_bits(call)
         bits += sum(max(price[0], _EXPECTED) for price in explained)
         if self.spent + bits > BITS:
             return Verdict("", self.flow(call, foreign, [*call.args], is_spent=True))
@@ -336,6 +346,13 @@ class Guard:
             elif name in args:
                 self._changing.add((call.place, name))
         self._last[call.place] = call.spec, dict(call.args)
+        self._last_place = call.place
+
+    def _place_bits(self, call: Outgoing) -> float:
+        """Return the bits of which place is called; the last one is expected."""
+        if call.place == self._last_place:
+            return 0.0
+        return math.log2(call.place_count) + bool(self._last_place)
 
     def _shape_bits(self, call: Outgoing) -> float:
         """Return the bits of making the call at all: which tool, which optional arguments, their

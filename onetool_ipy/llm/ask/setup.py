@@ -186,16 +186,17 @@ class ModelSetup:
         return own_settings(self._box.config.home).models
 
     def key_names(self) -> list[str]:
-        """Return the names of the secrets that may be keys: those of the project, and the known
-        variables that are set."""
+        """Return the names of the secrets that may be keys: the known variables that are set, those
+        of the project, and the user's own."""
         secrets = self._box.config.secrets
         known = (name for name in _KEYS if secrets.get(name))
-        return list(dict.fromkeys([*known, *secrets.names()]))
+        return list(dict.fromkeys([*known, *secrets.names(), *secrets.own_names()]))
 
     def names_of(self, entry: Mapping[str, str]) -> list[str]:
         """Ask the server of an entry, which a person named, for its models. Raises CallFailure."""
         self.require_trust()
-        provider, secret = entry["provider"], self._box.config.secrets.get(entry.get("key") or "")
+        provider = entry["provider"]
+        secret = self._box.config.secrets.key_of_model(entry.get("key") or "")
         base_url = entry.get("base_url") or self.base_urls.get(provider, "")
         key = (secret or "").strip() or None
         names = listed_models(provider, key, self._box.http_client, base_url)

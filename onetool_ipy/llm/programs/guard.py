@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from onetool_ipy.config.load import ToolLabels
-from onetool_ipy.core.labels import Labels
+from onetool_ipy.core.labels import Labels, sends_of
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
@@ -123,7 +123,7 @@ class ProgramGuard:
         """Return what a call would carry elsewhere, if the person must be asked about it. One that
         is free says why in its `meta`."""
         spec, args = resolved.require(), resolved.given
-        place = self._labels.of(spec).sends
+        place = sends_of(spec, self._labels.of(spec), args)
         if not place:
             return None
         if place in self._allowed:
@@ -142,7 +142,8 @@ class ProgramGuard:
         resolved.meta["guard"] = why
         spec = resolved.require()
         if self._told is not None:
-            self._told.sent(Outgoing(spec, resolved.given, self._labels.of(spec).sends))
+            place = sends_of(spec, self._labels.of(spec), resolved.given)
+            self._told.sent(Outgoing(spec, resolved.given, place))
 
     def require_nested(self, outer: ResolvedCall, call: HostCall | None, inner: ToolSpec) -> None:
         """Let a tool call another one that sends elsewhere only if the program's own call is free
@@ -159,7 +160,7 @@ class ProgramGuard:
         verdict = self._running.judge(call, out)
         if verdict.flow is not None or self._told is None or not self._told.foreign(out.place):
             return verdict
-        out = out._replace(tool_count=max(self._tool_counts()[out.place], 1))
+        out = out.among(self._tool_counts())
         return self._told.check(out, lambda: self._box.now().date(), self._labels.allow)
 
     @property

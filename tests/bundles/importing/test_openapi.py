@@ -905,3 +905,17 @@ def test_names_made_of_paths_leave_out_what_all_paths_share() -> None:
 
     (alone,) = import_document(document(paths={"/lab/api/themes": paths["/lab/api/themes"]})).tools
     assert alone["slug"] == "get-lab-api-themes"
+
+
+@pytest.mark.parametrize("path", ["no", "@evil.example/", ".evil.example/", ":99/", "{x}.evil/"])
+def test_a_path_without_a_slash_does_not_change_the_host(path: str) -> None:
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "T", "version": "1"},
+        "servers": [{"url": "https://a.example"}],
+        "paths": {path: {"get": {"operationId": "x", "responses": {}}}},
+    }
+
+    (tool,) = import_document(document).tools
+
+    assert tool["http"]["request"]["urlTemplate"].startswith("https://a.example/")

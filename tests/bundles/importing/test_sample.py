@@ -78,6 +78,20 @@ def test_the_value_of_a_secret_never_stands_in_the_tool(
     assert "12345678" not in json.dumps(draft.notes)
 
 
+def test_a_variable_of_the_shell_that_is_a_secret_keeps_its_name() -> None:
+    """Its value is not in the line, so the tool asks for a secret of that name."""
+    command = """curl "https://b.test/x?key=$API_KEY" -H "X-Token: $T" -u "$USER:$PASS\""""
+
+    made = import_curl(command)
+
+    asked = request(made)
+    assert asked["query"] == {"key": "${API_KEY}"}
+    assert asked["headers"] == {"X-Token": "${T}"}
+    assert asked["auth"] == {"type": "basic", "username": "${USER}", "password": "${PASS}"}
+    assert made.secrets == {}
+    assert sorted(made.missing) == ["API_KEY", "PASS", "T", "USER"]
+
+
 @pytest.mark.parametrize(
     ("url", "path"),
     [

@@ -16,6 +16,7 @@ from onetool_ipy.faces.widgets.ask_requests import AskRequests
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask.setup import LocalServer
 from tests.faces.widgets.conftest import SECRET, Side
+from tests.harness.systems import has_mode
 from tests.llm.misbehaving import Answer, Misbehaving, answered
 
 LIST = answered(200, {"data": [{"id": "small"}, {"id": "big"}, {"id": "text-embedding"}]})
@@ -78,6 +79,44 @@ def test_a_model_is_found_tried_and_saved_without_yaml(side: Side, home: Path) -
     assert saved["said"] == "Saved as 'local' in ~/.onetool/onetool.yaml."
     assert own_settings(home).models.named["local"].model == "small"
     assert side.ask("models")["default"] == "local"
+
+
+def test_a_key_for_all_projects_is_kept_in_the_users_own_file_and_shown_nowhere(
+    side: Side, home: Path, tmp_path: Path
+) -> None:
+    """Another project of the user asks with it; a `${NAME}` of a project does not read it."""
+    key = "own-key-0123456789"
+    with Misbehaving(SAID, SAID) as server:
+        kept = side.ask("httpSecret", name="OWN_KEY", value=key, isOwn=True)
+        tried = side.ask("testModel", entry=entry(server, key="OWN_KEY"))
+        saved = side.ask("saveModel", entry=entry(server, key="OWN_KEY"))
+        other = tmp_path / "other"
+        (other / ".onetool").mkdir(parents=True)
+        (other / ".onetool" / "onetool.yaml").write_text(
+            "version: 1\naliases: {x: time.now}\nservers:\n"
+            '  a: {type: http, url: "http://127.0.0.1:9/mcp", headers: {K: "${OWN_KEY}"}}\n'
+        )
+        env = {"ONETOOL_STATE": str(tmp_path / "other-state"), **home_at(home)}
+        with open_toolbox(other, env=env) as box:
+            answer = box.ask("Hello", with_tools=False)
+            problems = [problem.secret for problem in box.problems()]
+
+    assert kept.get("errors") is None
+    assert (tried["isOk"], str(answer.text)) == (True, "Hello!")
+    assert [dict(each.headers)["authorization"] for each in server.seen] == [f"Bearer {key}"] * 2
+    assert problems == ["OWN_KEY"]
+    file = home / ".onetool" / "secrets.yaml"
+    assert key in file.read_text(encoding="utf-8")
+    assert has_mode(file, 0o600)
+    holders = [
+        path for path in tmp_path.rglob("*") if path.is_file() and key.encode() in path.read_bytes()
+    ]
+    assert holders == [file]
+    assert side.box.mask(f"says {key}") == "says ***"
+    assert key not in str([kept, tried, saved, side.ask("models")])
+    assert "OWN_KEY" in side.ask("models")["keys"]
+    again = side.ask("httpSecret", name="OWN_KEY", value="another-one", isOwn=True)
+    assert "There is a key 'OWN_KEY' already." in str(again["errors"])
 
 
 @pytest.mark.parametrize(

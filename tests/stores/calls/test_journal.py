@@ -155,6 +155,30 @@ def test_a_full_journal_is_left_and_another_begun(tmp_path: Path) -> None:
     assert sorted(file.path.read_bytes().count(b"\n") for file in files_in(tmp_path)) == [1, 3]
 
 
+@pytest.mark.posix("a limit of a file's size")
+def test_a_call_that_fits_in_part_is_counted_as_lost_and_spoils_nothing(tmp_path: Path) -> None:
+    """A disk that becomes full takes a part of a line."""
+    code = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from onetool_ipy.stores.calls.journal import Journal, files_in\n"
+        "folder, *lines = sys.argv[1:]; folder = Path(folder)\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "journal = Journal(folder); journal.append(lines[0].encode())\n"
+        "(file,) = files_in(folder)\n"
+        "limit = file.path.stat().st_size + 5\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
+        "journal.append(lines[1].encode()); print(journal.dropped, journal.fault.reason)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)\n"
+        "journal.append(lines[2].encode())"
+    )
+    lines = [line(id=name).decode() for name in ("c1", "c2", "c3")]
+    command = [sys.executable, "-c", code, str(tmp_path), *lines]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "1 the disk is full\n", done.stderr
+    assert [row.call_id for row in CallLog(tmp_path).history()] == ["c3", "c1"]
+
+
 def test_the_beginning_of_a_line_does_not_spoil_the_next(tmp_path: Path) -> None:
     """A kill left it; the process that goes on with the journal removes it. Its call was never
     acknowledged."""

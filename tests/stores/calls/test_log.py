@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import datetime
 import getpass
+import gzip
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,21 @@ def test_counts_of_a_log_without_calls_need_no_database(tmp_path: Path) -> None:
 
     assert log.counts() == {}
     assert not (tmp_path / "calls").exists()
+    log.close()
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"], ids=["small and open", "closed"])
+def test_journals_that_were_left_closed_are_made_parts_once(tmp_path: Path, ending: str) -> None:
+    """The first question of a process finds them, and the second one does not begin again."""
+    line = b'{"id":"c1","ts":1772619630123456,"tool":"a.b","source":"python","args":"{}",'
+    line += b'"whole":true,"ok":true,"ms":1.5,"size":7}\n'
+    name = f"20260304T102030000000-00000001.jsonl{ending}"
+    (tmp_path / name).write_bytes(gzip.compress(line) if ending else line)
+    later: list[Callable[[], None]] = []
+    log = CallLog(tmp_path, clock=_now, run_later=later.append)
+
+    assert [log.usage().total_calls for _ in range(2)] == [1, 1]
+    assert len(later) == (1 if ending else 0)
     log.close()
 
 
