@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -79,6 +79,22 @@ class Broken(Listed):
 
     def refresh(self) -> bool:
         raise ZeroDivisionError("yet another")
+
+
+@pytest.mark.parametrize("look", [Registry.get, Registry.find, Registry.require])
+def test_every_look_up_sees_the_news_of_a_source(
+    look: Callable[[Registry, str], ToolSpec | None],
+) -> None:
+    """A source says from another thread that it has news; whoever asks next asks it again."""
+    source = Listed(tool("a.one"))
+    registry = Registry([source])
+    assert registry.get("a.two") is None
+
+    source.specs.append(tool("a.two"))
+    source.is_new = True
+    registry.expire()
+
+    assert look(registry, "a.two") is source.specs[1]
 
 
 @pytest.mark.spec("003/Tool Lookup/Get tool by name", "004/Registry/list and get")

@@ -7,6 +7,7 @@
 import { batch, computed, signal } from '@preact/signals';
 import { createRef } from 'preact';
 
+import { Check, FileButton, Input } from '../screens/controls.js';
 import { debounce, offerFocus } from '../screens/dom.js';
 import type { Requests } from '../screens/requests.js';
 
@@ -62,25 +63,23 @@ export class AddBox {
     const { text, name, isSaved } = this._draft.value;
     const pasted = this._pasted.value;
     const failure = this._failure.value;
-    const isServer = pasted?.choices.some(({ kind }) => kind === 'server') ?? false;
     const isOnlyServer = pasted?.choices[0].kind === 'server';
     const change = (part: Partial<typeof EMPTY>): void => void (this._draft.value = { ...this._draft.value, ...part });
     return (
       <form class="onetool-Add" onSubmit={event => (event.preventDefault(), void this._go())}>
         <textarea ref={this._box} class="otx-input otx-json" rows={text.includes('\n') ? 6 : 3} aria-label="Add" placeholder="Paste a curl command, an address, an OpenAPI document, or an MCP server's command or JSON" spellcheck={false} value={text} onInput={event => this._type(event)} onKeyDown={event => this._onKey(event)} />
-        <input ref={this._file} type="file" accept=".json,.yaml,.yml" aria-label="Choose a file to add" hidden onClick={event => (event.currentTarget.value = '')} onChange={event => void this._pick(event.currentTarget.files?.[0])} />
         {failure ? <p class="otx-error" role="alert">{failure}</p> : <p class="onetool-Add-says" role="status">{pasted?.says ?? this._done.value}</p>}
         {pasted?.runs.map((line, at) => <code key={at} class="otx-whole onetool-Add-runs">{line}</code>)}
         {isOnlyServer ? pasted?.fields.map(field => this._secret(field)) : null}
-        {pasted && isServer && isOnlyServer ? (
+        {pasted && isOnlyServer ? (
           <div class="otx-bar">
-            {pasted.name ? <input class="otx-input" type="text" aria-label="Name of the server" title="What its tools begin with" placeholder={pasted.name} spellcheck={false} value={name} onInput={event => change({ name: event.currentTarget.value })} /> : null}
-            <label class="otx-choice" title="Writes it to onetool.yaml"><input type="checkbox" checked={isSaved} onChange={event => change({ isSaved: event.currentTarget.checked })} /> keep in the project</label>
+            {pasted.name ? <Input label="Name of the server" title="What its tools begin with" placeholder={pasted.name} value={name} onInput={typed => change({ name: typed })} /> : null}
+            <Check title="Writes it to onetool.yaml" isOn={isSaved} onChange={isOn => change({ isSaved: isOn })}> keep in the project</Check>
           </div>
         ) : null}
         <div class="otx-bar">
           {pasted ? pasted.choices.map(({ kind, label }, at) => <button key={kind} class={at ? 'otx-small' : 'otx-run'} type={at ? 'button' : 'submit'} aria-disabled={this._isBusy.value} onClick={() => at && void this._take(kind)}>{label}</button>) : <button class="otx-run" type="submit" disabled={!text.trim() || this._isBusy.value}>Add</button>}
-          {text ? <button class="otx-small" type="button" onClick={() => this._clear()}>Clear</button> : <button class="otx-small" type="button" onClick={() => this._file.current?.click()}>Choose a file</button>}
+          {text ? <button class="otx-small" type="button" onClick={() => this._clear()}>Clear</button> : <FileButton label="Choose a file to add" accept=".json,.yaml,.yml" onPick={file => this._pick(file)}>Choose a file</FileButton>}
         </div>
       </form>
     );
@@ -162,8 +161,7 @@ export class AddBox {
     this.options.onAdded(reply.value.names);
   }
 
-  private async _pick(file: File | undefined): Promise<void> {
-    if (!file) return;
+  private async _pick(file: File): Promise<void> {
     const text = (await file.text()).trim();
     if (file.size > LARGE) return this.options.onImport({ name: file.name, text });
     this._clear();
@@ -190,7 +188,6 @@ export class AddBox {
   private readonly _refused = signal('');
   private readonly _isBusy = signal(false);
   private readonly _box = createRef<HTMLTextAreaElement>();
-  private readonly _file = createRef<HTMLInputElement>();
   private readonly _isTyping = signal(false);
   private _name = '';
   private readonly _soon = debounce(SOON_MS, () => void this._see());

@@ -4,7 +4,8 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
 
 import { insertCode } from './notebook';
-import { createAsk, type IAskOptions, type Transport } from '../screens/index.js';
+import { type AskOptions, createAsk } from '../screens/ask.js';
+import type { Transport } from '../screens/transport.js';
 
 export function createNotebookAsk(notebook: NotebookPanel, transport: Transport) {
   return createAsk(transport, {
@@ -17,15 +18,13 @@ export function createNotebookAsk(notebook: NotebookPanel, transport: Transport)
 /** Run a question in a cell of its own; the focus stays where it is. Resolves with why it failed, or with ''. */
 async function ask(notebook: NotebookPanel, code: string): Promise<string> {
   const cell = await insertCode(notebook, code);
-  if (await NotebookActions.run(notebook.content, notebook.sessionContext)) {
-    return '';
-  }
+  if (await NotebookActions.run(notebook.content, notebook.sessionContext)) return '';
   const { outputs } = (cell.isDisposed ? {} : cell.model.toJSON()) as { outputs?: { output_type: string; evalue?: string }[] };
   return outputs?.find(each => each.output_type === 'error')?.evalue || 'The cell did not run to its end; it says why.';
 }
 
 /** JupyterLab's own renderer of Markdown, which sanitizes it. Of texts that come while it draws, only the last is drawn. */
-function drawnMarkdown({ content: { rendermime } }: NotebookPanel): ReturnType<NonNullable<IAskOptions['markdown']>> {
+function drawnMarkdown({ content: { rendermime } }: NotebookPanel): ReturnType<NonNullable<AskOptions['markdown']>> {
   const renderer = rendermime.createRenderer('text/markdown');
   let wanted = '';
   let isDrawing = false;

@@ -9,7 +9,9 @@ import type { ComponentChildren, JSX, Key } from 'preact';
 import type { IDocument } from './addBox';
 import { type IFieldError, type IImported, type IImportPreview, type IOperation, RestError } from './restApi.js';
 import type { RestClient } from './restClient';
-import { h, keepFocus, offerFocus, uniqueId } from '../screens/dom.js';
+import { FileButton, Input, Search, Select } from '../screens/controls.js';
+import { elementOf, keepFocus, offerFocus, uniqueId } from '../screens/dom.js';
+import { counted } from '../screens/format.js';
 import { drawInto, type KeepSecret, SecretField } from '../screens/parts.js';
 import { Requests } from '../screens/requests.js';
 
@@ -50,10 +52,15 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
   const blocked = signal('');
   const busy = signal('');
   const ids = uniqueId('import');
-  const element: HTMLElement = h('div.otx.onetool-Import-page', { 'data-lm-suppress-shortcuts': 'true', role: 'form', 'aria-label': 'Import tools' });
+  const element = elementOf('div.otx.onetool-Import-page', { 'data-lm-suppress-shortcuts': 'true', role: 'form', 'aria-label': 'Import tools' });
   const find = (selector: string): HTMLElement | null => element.querySelector<HTMLElement>(selector);
   const errorId = (pointer: string): string => ids + pointer.replaceAll('/', '-');
-  const change = (part: Partial<typeof EMPTY>): void => void (fields.value = { ...fields.value, ...part });
+  /** What is changed takes the errors away. */
+  const change = (part: Partial<typeof EMPTY>): void =>
+    batch(() => {
+      fields.value = { ...fields.value, ...part };
+      forgive();
+    });
   const matching = (): IOperation[] => {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     return (preview.value?.operations ?? []).filter(each => words.every(word => `${each.name} ${each.method} ${each.url} ${each.tags.join(' ')}`.toLowerCase().includes(word)));
@@ -125,8 +132,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
     await look(documentOf);
   }
 
-  async function pick(file: File | undefined): Promise<void> {
-    if (!file) return;
+  async function pick(file: File): Promise<void> {
     await look(async () => {
       picked.value = { name: file.name, document: parseDocument((await file.text()).trim()) };
       change({ address: '', pasted: '' });
@@ -191,20 +197,19 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
     const own = errors.value.filter(error => error.pointer === pointer);
     return <div class="otx-error" role="alert" id={errorId(pointer)} hidden={!own.length}>{own.map(error => error.message).join(' ')}</div>;
   };
-  const at = (pointer: string, label: string) => ({ class: 'otx-input', 'aria-label': label, 'data-at': pointer, 'aria-invalid': errors.value.some(error => error.pointer === pointer), 'aria-describedby': errorId(pointer) });
+  const at = (pointer: string) => ({ 'data-at': pointer, 'aria-invalid': errors.value.some(error => error.pointer === pointer), 'aria-describedby': errorId(pointer) });
   const field = (pointer: string, label: string, control: JSX.Element, help = '', isHidden = false) => (
     <div class="onetool-Import-field" hidden={isHidden}><label><span>{label}</span>{control}</label><span class="otx-help">{help}</span>{errorAt(pointer)}</div>
   );
   const text = (key: keyof typeof EMPTY, pointer: string, label: string, placeholder?: string) => (
-    <input type="text" {...at(pointer, label)} placeholder={placeholder} spellcheck={false} autocomplete="off" value={fields.value[key]} onInput={event => change({ [key]: event.currentTarget.value })} />
+    <Input label={label} placeholder={placeholder} value={fields.value[key]} onInput={typed => change({ [key]: typed })} {...at(pointer)} />
   );
   const source = () => (
     <div class="onetool-Import-source" hidden={Boolean(preview.value || imported.value)} inert={busy.value !== ''}>
       <p class="otx-muted">The address of an OpenAPI, Swagger or Postman document, a file, or the text itself.</p>
       <div class="otx-bar">
-        <input type="text" {...at(DOCUMENT, 'Document')} placeholder="https://api.example.com/openapi.json" spellcheck={false} value={fields.value.address} onInput={event => typeDocument({ address: event.currentTarget.value })} onKeyDown={event => event.key === 'Enter' && void lookAtTyped()} />
-        <button class="otx-small" type="button" onClick={() => find('[type=file]')?.click()}>Choose a file</button>
-        <input type="file" accept=".json,.yaml,.yml" aria-label="Choose a file" hidden onClick={event => (event.currentTarget.value = '')} onChange={event => pick(event.currentTarget.files?.[0])} />
+        <Input label="Document" placeholder="https://api.example.com/openapi.json" value={fields.value.address} onInput={address => typeDocument({ address })} onKeyDown={(event: KeyboardEvent) => event.key === 'Enter' && void lookAtTyped()} {...at(DOCUMENT)} />
+        <FileButton label="Choose a file" accept=".json,.yaml,.yml" onPick={pick}>Choose a file</FileButton>
         <button class="otx-run" type="button" onClick={lookAtTyped}>Show operations</button>
       </div>
       <details>
@@ -221,7 +226,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
         <div class="onetool-Import-fields">
           {field(BUNDLE, 'Bundle', text('bundle', BUNDLE, 'Bundle', 'my-api'), 'The tools are called BUNDLE.TOOL.')}
           {field(SERVER, 'Server', text('server', SERVER, 'Server', 'https://api.example.com'), 'Needed if the document names no server; otherwise it replaces that one.')}
-          {field(AUTH_KIND, 'Auth', <select {...at(AUTH_KIND, 'Auth')} value={authKind} onInput={event => change({ authKind: event.currentTarget.value })}>{Object.entries(AUTH).map(([value, { title }]) => <option key={value} value={value}>{title}</option>)}</select>)}
+          {field(AUTH_KIND, 'Auth', <Select label="Auth" value={authKind} options={Object.entries(AUTH).map(([value, { title }]) => [value, title])} onChange={kind => change({ authKind: kind })} {...at(AUTH_KIND)} />)}
         </div>
         <div class="onetool-Import-fields" hidden={!authKind}>
           {field(AUTH_NAME, sentWith ?? '', text('authName', AUTH_NAME, sentWith ?? ''), '', !sentWith)}
@@ -232,7 +237,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
   };
   const operations = ({ kind, bundle, operations: all, hosts, secrets, notes }: IImportPreview) => {
     const shown = matching();
-    const about = [picked.value?.name, kind, String(bundle.displayName ?? ''), `${all.length} ${all.length === 1 ? 'operation' : 'operations'}`];
+    const about = [picked.value?.name, kind, String(bundle.displayName ?? ''), counted(all.length, 'operation')];
     const pickButton = (label: string, title: string, isMeant: (each: IOperation) => boolean) => <button class="otx-small" type="button" title={title} onClick={() => choose(shown.filter(isMeant))}>{label}</button>;
     return (
       <>
@@ -240,12 +245,12 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
         <div class="otx-muted">Calls {hosts.join(', ')}.{secrets.length ? ` Needs the ${secrets.length === 1 ? 'secret' : 'secrets'} ${secrets.map(each => each.name).join(', ')}.` : ''}</div>
         <Notes notes={notes} />
         <div class="otx-bar">
-          <input class="otx-input" type="search" placeholder="Filter operations" aria-label="Filter operations" value={filter.value} onInput={event => (filter.value = event.currentTarget.value)} />
+          <Search label="Filter operations" value={filter.value} onInput={typed => (filter.value = typed)} />
           {pickButton('All', 'Choose exactly the operations below', () => true)}
           {pickButton('None', 'Choose none', () => false)}
           {pickButton('Only GET', 'Choose exactly those below that only read', isReading)}
         </div>
-        <Groups operations={shown} chosen={chosen.value} onChosen={names => (chosen.value = names)} />
+        <Groups operations={shown} chosen={chosen.value} onChosen={names => (forgive(), (chosen.value = names))} />
       </>
     );
   };
@@ -261,14 +266,12 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       </div>
       {settings()}
       <div class="otx-actions onetool-Import-footer">
-        <button class="otx-run" type="button" hidden={!preview.value} disabled={!chosen.value.size || busy.value !== ''} onClick={importChosen}>Import {chosen.value.size} {chosen.value.size === 1 ? 'tool' : 'tools'}</button>
+        <button class="otx-run" type="button" hidden={!preview.value} disabled={!chosen.value.size || busy.value !== ''} onClick={importChosen}>Import {counted(chosen.value.size, 'tool')}</button>
         <button class="otx-small" type="button" onClick={() => options.onClose()}>Close</button>
         <span class="otx-muted" role="status">{busy.value}</span>
       </div>
     </>
   ));
-  // It comes after the handler of the field itself. A box has to be read by `input` too: by `change` it is drawn anew already.
-  element.addEventListener('input', forgive);
   const releaseFocus = keepFocus(element);
   return { element, focus, show, close: () => (requests.close(), stop(), releaseFocus()) };
 }
@@ -364,7 +367,7 @@ function Allowing({ hosts, requests, allow, onAllowed }: IAllowing) {
 function Done({ imported: { bundle, tools, blockedHosts = [], secrets = [], notes = [] }, onAnother, keepSecret, ...more }: { imported: IImported; onAnother: () => void; keepSecret: KeepSecret } & Pick<IAllowing, 'requests' | 'allow'>): ComponentChildren {
   return (
     <>
-      <p class="onetool-Import-done" role="status">{`${tools.length} ${tools.length === 1 ? 'tool' : 'tools'} imported into ${bundle.slug}.`}</p>
+      <p class="onetool-Import-done" role="status">{`${counted(tools.length, 'tool')} imported into ${bundle.slug}.`}</p>
       {tools.length ? <p>Call it: <code>{`%tool ${bundle.slug}.${tools[0].slug}`}</code></p> : null}
       {blockedHosts.length ? <Allowing hosts={blockedHosts} {...more} /> : null}
       {secrets.map(({ name }) => <SecretField key={name} name={name} keep={keepSecret} />)}

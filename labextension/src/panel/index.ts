@@ -5,7 +5,7 @@ import { Clipboard, ICommandPalette, InputDialog, Notification } from '@jupyterl
 import { PageConfig } from '@jupyterlab/coreutils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
-import type { Token } from '@lumino/coreutils';
+import type { ReadonlyPartialJSONObject, Token } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
@@ -16,14 +16,20 @@ import type { KernelConnection } from './kernelConnection';
 import type { NotebookTools } from './notebook';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
 import { addQuestionOutputs } from './questionOutput';
-import { type IHttpPlace, type IWantedTool, needsTrust, Requests, type Transport } from '../screens/index.js';
+import type { WantedTool } from '../screens/browser.js';
+import { counted } from '../screens/format.js';
+import type { HttpPlace } from '../screens/httpEditor.js';
 import { keptBy } from '../screens/parts.js';
+import { Requests } from '../screens/requests.js';
+import { needsTrust } from '../screens/trust.js';
 
 const PLUGIN = 'onetool-ipy:panel';
 const CATEGORY = 'onetool';
 const MAX_IN_PALETTE = 1000;
 const TOAST_MS = 6000;
 const SHOW_IN_CELL_MS = 1000;
+
+type Command = Parameters<JupyterFrontEnd['commands']['addCommand']>[1];
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: PLUGIN,
@@ -43,7 +49,15 @@ function activate(
   if (!tracker) {
     return; // a page without notebooks, such as Voila's
   }
-  const panel = new ToolsPanel(tracker, app.serviceManager.serverSettings, (path, line) => void openFile(app, path, line));
+  const panel: ToolsPanel = new ToolsPanel(tracker, app.serviceManager.serverSettings, {
+    tool: wanted => void showTool(app, panel, wanted),
+    httpTool: place => void editHttpTool(app, panel, place),
+    importing: document => importTools(app, panel, document),
+    server: name => void showServer(app, panel, name),
+    result: handle => void showResult(app, panel, handle),
+    usage: () => void showUsage(app, panel),
+    file: (path, line) => void openFile(app, path, line)
+  });
   app.shell.add(panel, 'left', { rank: 900 });
   addCommands(app, panel);
   addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook));
@@ -66,9 +80,7 @@ function activate(
     void paletteTools.refresh();
     status.isOn = settings.statusBar;
     status.draw();
-    if (settings.openAtStart && !isOpened && shell) {
-      void app.restored.then(() => shell.activateById(PANEL_ID));
-    }
+    if (settings.openAtStart && !isOpened && shell) void app.restored.then(() => shell.activateById(PANEL_ID));
     isOpened = true;
   });
 }
@@ -82,9 +94,7 @@ function showQuestions(app: JupyterFrontEnd, panel: ToolsPanel): void {
         shown.add(id);
         window.setTimeout(() => {
           const isInCell = document.querySelector('.onetool-Question .otx-question') !== null;
-          if (!isInCell && panel.connection?.questions.has(id)) {
-            app.shell.activateById(PANEL_ID);
-          }
+          if (!isInCell && panel.connection?.questions.has(id)) app.shell.activateById(PANEL_ID);
         }, SHOW_IN_CELL_MS);
       }
     }
@@ -102,107 +112,56 @@ async function optionalService<T>(app: JupyterFrontEnd, token: () => Promise<Tok
 
 function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
   const open = (): void => app.shell.activateById(PANEL_ID);
-  app.commands.addCommand('onetool:open', {
-    label: 'Tools panel',
-    caption: 'Show the tools of the front notebook',
-    icon: toolsIcon,
-    execute: open
+  const hasNotebook = (): boolean => panel.notebook !== null;
+  const has = (name: string) => (args: ReadonlyPartialJSONObject): boolean => typeof args[name] === 'string';
+  const saving = (what: 'snippet' | 'tool'): Command => ({
+    label: `Save cell as ${what}`,
+    isEnabled: () => panel.notebook?.content.activeCell?.model.type === 'code',
+    execute: () => saveCell(panel, what)
   });
-  app.commands.addCommand('onetool:ask', {
-    label: 'Ask',
-    caption: 'Choose a model, and ask it in the notebook',
-    execute: () => {
-      panel.selectView('ask');
-      open();
-    }
-  });
-  app.commands.addCommand('onetool:usage', {
-    label: 'Usage',
-    caption: 'Show how often tools were called, how long they took, and what failed',
-    isEnabled: () => panel.notebook !== null,
-    execute: () => showUsage(app, panel)
-  });
-  panel.usageOpened.connect(() => void showUsage(app, panel));
-  app.commands.addCommand('onetool:health', {
-    label: 'Health',
-    caption: 'Show the state of the tools and servers, and what is wrong',
-    execute: () => {
-      panel.showHealth(true);
-      open();
-    }
-  });
-  app.commands.addCommand('onetool:browser', {
-    label: 'Open tool browser',
-    caption: 'Insert a cell with the tool browser and run it',
-    isEnabled: () => panel.notebook !== null,
-    execute: async () => {
-      await (await connected(panel))?.tools.insert('ot.browser()', true);
-    }
-  });
-  app.commands.addCommand('onetool:open-file', {
-    label: 'Open file',
-    isVisible: args => typeof args.path === 'string',
-    execute: args => openFile(app, String(args.path), null)
-  });
-  app.commands.addCommand('onetool:view', {
-    label: 'Open result in viewer',
-    caption: 'Open a stored result in a tab of its own',
-    isVisible: args => typeof args.handle === 'string',
-    execute: async args => {
-      if (typeof args.handle === 'string') {
-        await showResult(app, panel, args.handle);
+  const commands: Record<string, Command> = {
+    open: { label: 'Tools panel', caption: 'Show the tools of the front notebook', icon: toolsIcon, execute: open },
+    ask: { label: 'Ask', caption: 'Choose a model, and ask it in the notebook', execute: () => (panel.selectView('ask'), open()) },
+    usage: { label: 'Usage', caption: 'Show how often tools were called, how long they took, and what failed', isEnabled: hasNotebook, execute: () => showUsage(app, panel) },
+    health: { label: 'Health', caption: 'Show the state of the tools and servers, and what is wrong', execute: () => (panel.showHealth(true), open()) },
+    browser: {
+      label: 'Open tool browser',
+      caption: 'Insert a cell with the tool browser and run it',
+      isEnabled: hasNotebook,
+      execute: async () => {
+        await (await loadedTools(panel))?.insert('ot.browser()', true);
       }
-    }
-  });
-  app.commands.addCommand('onetool:show', {
-    label: 'Show in the Tools panel',
-    caption: 'Open a tool or a pack in the Tools panel',
-    isVisible: args => typeof args.name === 'string',
-    execute: async args => {
-      if (typeof args.name === 'string' && (await connected(panel)) && (await panel.showTool(args.name))) {
-        open();
+    },
+    'open-file': { label: 'Open file', isVisible: has('path'), execute: args => openFile(app, String(args.path), null) },
+    view: { label: 'Open result in viewer', caption: 'Open a stored result in a tab of its own', isVisible: has('handle'), execute: args => showResult(app, panel, args.handle) },
+    show: {
+      label: 'Show in the Tools panel',
+      caption: 'Open a tool or a pack in the Tools panel',
+      isVisible: has('name'),
+      execute: async ({ name }) => {
+        if (typeof name === 'string' && (await loadedTools(panel)) && (await panel.showTool(name))) open();
       }
-    }
-  });
-  app.commands.addCommand('onetool:new-http', {
-    label: 'New HTTP tool',
-    isEnabled: () => panel.notebook !== null,
-    execute: () => editHttpTool(app, panel, {})
-  });
-  panel.edited.connect((_, place) => void editHttpTool(app, panel, place));
-  app.commands.addCommand('onetool:import', {
-    label: 'Import tools',
-    caption: 'Make tools of an OpenAPI, Swagger or Postman document',
-    isEnabled: () => panel.notebook !== null,
-    execute: () => importTools(app, panel)
-  });
-  panel.importing.connect((_, document) => importTools(app, panel, document));
-  panel.serverOpened.connect((_, name) => void showServer(app, panel, name));
-  panel.toolOpened.connect((_, wanted) => void showTool(app, panel, wanted));
-  panel.resultOpened.connect((_, handle) => void showResult(app, panel, handle));
-  app.commands.addCommand('onetool:insert', {
-    label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
-    caption: 'Insert a call of a tool into the notebook',
-    isEnabled: () => panel.notebook !== null,
-    execute: async args => {
-      if (typeof args.line === 'string') {
-        await panel.current?.insert(args.line);
-        return null;
+    },
+    'new-http': { label: 'New HTTP tool', isEnabled: hasNotebook, execute: () => editHttpTool(app, panel, {}) },
+    import: { label: 'Import tools', caption: 'Make tools of an OpenAPI, Swagger or Postman document', isEnabled: hasNotebook, execute: () => importTools(app, panel) },
+    insert: {
+      label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
+      caption: 'Insert a call of a tool into the notebook',
+      isEnabled: hasNotebook,
+      execute: async args => {
+        if (typeof args.line === 'string') {
+          await panel.current?.insert(args.line);
+          return null;
+        }
+        const tool = typeof args.tool === 'string' ? args.tool : await chooseTool(panel);
+        if (tool) await panel.current?.insertTool(tool); // never run: a link in a stranger's output may ask for this
+        return tool;
       }
-      const tool = typeof args.tool === 'string' ? args.tool : await chooseTool(panel);
-      if (tool) {
-        await panel.current?.insertTool(tool); // never run: a link in a stranger's output may ask for this
-      }
-      return tool;
-    }
-  });
-  for (const what of ['snippet', 'tool'] as const) {
-    app.commands.addCommand(`onetool:save-${what}`, {
-      label: `Save cell as ${what}`,
-      isEnabled: () => panel.notebook?.content.activeCell?.model.type === 'code',
-      execute: () => saveCell(panel, what)
-    });
-  }
+    },
+    'save-snippet': saving('snippet'),
+    'save-tool': saving('tool')
+  };
+  for (const [name, command] of Object.entries(commands)) app.commands.addCommand(`onetool:${name}`, command);
 }
 
 /** Open a file of the kernel at a line. A file that the server does not offer cannot be opened: its path is copied. */
@@ -210,9 +169,7 @@ async function openFile(app: JupyterFrontEnd, path: string, line: number | null)
   const root = `${PageConfig.getOption('serverRoot').replace(/^~|\/$/g, '')}/`;
   const at = path.indexOf(root);
   try {
-    if (at < 0) {
-      throw new Error('outside the folder of the server');
-    }
+    if (at < 0) throw new Error('outside the folder of the server');
     const opened = await app.commands.execute('docmanager:open', { path: path.slice(at + root.length), factory: 'Editor' });
     await opened.context.ready;
     opened.content.editor.setCursorPosition({ line: (line ?? 1) - 1, column: 0 });
@@ -223,42 +180,31 @@ async function openFile(app: JupyterFrontEnd, path: string, line: number | null)
   }
 }
 
-/**
- * The tools of the front notebook, and what asks its kernel; the extension is loaded into it if it is not loaded yet. Null if no
- * kernel answers: then a message says why.
- */
-async function connected(panel: ToolsPanel): Promise<{ tools: NotebookTools; transport: Transport } | null> {
+/** The tools of the front notebook; the extension is loaded into its kernel if it is not loaded yet. Null if none answers: then a message says why. */
+async function loadedTools(panel: ToolsPanel): Promise<NotebookTools | null> {
   const tools = panel.current;
   await tools?.connection.settled();
   const error = tools?.connection.state === 'missing' ? await tools.connection.load() : '';
-  const transport = tools?.connection.transport;
-  if (tools && transport && !error) {
-    return { tools, transport };
-  }
+  if (tools?.connection.transport && !error) return tools;
   Notification.error(error || panel.reason, { autoClose: 2 * TOAST_MS });
   return null;
 }
 
 async function showUsage(app: JupyterFrontEnd, panel: ToolsPanel): Promise<void> {
-  const kernel = await connected(panel);
-  if (kernel) {
-    openUsage(app, kernel.transport);
-  }
+  const transport = (await loadedTools(panel))?.connection.transport;
+  if (transport) openUsage(app, transport);
 }
 
-async function showResult(app: JupyterFrontEnd, panel: ToolsPanel, handle: string): Promise<void> {
-  const kernel = await connected(panel);
-  if (kernel) {
-    openResult(app, kernel.transport, handle);
-  }
+async function showResult(app: JupyterFrontEnd, panel: ToolsPanel, handle: unknown): Promise<void> {
+  const transport = (await loadedTools(panel))?.connection.transport;
+  if (transport && typeof handle === 'string') openResult(app, transport, handle);
 }
 
 /** Open the page of a tool of the front notebook, into which its calls can be put. */
-async function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: IWantedTool): Promise<void> {
-  const kernel = await connected(panel);
-  if (kernel) {
-    const { tools, transport } = kernel;
-    openTool(app, transport, wanted, {
+async function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: WantedTool): Promise<void> {
+  const tools = await loadedTools(panel);
+  if (tools?.connection.transport) {
+    openTool(app, tools.connection.transport, wanted, {
       onInsert: (code, isRun) => (app.shell.activateById(tools.notebook.id), void tools.insert(code.tool ?? '', isRun)),
       onTrust: () => (app.shell.activateById(PANEL_ID), void panel.askTrust()),
       onChanged: () => void tools.browser?.load()
@@ -268,27 +214,25 @@ async function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: IWanted
 
 /** Open the tab of a server; its buttons use the panel. */
 async function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): Promise<void> {
-  const kernel = await connected(panel);
-  if (kernel) {
-    openServer(app, kernel.transport, name, {
+  const transport = (await loadedTools(panel))?.connection.transport;
+  if (transport) {
+    openServer(app, transport, name, {
       onTrust: () => (app.shell.activateById(PANEL_ID), void panel.askTrust()),
       onCall: wanted => void showTool(app, panel, wanted)
     });
   }
 }
 
-async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: IHttpPlace): Promise<void> {
-  const kernel = await connected(panel);
-  if (kernel) {
-    openHttpTool(app, kernel.transport, place, { onSaved: name => panel.showSaved(name), onSwitched: () => panel.loadBundles() });
+async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: HttpPlace): Promise<void> {
+  const transport = (await loadedTools(panel))?.connection.transport;
+  if (transport) {
+    openHttpTool(app, transport, place, { onSaved: name => panel.showSaved(name), onSwitched: () => panel.loadBundles() });
   }
 }
 
 function importTools(app: JupyterFrontEnd, panel: ToolsPanel, document?: IDocument): void {
   const tools = panel.current;
-  if (!tools) {
-    return;
-  }
+  if (!tools) return;
   const allow = async (hosts: string[]): Promise<string> => {
     const reply = await new Requests(tools.connection).once('allowHosts', { hosts });
     if (reply.status === 'failed') {
@@ -307,11 +251,9 @@ async function toolNames(connection: KernelConnection | null): Promise<string[]>
 }
 
 async function chooseTool(panel: ToolsPanel): Promise<string | null> {
-  const kernel = await connected(panel);
-  if (!kernel) {
-    return null;
-  }
-  const names = await toolNames(kernel.tools.connection);
+  const tools = await loadedTools(panel);
+  if (!tools) return null;
+  const names = await toolNames(tools.connection);
   if (!names.length) {
     Notification.info('No tools are known yet.', { autoClose: TOAST_MS });
     return null;
@@ -325,9 +267,7 @@ async function saveCell(panel: ToolsPanel, what: 'snippet' | 'tool'): Promise<vo
   const label = what === 'snippet' ? 'Name of the snippet; call it with $name' : 'Name of the pack for its functions';
   const { value } = await InputDialog.getText({ title: `Save cell as ${what}`, label });
   const name = value?.trim();
-  if (!name || !connection || !(await connected(panel))) {
-    return;
-  }
+  if (!name || !connection || !(await loadedTools(panel))) return;
   try {
     const message = what === 'snippet' ? await saveSnippet(connection, name, source) : await saveTool(connection, name, source);
     Notification.success(message, { autoClose: TOAST_MS });
@@ -340,17 +280,13 @@ async function saveCell(panel: ToolsPanel, what: 'snippet' | 'tool'): Promise<vo
 async function saveSnippet(connection: KernelConnection, name: string, source: string): Promise<string> {
   const isValid = /^[A-Za-z_]\w*$/.test(name);
   const error = isValid ? await connection.run(`%%snippet ${name} --save\n${source}`) : `'${name}' is not a valid name. Use letters, digits and _.`;
-  if (error) {
-    throw new Error(error);
-  }
+  if (error) throw new Error(error);
   return `Saved. Call it with $${name}.`;
 }
 
 async function saveTool(connection: KernelConnection, name: string, source: string): Promise<string> {
   const reply = await new Requests(connection).once<{ tools: string[] }>('saveTool', { name, source });
-  if (reply.status === 'failed') {
-    throw reply.error;
-  }
+  if (reply.status === 'failed') throw reply.error;
   return reply.status === 'ok' ? `Saved: ${reply.value.tools.join(', ')}.` : '';
 }
 
@@ -366,23 +302,15 @@ class PaletteTools {
   async refresh(): Promise<void> {
     const { connection } = this.panel;
     const fingerprint = this.isOn && connection?.state === 'connected' ? (connection.report?.fingerprint ?? '') : '';
-    if (fingerprint === this._fingerprint) {
-      return;
-    }
+    if (fingerprint === this._fingerprint) return;
     this._fingerprint = fingerprint;
     const names = fingerprint ? await toolNames(connection) : [];
-    if (fingerprint !== this._fingerprint || names.join() === this._names.join()) {
-      return;
-    }
+    if (fingerprint !== this._fingerprint || names.join() === this._names.join()) return;
     this._names = names;
-    for (const item of this._items.splice(0)) {
-      item.dispose();
-    }
+    for (const item of this._items.splice(0)) item.dispose();
     for (const tool of names) {
       const item = this.palette?.addItem({ command: 'onetool:insert', args: { tool }, category: CATEGORY });
-      if (item) {
-        this._items.push(item);
-      }
+      if (item) this._items.push(item);
     }
   }
 
@@ -416,10 +344,9 @@ class StatusItem extends Widget {
     const down = downServers(report).length;
     const isUntrusted = needsTrust(report?.trust);
     const warning = !isUntrusted ? '' : report?.trust.isTrusted ? `Untrusted ${report.trust.wouldRun.parts[0].kind}` : 'Untrusted';
-    const counts = report ? `${report.tools} ${report.tools === 1 ? 'tool' : 'tools'}${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
     const questions = this.panel.connection?.questions.size ?? 0;
-    const asked = questions ? `${questions} ${questions === 1 ? 'question' : 'questions'}` : '';
-    const text = [asked, warning, counts].filter(Boolean).join(' · ');
+    const asked = questions ? counted(questions, 'question') : '';
+    const text = [asked, warning, report ? counted(report.tools, 'tool') : '', down ? `${counted(down, 'server')} down` : ''].filter(Boolean).join(' · ');
     this.node.classList.toggle('onetool-mod-untrusted', isUntrusted || questions > 0);
     this.node.title = asked ? 'A cell waits for your answer. Click to see the question.' : report?.trust.isTrusted && isUntrusted ? 'A part of this project is new or has changed, and waits for your yes. Click to see it.' : isUntrusted ? 'Nothing in this project runs until you trust it. Click to see what it contains.' : 'Tools of this notebook. Click to see them.';
     this.node.textContent = text;

@@ -13,8 +13,12 @@ import { KernelMessage } from '@jupyterlab/services';
 import type { JSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import { createQuestion, type IAnswer, type IProblem, type IQuestion, type ITrust, type Message, type Payload, Requests, type Source, Transport } from '../screens/index.js';
+import type { Problem } from '../screens/health.js';
+import { type Answer, createQuestion, type Question } from '../screens/question.js';
+import { Requests, type Source } from '../screens/requests.js';
 import { isEqual } from '../screens/schema.js';
+import { type Message, type Payload, Transport } from '../screens/transport.js';
+import type { Trust } from '../screens/trust.js';
 
 const COMM_TARGET = 'onetool_ipy.panel';
 const SHOW_BUSY_MS = 300;
@@ -29,12 +33,12 @@ export type ConnectionState = 'none' | 'other' | 'missing' | 'connecting' | 'con
 export interface IKernelReport {
   version: string;
   project: string;
-  trust: ITrust;
+  trust: Trust;
   tools: number;
   /** Those that we do not ship. */
   own: number;
   fingerprint: string;
-  problems: IProblem[];
+  problems: Problem[];
   servers: Record<string, { state: string; reason: string }>;
 }
 
@@ -63,14 +67,14 @@ export class KernelConnection implements Source {
   }
 
   /** The questions that wait for the user. */
-  get questions(): ReadonlyMap<string, IQuestion> {
+  get questions(): ReadonlyMap<string, Question> {
     return this._questions;
   }
 
   /** Draw a question that still waits; null if it is over. */
   drawQuestion(id: string): HTMLElement | null {
     const question = this._questions.get(id);
-    const answer = (given: IAnswer): Promise<{ errors: unknown[] }> => this.request('answer', { question: id, ...given });
+    const answer = (given: Answer): Promise<{ errors: unknown[] }> => this.request('answer', { question: id, ...given });
     return question ? createQuestion(question, answer, this._requests!).element : null;
   }
 
@@ -89,16 +93,12 @@ export class KernelConnection implements Source {
 
   /** Look for the extension now, while a cell runs that has just loaded it. */
   async lookAgain(): Promise<void> {
-    if (this._state === 'missing') {
-      await this._findComm();
-    }
+    if (this._state === 'missing') await this._findComm();
   }
 
   /** Ask the kernel; an error if none with the extension is connected. Views ask by `Requests` of this connection. */
   async request<T = any>(kind: string, payload: Payload = {}): Promise<T> {
-    if (!this._transport) {
-      throw new Error('No kernel with onetool_ipy is connected. Load it in the Tools view.');
-    }
+    if (!this._transport) throw new Error('No kernel with onetool_ipy is connected. Load it in the Tools view.');
     return this._transport.request<T>(kind, payload);
   }
 
@@ -118,32 +118,22 @@ export class KernelConnection implements Source {
 
   /** Load the extension into the kernel. Resolves with the error text, or with '' on success. */
   async load(): Promise<string> {
-    if (this._loading.isOn) {
-      return '';
-    }
+    if (this._loading.isOn) return '';
     this._setLoading(true, '');
     const attempt = this._attempt;
     const error = await this.run('%load_ext onetool_ipy').catch(() => 'The kernel stopped.');
-    if (!error && this._state !== 'connected') {
-      await this._findComm();
-    }
+    if (!error && this._state !== 'connected') await this._findComm();
     const failure = error || (this._state === 'missing' && !this._transport ? 'onetool_ipy did not load. Run %load_ext onetool_ipy in a cell to see why.' : '');
-    if (attempt === this._attempt) {
-      this._setLoading(false, failure);
-    }
+    if (attempt === this._attempt) this._setLoading(false, failure);
     return failure;
   }
 
   /** Run code in the kernel without any output in the notebook. Resolves with the error text, or with '' on success. */
   async run(code: string): Promise<string> {
     const kernel = this.session.session?.kernel;
-    if (!kernel) {
-      return 'There is no kernel.';
-    }
+    if (!kernel) return 'There is no kernel.';
     const { content } = await kernel.requestExecute({ code, store_history: false, stop_on_error: false }).done;
-    if (content.status === 'ok') {
-      return '';
-    }
+    if (content.status === 'ok') return '';
     const { ename, evalue } = content as KernelMessage.IReplyErrorContent;
     return ename ? `${ename}: ${evalue}` : 'The kernel cancelled it after an error in another cell. Try again.';
   }
@@ -159,9 +149,7 @@ export class KernelConnection implements Source {
   }
 
   dispose(): void {
-    if (this._isDisposed) {
-      return;
-    }
+    if (this._isDisposed) return;
     this._isDisposed = true;
     this.session.kernelChanged.disconnect(this._onKernel, this);
     this.session.statusChanged.disconnect(this._onStatus, this);
@@ -185,16 +173,12 @@ export class KernelConnection implements Source {
     this._setState('connecting');
     const unknown = new Promise<undefined>(resolve => window.setTimeout(() => resolve(undefined), INFO_TIMEOUT_MS));
     const info = await Promise.race([kernel.info.catch(() => null), unknown]);
-    if (attempt !== this._attempt) {
-      return;
-    }
+    if (attempt !== this._attempt) return;
     if (info !== undefined && info?.language_info.name !== 'python') {
       this._setState(info ? 'other' : 'none');
       return;
     }
-    if (info === undefined || kernel.status === 'busy') {
-      this._waitUntilFree(kernel, attempt);
-    }
+    if (info === undefined || kernel.status === 'busy') this._waitUntilFree(kernel, attempt);
     if (info === undefined || kernel.supportsSubshells) {
       const id = await createSubshell(kernel);
       if (attempt !== this._attempt) {
@@ -215,9 +199,7 @@ export class KernelConnection implements Source {
     }
     const request = createMessage(kernel, 'comm_info_request', { target_name: COMM_TARGET }, this._subshell);
     const reply = (await kernel.sendShellMessage(request, true).done.catch(() => null)) as KernelMessage.ICommInfoReplyMsg | null;
-    if (attempt !== this._attempt) {
-      return;
-    }
+    if (attempt !== this._attempt) return;
     const comms = reply?.content.status === 'ok' ? Object.keys(reply.content.comms) : [];
     // Another look may have found it first, and a cell that ended meanwhile may have loaded us after the kernel's answer.
     if (this._transport || (!comms.length && ended !== this._ended)) {
@@ -245,18 +227,14 @@ export class KernelConnection implements Source {
   }
 
   /** Show these questions, and tell the kernel of the new ones that somebody can answer them here. */
-  private _setQuestions(questions: IQuestion[]): void {
+  private _setQuestions(questions: Question[]): void {
     const known = this._questions;
     // One that stays is the same object, since its drawings share what was decided in it.
     this._questions = new Map(questions.map(each => [each.id, known.get(each.id) ?? each]));
     for (const id of this._questions.keys()) {
-      if (!known.has(id)) {
-        void this._requests?.once('questionSeen', { question: id });
-      }
+      if (!known.has(id)) void this._requests?.once('questionSeen', { question: id });
     }
-    if ([...known.keys()].join() !== [...this._questions.keys()].join()) {
-      this.changed.emit();
-    }
+    if ([...known.keys()].join() !== [...this._questions.keys()].join()) this.changed.emit();
   }
 
   private _disconnect(reason: string, isClosing: boolean): void {
@@ -268,9 +246,7 @@ export class KernelConnection implements Source {
     transport?.close(reason);
     const [kernel, subshell] = [this._kernel, this._subshell];
     this._kernel = this._subshell = null;
-    if (kernel && (isClosing || !this._isRestarting)) {
-      deleteSubshell(kernel, subshell);
-    }
+    if (kernel && (isClosing || !this._isRestarting)) deleteSubshell(kernel, subshell);
     this._running.clear();
     this._loading = { isOn: false, failure: '' };
     this._setBusy(false);
@@ -278,18 +254,14 @@ export class KernelConnection implements Source {
 
   private _onKernel(_: ISessionContext, change: Session.ISessionConnection.IKernelChangedArgs): void {
     this._isRestarting = false;
-    if (change.newValue !== this._kernel) {
-      void this._connect();
-    }
+    if (change.newValue !== this._kernel) void this._connect();
   }
 
   private _onStatus(_: ISessionContext, status: KernelMessage.Status): void {
     if (status === 'restarting' || status === 'autorestarting' || status === 'dead' || status === 'terminating') {
       const isFirst = !this._isRestarting;
       this._isRestarting = true;
-      if (isFirst) {
-        this._disconnect('The kernel was restarted.', false);
-      }
+      if (isFirst) this._disconnect('The kernel was restarted.', false);
       this._setState(status === 'dead' || status === 'terminating' ? 'none' : 'connecting');
     } else if (this._isRestarting && (status === 'idle' || status === 'busy')) {
       this._isRestarting = false;
@@ -319,9 +291,7 @@ export class KernelConnection implements Source {
   /** A finished cell may have loaded the extension or added tools. Only executions count, not our own requests. */
   private _onExecution(message: KernelMessage.IStatusMsg): void {
     const { msg_id, msg_type } = message.parent_header as { msg_id?: string; msg_type?: string };
-    if (msg_type !== 'execute_request' || !msg_id) {
-      return;
-    }
+    if (msg_type !== 'execute_request' || !msg_id) return;
     if (message.content.execution_state === 'busy') {
       this._running.add(msg_id);
     } else {
@@ -377,7 +347,7 @@ export class KernelConnection implements Source {
   private _state: ConnectionState = 'none';
   private _loading = { isOn: false, failure: '' };
   private _report: IKernelReport | null = null;
-  private _questions = new Map<string, IQuestion>();
+  private _questions = new Map<string, Question>();
   private _kernel: Kernel.IKernelConnection | null = null;
   private _subshell: string | null = null;
   private _comm: string | null = null;

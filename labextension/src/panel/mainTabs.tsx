@@ -11,8 +11,14 @@ import type { IDocument } from './addBox';
 import { createImport, type IImportOptions } from './importScreen.js';
 import { toolsIcon } from './panel';
 import type { RestClient } from './restClient';
-import { createHttpEditor, createServerPage, createToolTab, createUsage, createViewer, h, type IHttpPlace, type IToolTab, type IToolTabOptions, type IWantedTool, Requests, type Transport } from '../screens/index.js';
-import { drawInto, Failure } from '../screens/parts.js';
+import type { WantedTool } from '../screens/browser.js';
+import { elementOf } from '../screens/dom.js';
+import { createHttpEditor, type HttpPlace } from '../screens/httpEditor.js';
+import { createServerPage } from '../screens/serverPage.js';
+import { createToolTab, type ToolTab, type ToolTabOptions } from '../screens/toolTab.js';
+import type { Transport } from '../screens/transport.js';
+import { createUsage } from '../screens/usage.js';
+import { createResult } from '../screens/viewer.js';
 
 interface IScreen {
   element: HTMLElement;
@@ -35,8 +41,8 @@ interface ITab {
 const tabs = new WeakMap<Widget, { wanted: ITab; screen: IScreen }>();
 
 /** Open the page of a tool. A page that was only looked at gives its place to the next. */
-export function openTool(app: JupyterFrontEnd, transport: Transport, { name, args = null, isRun = false }: IWantedTool, options: IToolTabOptions): void {
-  let screen: IToolTab | null = null;
+export function openTool(app: JupyterFrontEnd, transport: Transport, { name, args = null, isRun = false }: WantedTool, options: ToolTabOptions): void {
+  let screen: ToolTab | null = null;
   const shown = open(app, {
     owner: transport,
     key: `tool ${name}`,
@@ -44,14 +50,14 @@ export function openTool(app: JupyterFrontEnd, transport: Transport, { name, arg
     className: 'onetool-ToolTab',
     open: () => (screen = createToolTab(transport, name, args, options)),
     isPassing: () => !screen?.isUsed
-  }) as IToolTab;
+  }) as ToolTab;
   if (args && (shown !== screen || isRun)) void shown.fill(args, isRun);
 }
 
 let opened = 0;
 
 /** Open the editor of a tool; a new tool has one tab for each kernel, and one for each text that was pasted. */
-export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: IHttpPlace, { onSaved, onSwitched }: { onSaved: (name: string) => void; onSwitched: () => void }): void {
+export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: HttpPlace, { onSaved, onSwitched }: { onSaved: (name: string) => void; onSwitched: () => void }): void {
   const { bundle, tool, version, pasted } = place;
   opened += 1;
   open(app, {
@@ -63,7 +69,7 @@ export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: 
   });
 }
 
-export function openServer(app: JupyterFrontEnd, transport: Transport, name: string, options: { onTrust: () => void; onCall: (wanted: IWantedTool) => void }): void {
+export function openServer(app: JupyterFrontEnd, transport: Transport, name: string, options: { onTrust: () => void; onCall: (wanted: WantedTool) => void }): void {
   open(app, { owner: transport, key: `server ${name}`, label: name, caption: `MCP server ${name}`, className: 'onetool-Server', open: () => createServerPage(transport, name, options) });
 }
 
@@ -84,34 +90,14 @@ export function openImport(app: JupyterFrontEnd, rest: RestClient, options: Omit
 }
 
 export function openResult(app: JupyterFrontEnd, transport: Transport, handle: string): void {
-  open(app, { owner: transport, key: `result ${handle}`, label: `Result ${handle}`, className: 'onetool-Result', open: tab => createResult(transport, handle, tab.rename) });
-}
-
-/** A stored result in the viewer of the screens. */
-function createResult(transport: Transport, handle: string, rename: (label: string) => void): IScreen {
-  const requests = new Requests(transport);
-  const result = requests.latest<{ tool?: string }>('open');
-  const viewer = createViewer(transport);
-  const notice: HTMLElement = h('div', { role: 'alert' });
-  const stop = drawInto(notice, () => {
-    const reason = transport.store.closed.value;
-    return reason || result.failure.value ? <div class="otx-notice">{reason ?? <Failure of={result} />}</div> : null;
-  });
-  result.value.subscribe(value => {
-    if (!value) return;
-    if (value.tool) rename(`${value.tool} result`);
-    viewer.show(value);
-  });
-  void result.send({ handle });
-  return {
-    element: h('div.otx.otx-standalone', { 'data-lm-suppress-shortcuts': 'true' }, notice, viewer.element),
-    close: () => (stop(), requests.close(), viewer.close())
-  };
+  open(app, { owner: transport, key: `result ${handle}`, label: `Result ${handle}`, className: 'onetool-Result', open: tab => createResult(transport, { handle }, ({ tool }) => tool && tab.rename(`${tool} result`)) });
 }
 
 /** A screen in an element of its own: a tab gives its content another role and name. */
 function wrapped<S extends IScreen>(screen: S): S {
-  return { ...screen, element: h('div', null, screen.element) };
+  const element = elementOf('div');
+  element.append(screen.element);
+  return { ...screen, element };
 }
 
 /** Open a tab, or bring the one that is there to the front. Returns its screen. */

@@ -15,11 +15,32 @@ import { createNotebookAsk } from './askPlace';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
 import { SourcesView } from './sources';
-import { createBrowser, createHealth, createServers, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IWantedTool, Requests, type Transport } from '../screens/index.js';
+import { createBrowser, type ToolBrowser, type WantedTool } from '../screens/browser.js';
+import { createHealth, type Health, type HealthActions } from '../screens/health.js';
+import type { HttpPlace } from '../screens/httpEditor.js';
+import { Requests } from '../screens/requests.js';
 import { isEqual } from '../screens/schema.js';
+import { createServers, type Servers } from '../screens/servers.js';
+import type { Transport } from '../screens/transport.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
+
+/** Shows what a person asks for in the panel, outside of it. */
+export interface IPlaces {
+  tool: (wanted: WantedTool) => void;
+  httpTool: (place: HttpPlace) => void;
+  /** Import this document, or one that is still to be chosen. */
+  importing: (document?: IDocument) => void;
+  server: (name: string) => void;
+  /** A stored result, by its handle. */
+  result: (handle: string) => void;
+  usage: () => void;
+  file: (path: string, line: number | null) => void;
+}
+
+/** What a notebook asks of the panel; `pack` shows the tools of a pack. */
+type Actions = IPlaces & Omit<HealthActions, 'onOpen'> & { pack: (name: string) => void };
 
 type Cell = NonNullable<NotebookPanel['content']['activeCell']>;
 
@@ -27,58 +48,36 @@ export class NotebookTools {
   constructor(
     readonly notebook: NotebookPanel,
     private readonly server: ServerConnection.ISettings,
-    private readonly actions: IHealthActions
+    private readonly actions: Actions
   ) {
-    this.tools = h('div.onetool-Panel-notebook');
     this.connection = new KernelConnection(notebook.sessionContext);
     this._requests = new Requests(this.connection);
-    this.health = createHealth({ source: this.connection, onRefresh: () => this.connection.refresh(), ...actions });
+    this.health = createHealth({ source: this.connection, onRefresh: () => this.connection.refresh(), ...actions, onOpen: actions.file });
     this.connection.changed.connect(this._onConnectionChange, this);
     this.connection.cellEnded.connect(this._onCellEnd, this);
     this._stopDrops = acceptDrops(notebook, tool => void this.insertTool(tool));
   }
 
   readonly connection: KernelConnection;
-  readonly tools: HTMLElement;
 
   /** The health screen; a check that it began ends in it, also when another notebook is in front by then. */
-  readonly health: IHealth;
+  readonly health: Health;
 
   /** Emitted when the panel must be redrawn. */
   readonly changed = new Signal<this, void>(this);
 
-  /** Emitted when the user wants to make or edit an HTTP tool. */
-  readonly edited = new Signal<this, IHttpPlace>(this);
-
-  /** Emitted when the user wants to import a document: this one, or one that is still to be chosen. */
-  readonly importing = new Signal<this, IDocument | undefined>(this);
-
-  /** Emitted with the name of a pack whose tools the user wants to see. */
-  readonly packShown = new Signal<this, string>(this);
-
-  /** Emitted with a tool that the user wants to open. */
-  readonly toolOpened = new Signal<this, IWantedTool>(this);
-
-  /** Emitted with the handle of a stored result that the user wants to see. */
-  readonly resultOpened = new Signal<this, string>(this);
-
-  /** Emitted with the name of a server that the user wants to look at. */
-  readonly serverOpened = new Signal<this, string>(this);
-
   /** The MCP servers, once the kernel is connected. */
-  get servers(): IServers | null {
+  get servers(): Servers | null {
     return this._servers;
   }
 
   /** The conversations with models, made when they are first wanted; null if no kernel is connected. */
   get ask(): ReturnType<typeof createNotebookAsk> | null {
-    if (!this._ask && this._browserTransport) {
-      this._ask = createNotebookAsk(this.notebook, this._browserTransport);
-    }
+    if (!this._ask && this._browserTransport) this._ask = createNotebookAsk(this.notebook, this._browserTransport);
     return this._ask;
   }
 
-  get browser(): IBrowser | null {
+  get browser(): ToolBrowser | null {
     return this._browser;
   }
 
@@ -89,11 +88,11 @@ export class NotebookTools {
       this._sources = new SourcesView(new RestClient(this.server, project), this.connection, {
         connect: () => this._connect(),
         onChanged: () => void this.connection.refresh(),
-        onEdit: place => this.edited.emit(place),
-        onImport: document => this.importing.emit(document),
-        onAdded: names => names.length === 1 && this.serverOpened.emit(names[0]),
-        onShow: name => this.packShown.emit(name),
-        onOpen: this.actions.onOpen
+        onEdit: this.actions.httpTool,
+        onImport: this.actions.importing,
+        onAdded: names => names.length === 1 && this.actions.server(names[0]),
+        onShow: this.actions.pack,
+        onOpen: this.actions.file
       });
       this._sources.servers.value = this._servers;
     }
@@ -166,21 +165,20 @@ export class NotebookTools {
     this._closeBrowser();
     this._browserTransport = transport;
     transport.store.onChanged(() => void this._sources?.refresh());
-    this._setServers(createServers(transport, { onOpen: name => this.serverOpened.emit(name) }));
+    this._setServers(createServers(transport, { onOpen: this.actions.server }));
     this._browser = createBrowser(transport, {
       isSmall: true,
-      onOpen: wanted => this.toolOpened.emit(wanted),
-      onOpenResult: handle => this.resultOpened.emit(handle),
+      onOpen: this.actions.tool,
+      onOpenResult: this.actions.result,
       onTrust: () => void this.connection.refresh(),
       onDrag: (name, event) => {
         event.dataTransfer?.setData(DRAG_TYPE, name);
         event.dataTransfer?.setData('text/plain', `%tool ${name}`);
       }
     });
-    fill(this.tools, this._browser.element);
   }
 
-  private _setServers(servers: IServers | null): void {
+  private _setServers(servers: Servers | null): void {
     this._servers = servers;
     if (this._sources) this._sources.servers.value = servers;
   }
@@ -193,11 +191,10 @@ export class NotebookTools {
     this._setServers(null);
     this._browser = null;
     this._browserTransport = null;
-    fill(this.tools);
   }
 
-  private _browser: IBrowser | null = null;
-  private _servers: IServers | null = null;
+  private _browser: ToolBrowser | null = null;
+  private _servers: Servers | null = null;
   private _ask: ReturnType<typeof createNotebookAsk> | null = null;
   private _browserTransport: Transport | null = null;
   private _sources: SourcesView | null = null;
@@ -219,9 +216,7 @@ export async function insertCode(panel: NotebookPanel, code: string): Promise<Ce
   const isFree = current?.model.type === 'code' && current.model.sharedModel.getSource().trim() === '';
   if (!isFree) {
     NotebookActions.insertBelow(notebook);
-    if (notebook.activeCell?.model.type !== 'code') {
-      NotebookActions.changeCellType(notebook, 'code');
-    }
+    if (notebook.activeCell?.model.type !== 'code') NotebookActions.changeCellType(notebook, 'code');
   }
   notebook.deselectAll();
   writeCode(notebook.activeCell!, code);
@@ -246,9 +241,7 @@ function acceptDrops(panel: NotebookPanel, onDrop: (tool: string) => void): () =
     }
   };
   const drop = (event: DragEvent): void => {
-    if (!isOurs(event)) {
-      return;
-    }
+    if (!isOurs(event)) return;
     over(event);
     const at = panel.content.widgets.findIndex(cell => cell.node.contains(event.target as Node));
     panel.content.activeCellIndex = at < 0 ? panel.content.widgets.length - 1 : at;

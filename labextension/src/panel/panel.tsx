@@ -9,15 +9,17 @@ import type { ServerConnection } from '@jupyterlab/services';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
-import { type ComponentChildren, render } from 'preact';
+import { type ComponentChildren, type Key, render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-import type { IDocument } from './addBox';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
-import { NotebookTools } from './notebook';
+import { type IPlaces, NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, h, type IBrowser, type IHttpPlace, type IWantedTool, keepFocus, reconcile, Requests } from '../screens/index.js';
+import type { ToolBrowser } from '../screens/browser.js';
+import { elementOf, keepFocus } from '../screens/dom.js';
 import { counted } from '../screens/format.js';
+import { Placed, Tabs } from '../screens/parts.js';
+import { Requests } from '../screens/requests.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -30,9 +32,8 @@ export const toolsIcon = new LabIcon({
 </svg>`
 });
 
-export type View = 'tools' | 'history' | 'sources' | 'ask';
-const TITLES: Record<View, string> = { tools: 'Tools', history: 'History', sources: 'Sources', ask: 'Ask' };
-const VIEWS = ['tools', 'history', 'sources', 'ask'] as const;
+const VIEWS = [['tools', 'Tools'], ['history', 'History'], ['sources', 'Sources'], ['ask', 'Ask']] as const;
+export type View = (typeof VIEWS)[number][0];
 /** What holds the views: the tools and the history are both in the tool browser. */
 const PLACES = ['tools', 'sources', 'ask'] as const;
 type Place = (typeof PLACES)[number];
@@ -63,7 +64,7 @@ export class ToolsPanel extends Widget {
   constructor(
     tracker: INotebookTracker,
     private readonly server: ServerConnection.ISettings,
-    private readonly onOpenFile: (path: string, line: number | null) => void
+    private readonly places: IPlaces
   ) {
     super();
     this.id = PANEL_ID;
@@ -76,30 +77,11 @@ export class ToolsPanel extends Widget {
     window.addEventListener('pagehide', () => this._closeAll());
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
     this._follow(tracker.currentWidget);
-    this._inner.querySelectorAll<HTMLElement>('.onetool-Panel-tabs').forEach(addTabKeys);
     this._releaseFocus = keepFocus(this._inner);
   }
 
   /** Emitted when the panel follows another notebook, or its kernel reports a change. */
   readonly updated = new Signal<this, void>(this);
-
-  /** Emitted when the user wants to make or edit an HTTP tool. */
-  readonly edited = new Signal<this, IHttpPlace>(this);
-
-  /** Emitted when the user wants to import a document: this one, or one that is still to be chosen. */
-  readonly importing = new Signal<this, IDocument | undefined>(this);
-
-  /** Emitted when the user wants to see the usage. */
-  readonly usageOpened = new Signal<this, void>(this);
-
-  /** Emitted with a tool that the user wants to open. */
-  readonly toolOpened = new Signal<this, IWantedTool>(this);
-
-  /** Emitted with the handle of a stored result that the user wants to see. */
-  readonly resultOpened = new Signal<this, string>(this);
-
-  /** Emitted with the name of a server that the user wants to look at. */
-  readonly serverOpened = new Signal<this, string>(this);
 
   get connection(): KernelConnection | null {
     return this._current?.connection ?? null;
@@ -109,17 +91,17 @@ export class ToolsPanel extends Widget {
     return this._current?.notebook ?? null;
   }
 
+  /** The tools of the notebook that the panel follows. */
+  get current(): NotebookTools | null {
+    return this._current;
+  }
+
   /** Why no kernel answers, as far as the panel knows. */
   get reason(): string {
     const { state, isBusy } = this.connection ?? {};
     if (!state) return 'Open a notebook to see its tools.';
     if (state === 'connecting' && isBusy) return 'The kernel is busy; its tools are shown when it is free.';
     return STATE_TEXTS[state] ?? 'The kernel does not answer yet. Try again when it is free.';
-  }
-
-  /** The tools of the notebook that the panel follows. */
-  get current(): NotebookTools | null {
-    return this._current;
   }
 
   /** The connection to a notebook's kernel. */
@@ -176,35 +158,28 @@ export class ToolsPanel extends Widget {
 
   /** Close the connections to all kernels. */
   private _closeAll(): void {
-    for (const tools of this._notebooks.values()) {
-      tools.close();
-    }
+    for (const tools of this._notebooks.values()) tools.close();
     this._notebooks.clear();
     this._current = null;
   }
 
   private _follow(notebook: NotebookPanel | null): void {
-    if (notebook === this.notebook && this._current) {
-      return;
-    }
+    if (notebook === this.notebook && this._current) return;
     this._current = notebook ? (this._notebooks.get(notebook) ?? this._open(notebook)) : null;
     this._held = {};
     this._draw();
   }
 
   private _open(notebook: NotebookPanel): NotebookTools {
-    const tools = new NotebookTools(notebook, this.server, { onTrust: () => void this.askTrust(), onServer: (name, action) => void this._actOnServer(name, action), onOpen: this.onOpenFile });
+    const tools = new NotebookTools(notebook, this.server, {
+      ...this.places,
+      pack: name => void this.showTool(name),
+      onTrust: () => void this.askTrust(),
+      onServer: (name, action) => void this._actOnServer(name, action)
+    });
     this._notebooks.set(notebook, tools);
-    tools.edited.connect((_, place) => this.edited.emit(place));
-    tools.importing.connect((_, document) => this.importing.emit(document));
-    tools.packShown.connect((_, name) => void this.showTool(name));
-    tools.serverOpened.connect((_, name) => this.serverOpened.emit(name));
-    tools.toolOpened.connect((_, wanted) => this.toolOpened.emit(wanted));
-    tools.resultOpened.connect((_, handle) => this.resultOpened.emit(handle));
     tools.changed.connect(() => {
-      if (tools === this._current) {
-        this._draw();
-      }
+      if (tools === this._current) this._draw();
     });
     notebook.disposed.connect(() => {
       this._notebooks.delete(notebook);
@@ -214,45 +189,40 @@ export class ToolsPanel extends Widget {
   }
 
   private _draw(): void {
-    if (this.isDisposed) {
-      return;
-    }
+    if (this.isDisposed) return;
     this._render();
-    if (this.connection?.state === 'connected' && this._serverVersion === null) {
-      void this._requestServerVersion();
-    }
+    if (this.connection?.state === 'connected' && this._serverVersion === null) void this._requestServerVersion();
     this.updated.emit();
   }
 
-  /** Draw the panel from what is known now: elements that stay keep their focus and what was filled in. */
+  /** Draw the panel from what is known now. */
   private _render(): void {
     this._holdScreens();
     const { connection, _view: view } = this;
     const report = connection?.report ?? null;
     const down = downServers(report).length;
-    const tab = (each: View) => {
-      const isSelected = each === view;
-      const count = each === 'sources' ? down : 0;
-      // Whoever points at Sources wants to add one, mostly; with the arrow keys one goes on to the next tab.
-      const onClick = (event: MouseEvent): void => (each === 'sources' && event.detail ? this.addSource() : this.selectView(each));
-      return (
-        <button key={each} class="otx-tab" type="button" role="tab" id={`${PANEL_ID}-${each}-tab`} aria-controls={`${PANEL_ID}-${placeOf(each)}`} data-view={each} aria-selected={isSelected} tabIndex={isSelected ? 0 : -1} onClick={onClick}>
-          {TITLES[each]}{count ? <span class="onetool-Panel-count" title={`${counted(count, 'server')} down`}>{count > 9 ? '9+' : count}</span> : null}
-        </button>
-      );
-    };
+    const count = down ? <span class="onetool-Panel-count" title={`${counted(down, 'server')} down`}>{down > 9 ? '9+' : down}</span> : null;
+    // Whoever points at Sources wants to add one, mostly; with the arrow keys one goes on to the next tab.
+    const select = (each: View, event: MouseEvent): void => (each === 'sources' && event.detail ? this.addSource() : this.selectView(each));
     const status = this._status();
     render(
       <>
-        <Held class="onetool-Panel-questions" elements={this._questions()} />
-        <div class="otx-tabs onetool-Panel-tabs" role="tablist" aria-label="Views">{VIEWS.map(tab)}</div>
+        <div class="onetool-Panel-questions">{[...(connection?.questions.keys() ?? [])].map(id => <Question key={id} id={id} connection={connection!} />)}</div>
+        <Tabs label="Views" class="onetool-Panel-tabs" id={PANEL_ID} panel={placeOf} tabs={VIEWS.map(([each, title]) => [each, title, each === 'sources' ? count : null])} selected={view} onSelect={select} />
         <div class="onetool-Panel-status" role="status" hidden={!status}>{status}</div>
         {this._beginnings()}
-        {PLACES.map(each => <Held key={each} class={`onetool-Panel-view onetool-Panel-${each}`} role="tabpanel" id={`${PANEL_ID}-${each}`} aria-labelledby={`${PANEL_ID}-${each === placeOf(view) ? view : each}-tab`} tabIndex={-1} hidden={each !== placeOf(view)} elements={this._elementsOf(each)} />)}
+        {PLACES.map(each => this._place(each, { class: `onetool-Panel-view onetool-Panel-${each}`, role: 'tabpanel', 'aria-labelledby': `${PANEL_ID}-${each === placeOf(view) ? view : each}-tab`, tabIndex: -1, hidden: each !== placeOf(view) }))}
         {this._foot(report)}
       </>,
       this._inner
     );
+  }
+
+  /** The screen that a part holds, or what is said in its place. */
+  private _place(part: Part, attributes: Record<string, unknown>): ComponentChildren {
+    const [element, id] = [this._held[part], `${PANEL_ID}-${part}`];
+    if (element) return <Placed key={part} id={id} element={element} {...attributes} />;
+    return <div key={`no ${part}`} id={id} {...attributes}>{MISSING[part] ? <p class="otx-muted">{MISSING[part]}</p> : null}</div>;
   }
 
   /** How the project is, in one line that unfolds to its problems. */
@@ -261,12 +231,12 @@ export class ToolsPanel extends Widget {
     const mark = problems ? 'failed' : report ? 'ok' : 'idle';
     return (
       <footer class="onetool-Panel-foot">
-        <Held class="onetool-Panel-health" role="region" id={`${PANEL_ID}-health`} aria-label="Health" hidden={!this._isHealthOpen} elements={this._elementsOf('health')} />
+        {this._place('health', { class: 'onetool-Panel-health', role: 'region', 'aria-label': 'Health', hidden: !this._isHealthOpen })}
         <div class="otx-bar">
           <button class="otx-expand onetool-Panel-problems" type="button" title="Health: the tools, the servers, and what is wrong" aria-expanded={this._isHealthOpen} aria-controls={`${PANEL_ID}-health`} onClick={() => this.showHealth(!this._isHealthOpen)}>
             <span class={`otx-state otx-state-${mark}`} aria-hidden="true">●</span> {report ? (problems ? counted(problems, 'problem') : 'No problems') : 'Health'}
           </button>
-          {report ? <button class="otx-small" type="button" title="How often tools were called, how long they took, and what failed" onClick={() => this.usageOpened.emit()}>Usage</button> : null}
+          {report ? <button class="otx-small" type="button" title="How often tools were called, how long they took, and what failed" onClick={() => this.places.usage()}>Usage</button> : null}
         </div>
       </footer>
     );
@@ -294,27 +264,13 @@ export class ToolsPanel extends Widget {
     if (browser && browser !== this._browser && (view === 'tools' || view === 'history')) browser.select(view);
     this._browser = browser;
     const hold = (each: Part, element: HTMLElement | undefined): void => void (this._held[each] = element ?? this._held[each]);
-    hold('tools', current?.tools);
+    this._held.tools = browser?.element;
     hold('health', current?.health.element);
     if (view === 'sources') hold('sources', current?.sources.element);
     if (view === 'ask' && current?.ask && this._held.ask !== current.ask.element) {
       hold('ask', current.ask.element);
       void current.ask.load();
     }
-  }
-
-  private _elementsOf(part: Part): HTMLElement[] {
-    const element = this._held[part];
-    if (element) return [element];
-    const words = MISSING[part];
-    return words ? [(this._words[part] ??= h('p.otx-muted', null, words))] : [];
-  }
-
-  /** The questions of the kernel. One that stays is not made again, so that it keeps what was filled in. */
-  private _questions(): HTMLElement[] {
-    const ids = [...(this.connection?.questions.keys() ?? [])];
-    this._drawnQuestions = new Map(ids.map(id => [id, this._drawnQuestions.get(id) ?? this.connection!.drawQuestion(id)!]));
-    return [...this._drawnQuestions.values()];
   }
 
   /** What there is to say of the kernel; null for nothing. */
@@ -372,24 +328,22 @@ export class ToolsPanel extends Widget {
     await this._current?.browser?.askTrustAgain();
   }
 
-  private readonly _inner: HTMLElement = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' });
+  private readonly _inner = elementOf('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' });
   private readonly _releaseFocus: () => void;
   private readonly _notebooks = new Map<NotebookPanel, NotebookTools>();
-  private readonly _words: Partial<Record<Part, HTMLElement>> = {};
   private _held: Partial<Record<Part, HTMLElement>> = {};
   private _current: NotebookTools | null = null;
-  private _browser: IBrowser | null = null;
+  private _browser: ToolBrowser | null = null;
   private _view: View = 'tools';
   private _isHealthOpen = false;
   private _serverVersion: string | null = null;
-  private _drawnQuestions = new Map<string, HTMLElement>();
 }
 
-/** A box for elements that draw themselves, such as the screens. */
-function Held({ elements, ...props }: { elements: HTMLElement[] } & Record<string, unknown>) {
-  const box = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => reconcile(box.current!, elements));
-  return <div ref={box} {...props} />;
+/** A question of the kernel. While it stays it is not made again, so that it keeps what was filled in. */
+function Question({ id, connection }: { id: string; connection: KernelConnection; key?: Key }) {
+  const place = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => place.current!.replaceChildren(connection.drawQuestion(id)!), [connection, id]);
+  return <div ref={place} />;
 }
 
 function placeOf(view: View): Place {

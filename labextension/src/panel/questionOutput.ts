@@ -7,7 +7,6 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { Widget } from '@lumino/widgets';
 
 import type { KernelConnection } from './kernelConnection';
-import { fill, h } from '../screens/index.js';
 
 const QUESTION_MIME = 'application/vnd.onetool.question+json';
 
@@ -46,7 +45,7 @@ class QuestionOutput extends Widget {
       this._drawn = drawn;
       // What goes takes the focus with it: the notebook has its keys again.
       if (this.node.contains(document.activeElement)) this.node.closest<HTMLElement>('.jp-Cell')?.focus();
-      fill(this.node, this.connection.drawQuestion(this._id), drawn === 'over' && h('span', null, 'This question is over.'));
+      this.node.replaceChildren(this.connection.drawQuestion(this._id) ?? (drawn === 'over' ? 'This question is over.' : ''));
     }
   }
 

@@ -60,22 +60,14 @@ export class RestClient {
     const parameters = { ...query, ...(this.project ? { project: this.project } : {}) };
     const url = URLExt.join(this.settings.baseUrl, 'onetool', path) + URLExt.objectToQueryString(parameters);
     const init: RequestInit = { method };
-    if (body !== undefined) {
-      init.body = JSON.stringify(body);
-    }
+    if (body !== undefined) init.body = JSON.stringify(body);
     const response = await ServerConnection.makeRequest(url, init, this.settings).catch(error => {
       throw error instanceof ServerConnection.NetworkError ? new RestError(NO_RESPONSE, 0, '', []) : error;
     });
-    if (response.status === 204) {
-      return undefined as T;
-    }
+    if (response.status === 204) return undefined as T;
     const reply = await response.json().catch(() => null);
-    if (response.ok && reply?.ok !== false) {
-      return reply as T;
-    }
-    if (reply === null && response.status === 404) {
-      throw new RestError(NO_API, 404, '', []);
-    }
+    if (response.ok && reply?.ok !== false) return reply as T;
+    if (reply === null && response.status === 404) throw new RestError(NO_API, 404, '', []);
     const error = reply?.error ?? {};
     throw new RestError(error.message ?? `The server responded with status ${response.status}.`, response.status, error.code ?? '', Array.isArray(error.details) ? error.details : [], error.reason ?? '');
   }
@@ -97,15 +89,11 @@ async function confirmingSecrets<T>(send: (confirmSecrets: string[]) => Promise<
   try {
     return await send([]);
   } catch (error) {
-    if (!(error instanceof RestError) || error.reason !== 'secret_host') {
-      throw error;
-    }
+    if (!(error instanceof RestError) || error.reason !== 'secret_host') throw error;
     const body = error.details.map(({ message }) => message).join('\n');
     const buttons = [Dialog.cancelButton(), Dialog.warnButton({ label: 'Send it there' })];
     const { button } = await showDialog({ title: 'Send a secret to another host?', body, buttons, defaultButton: 0 });
-    if (!button.accept) {
-      throw error;
-    }
+    if (!button.accept) throw error;
     return send(error.details.map(({ secret, host }) => `${secret}=${host}`));
   }
 }

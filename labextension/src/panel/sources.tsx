@@ -14,9 +14,10 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { AddBox, type IAdding, type IDocument } from './addBox.js';
 import { type IBundle, type ITool, RestError } from './restApi.js';
 import type { RestClient } from './restClient';
-import { h, offerFocus } from '../screens/dom.js';
+import { Select, useSure } from '../screens/controls.js';
+import { elementOf, offerFocus } from '../screens/dom.js';
 import { counted } from '../screens/format.js';
-import type { IHttpPlace } from '../screens/index.js';
+import type { HttpPlace } from '../screens/httpEditor.js';
 import { Failure } from '../screens/parts.js';
 import { type Ask, type LatestRequest, type Reply, Requests, type Source } from '../screens/requests.js';
 import type { Servers } from '../screens/servers.js';
@@ -58,7 +59,7 @@ interface IOptions {
   /** Make sure that a kernel can answer; the reason why none does. */
   connect: IAdding['connect'];
   onChanged: () => void;
-  onEdit: (place: IHttpPlace) => void;
+  onEdit: (place: HttpPlace) => void;
   onImport: (document?: IDocument) => void;
   /** Servers were added. */
   onAdded: (names: string[]) => void;
@@ -88,7 +89,7 @@ export class SourcesView {
     void this.load(SOON_MS);
   }
 
-  readonly element: HTMLElement = h('div.onetool-Sources');
+  readonly element = elementOf('div.onetool-Sources');
   readonly adding: AddBox;
   /** The MCP servers, while a kernel is connected. */
   readonly servers = signal<Servers | null>(null);
@@ -385,9 +386,7 @@ function EnvironmentSelect({ view, slug, own }: { view: SourcesView; slug: strin
   return (
     <div class="onetool-Bundle-environment">
       <span class="otx-muted" aria-hidden="true">Environment</span>
-      <select ref={select} class="otx-input" aria-label={`Environment of ${slug}`} title="Environment" aria-busy={isBusy} value={wish ?? own.active} onChange={event => choose(event.currentTarget.value)}>
-        {(own.active ? own.names : ['', ...own.names]).map(name => <option key={name} value={name}>{name || 'other'}</option>)}
-      </select>
+      <Select ref={select} label={`Environment of ${slug}`} title="Environment" aria-busy={isBusy} value={wish ?? own.active} options={(own.active ? own.names : ['', ...own.names]).map(name => [name, name || 'other'])} onChange={choose} />
     </div>
   );
 }
@@ -409,25 +408,13 @@ function Switch({ label, isOn, set, input }: { label: string; isOn: boolean; set
   );
 }
 
-/**
- * A delete button that must be pressed twice; the second click of a double click does not count. `next` has the focus once it
- * is done.
- */
+/** A delete button; `next` has the focus once it is done. */
 function DeleteButton({ view, name, label, act, next }: { view: SourcesView; name: string; label: string; act: () => Promise<void>; next: RefObject<HTMLElement | null> }) {
-  const [isArmed, arm] = useState(false);
-  const isBusy = useRef(false);
-  const press = async (event: MouseEvent): Promise<void> => {
-    if (isBusy.current || event.detail > 1) return;
-    if (!isArmed) return arm(true);
-    isBusy.current = true;
-    await view.change(act, () => offerFocus(next.current, view.element));
-    isBusy.current = false;
-    arm(false);
-  };
+  const [isAsked, presses] = useSure(() => view.change(act, () => offerFocus(next.current, view.element)));
   const question = `Delete ${name}?`;
   return (
-    <button class="otx-small onetool-Delete" type="button" title={isArmed ? 'Press again to delete it' : 'Delete'} aria-label={isArmed ? question : label} onClick={press} onBlur={() => arm(false)}>
-      ×{isArmed ? <span class="onetool-Delete-question">{question}</span> : null}
+    <button class="otx-small onetool-Delete" type="button" title={isAsked ? 'Press again to delete it' : 'Delete'} aria-label={isAsked ? question : label} {...presses}>
+      ×{isAsked ? <span class="onetool-Delete-question">{question}</span> : null}
     </button>
   );
 }

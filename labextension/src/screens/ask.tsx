@@ -4,7 +4,8 @@
 import { batch, computed, signal } from '@preact/signals';
 import { render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { h, offerFocus } from './dom.js';
+import { Select, useSure } from './controls.js';
+import { elementOf, offerFocus } from './dom.js';
 import { counted, LINE_END, number } from './format.js';
 import { type Models, modelForm } from './models.js';
 import { Failure, Outcome } from './parts.js';
@@ -52,7 +53,6 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
   const model = signal('');
   /** Whether the form for a model is open; while nobody has pressed its button, where there is no model and nothing to read. */
   const isChoosing = signal<boolean | null>(null);
-  const isUnsure = signal(false);
   const draft = signal('');
   const said = signal({ text: '', isOk: true });
   /** A question whose cell waits for its turn, in its conversation. */
@@ -80,7 +80,6 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     batch(() => {
       if (name !== session.value) live.value = {};
       session.value = name;
-      isUnsure.value = false;
       said.value = { text: '', isOk: true };
     });
     return kept.send({ session: name });
@@ -95,8 +94,6 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
   }
 
   async function forget(): Promise<void> {
-    if (!isUnsure.value) return void (isUnsure.value = true);
-    isUnsure.value = false;
     const name = session.value;
     const reply = await requests.once<{ said: string }>('forgetSession', { session: name });
     if (reply.status === 'late') return;
@@ -150,7 +147,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     box()?.focus();
   });
 
-  const element: HTMLElement = h('div.otx-ask');
+  const element = elementOf('div.otx-ask');
   const box = (): HTMLTextAreaElement | null => element.querySelector('.otx-ask-box textarea');
   let isAtEnd = true;
   const stayAtEnd = (): void => {
@@ -162,23 +159,27 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     if (talk) talk.scrollTop = talk.scrollHeight;
   }
 
+  function ForgetButton({ isOff }: { isOff: boolean; key: string }) {
+    const [isAsked, presses] = useSure(forget);
+    return <button class="otx-small" type="button" title="Delete this conversation" disabled={isOff} {...presses}>{isAsked ? 'Really forget?' : 'Forget'}</button>;
+  }
+
   function Bar() {
     const known = models.value.value;
     const items = known?.models ?? [];
     const title = (name: string): string => [name, items.find(each => each.name === name)?.model].filter(Boolean).join(' · ');
+    const first = known === null ? '…' : !items.length ? 'No model yet' : known.default ? title(known.default) : 'Choose a model';
+    const others = items.filter(({ name }) => name !== known!.default);
     return (
       <div class="otx-ask-bar">
         <div>
-          <select class="otx-input" aria-label="Model to ask" title="The model to ask" value={model.value} onChange={event => (model.value = event.currentTarget.value)}>
-            <option value="">{known === null ? '…' : items.length ? (known.default ? title(known.default) : 'Choose a model') : 'No model yet'}</option>
-            {items.filter(({ name }) => name !== known!.default).map(({ name }) => <option key={name} value={name}>{title(name)}</option>)}
-          </select>
+          <Select label="Model to ask" title="The model to ask" value={model.value} options={[['', first], ...others.map(({ name }) => [name, title(name)])]} onChange={name => (model.value = name)} />
           <button class="otx-small" type="button" title="Choose another model" aria-expanded={isFormShown()} onClick={() => (isChoosing.value = !isFormShown())}>Models</button>
         </div>
         <div>
-          <select class="otx-input" aria-label="Conversation" title="The conversation" value={session.value} onChange={event => void open(event.currentTarget.value)}>{names.value.map(name => <option key={name} value={name}>{name}</option>)}</select>
+          <Select label="Conversation" title="The conversation" value={session.value} options={names.value} onChange={open} />
           <button class="otx-small" type="button" title="Begin another conversation" disabled={isOver()} onClick={startNew}>New</button>
-          <button class="otx-small" type="button" title="Delete this conversation" disabled={isOver() || !exchanges.value.length} onClick={() => void forget()} onBlur={() => (isUnsure.value = false)}>{isUnsure.value ? 'Really forget?' : 'Forget'}</button>
+          <ForgetButton key={session.value} isOff={isOver() || !exchanges.value.length} />
         </div>
       </div>
     );

@@ -3,10 +3,10 @@
 import { batch, signal } from '@preact/signals';
 import { type ComponentChild, createRef, Fragment } from 'preact';
 import { type Call, Calls } from './calls.js';
-import { h, keepFocus } from './dom.js';
+import { Search } from './controls.js';
 import { counted, number, sourceText } from './format.js';
 import { type Call as PastCall, createHistory } from './history.js';
-import { drawInto, Failure, Placed, Tabs } from './parts.js';
+import { createScreen, Failure, Placed, Tabs } from './parts.js';
 import { type Reply, Requests } from './requests.js';
 import { isEqual } from './schema.js';
 import { type Entries, type Filters, isFiltering, type Item, type Known, TOOLBOX, ToolList } from './toolList.js';
@@ -105,14 +105,11 @@ export class ToolBrowser {
     const onOpen = (item: Item): unknown => this.open(item.name);
     this.tools = new ToolList(this.requests, { onOpen, onFavourite, onDrag: options.onDrag });
     this.history = createHistory(this.requests, { onEdit: call => void this.open(call.tool, call.args), onRerun: call => void this.rerun(call) });
-    // Keys typed here must not trigger JupyterLab's shortcuts.
-    this.element = h(options.isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser', { 'data-lm-suppress-shortcuts': 'true', role: 'application', 'aria-label': 'Tool browser' });
-    this.element.addEventListener('keydown', event => this.onKey(event));
-    const stopDrawing = drawInto(this.element, () => this.draw());
+    const screen = createScreen(options.isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser', { role: 'application', 'aria-label': 'Tool browser' }, element => this.draw(element), event => this.onKey(event));
+    this.element = screen.element;
     const busyTimer = setInterval(() => this.lookWhetherBusy(), 1000);
     this.ends = [
-      stopDrawing,
-      keepFocus(this.element),
+      screen.close,
       transport.store.onClosed(() => this.calls.failRunning()),
       transport.store.onChanged(() => this.load()),
       transport.store.onCall(event => event.result && this.loadView()),
@@ -341,7 +338,6 @@ export class ToolBrowser {
   };
 
   private onKey(event: KeyboardEvent): void {
-    event.stopPropagation();
     const action = this.actionFor(event);
     if (!action) return;
     event.preventDefault();
@@ -379,12 +375,12 @@ export class ToolBrowser {
     this.say('busy', isBusy ? 'The kernel is busy; it will answer when it is free.' : '');
   }
 
-  private draw(): ComponentChild {
+  private draw({ classList }: HTMLElement): ComponentChild {
     const { isSmall } = this.options;
     const view = this.view.value;
-    this.element.classList.toggle('otx-page-open', this.pageState.value === 'front');
-    this.element.classList.toggle('otx-disconnected', this.transport.closed !== null);
-    const tabs = isSmall && view === 'tools' ? null : <Tabs label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view} onSelect={kind => this.selectView(kind as View)} />;
+    classList.toggle('otx-page-open', this.pageState.value === 'front');
+    classList.toggle('otx-disconnected', this.transport.closed !== null);
+    const tabs = isSmall && view === 'tools' ? null : <Tabs label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view} onSelect={kind => this.selectView(kind)} />;
     return (
       <>
         {/* In the panel the fields of a view differ in height: below the tabs they do not move them. */}
@@ -430,7 +426,7 @@ export class ToolBrowser {
     const combobox = view === 'tools' ? { role: 'combobox', list: undefined, 'aria-expanded': true, 'aria-controls': this.tools.id, 'aria-autocomplete': 'list', 'aria-activedescendant': this.tools.activeId } as const : {};
     return (
       <div class={view === 'tools' ? 'otx-head' : 'otx-head otx-only-search'}>
-        <input ref={this.searchField} class="otx-input otx-search" type="search" spellcheck={false} placeholder={`Search ${view}`} aria-label={`Search ${view}`} value={this.queries.value[view]} onInput={event => this.onSearch(event.currentTarget.value)} {...combobox} />
+        <Search ref={this.searchField} class="otx-input otx-search" label={`Search ${view}`} value={this.queries.value[view]} onInput={query => this.onSearch(query)} {...combobox} />
         {choice('pack', options([...packs.map(pack => pack.name), ...(this.filters.value.pack === TOOLBOX ? [TOOLBOX] : [])]))}
         {choice('source', options(sources), sources.length < 2)}
         {choice('tag', <>{badges.length ? <optgroup label="Behaviour">{options(badges)}</optgroup> : null}{tags.length ? <optgroup label="Tags">{options(tags)}</optgroup> : null}</>, !tags.length && !badges.length)}

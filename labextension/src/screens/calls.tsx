@@ -1,7 +1,7 @@
 // The calls started from this screen: their progress and their results. Several run at once. The calls that are not on
 // the open tool page are listed, with a button to cancel or dismiss each.
 import { batch, signal } from '@preact/signals';
-import { h, uniqueId } from './dom.js';
+import { elementOf, uniqueId } from './dom.js';
 import { duration, number, outcomeOf } from './format.js';
 import { drawInto, OutcomeChip } from './parts.js';
 import type { Requests } from './requests.js';
@@ -42,7 +42,7 @@ interface Options {
 }
 
 export class Calls {
-  readonly element: HTMLElement = h('div.otx-calls', { role: 'group', 'aria-label': 'Other calls' });
+  readonly element = elementOf('div.otx-calls', { role: 'group', 'aria-label': 'Other calls' });
   private readonly started = signal<Call[]>([]);
   /** The call that the tool page shows; it needs no line of its own. */
   private readonly shown = signal<Call | null>(null);

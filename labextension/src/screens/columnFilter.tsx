@@ -1,6 +1,7 @@
 // The filter of a column: a condition in words, and its values with their counts, to be searched and chosen.
 import { batch, signal } from '@preact/signals';
 import { createRef } from 'preact';
+import { Search } from './controls.js';
 import { debounce, uniqueId } from './dom.js';
 import { counted, number } from './format.js';
 import { expressionOf } from './jmespath.js';
@@ -118,7 +119,7 @@ export function createColumnFilter(table: Table) {
         <input ref={input} class="otx-input" type="text" spellcheck={false} placeholder="Condition" aria-label={`Condition for ${name}`} aria-invalid={Boolean(refusal)} aria-describedby={errorId} value={condition.value} onInput={event => ((condition.value = event.currentTarget.value), applySoon())} />
         <div class="otx-error" id={errorId} role="alert" hidden={!refusal}>{refusal}</div>
         <code class="otx-muted otx-tip">{HINTS[kind] ?? ''}</code>
-        <input class="otx-input" type="search" placeholder="Search values" aria-label="Search values" spellcheck={false} hidden={!search.value && (found?.total ?? 0) <= 8} value={search.value} onInput={event => ((search.value = event.currentTarget.value), loadSoon())} />
+        <Search label="Search values" hidden={!search.value && (found?.total ?? 0) <= 8} value={search.value} onInput={text => ((search.value = text), loadSoon())} />
         <div class="otx-filter-values" role="group" aria-label="Values">
           {found?.items.map(({ id, text, count }) => (
             <label key={id} class="otx-filter-value" title={text}>

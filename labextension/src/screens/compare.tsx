@@ -2,6 +2,7 @@
 // the changes as a table.
 import { type Signal, signal, useSignal } from '@preact/signals';
 import { useLayoutEffect } from 'preact/hooks';
+import { Check, Search } from './controls.js';
 import { Failure, Menu } from './parts.js';
 import type { Requests } from './requests.js';
 import { createTable, keyOf, type Result, type Table } from './table.js';
@@ -47,7 +48,7 @@ export function CompareChoices({ requests, result, onChoose }: { requests: Reque
   return (
     <div class="otx-compare-choices">
       <strong>Compare with</strong>
-      <input class="otx-input" type="search" placeholder="Find a call" aria-label="Find a call" spellcheck={false} hidden={items.length <= MANY} value={search.value} onInput={event => (search.value = event.currentTarget.value)} />
+      <Search label="Find a call" hidden={items.length <= MANY} value={search.value} onInput={text => (search.value = text)} />
       <div class="otx-compare-list" role="group" aria-label="Results to compare with">
         {request.failure.value ? <p class="otx-error" role="alert"><Failure of={request} /></p> : request.value.value ? choices() : <span class="otx-muted">reading …</span>}
       </div>
@@ -90,7 +91,7 @@ export function createCompare(requests: Requests, result: Result, { other, key }
           </div>
           {found?.columns.length ? (
             <Menu label={<>Rows matched by <strong>{found.key.join(', ') || 'their place'}</strong></>}>
-              {found.columns.map(column => <label key={column} class="otx-choice"><input type="checkbox" checked={key.value.includes(column)} onChange={event => match(found.columns, column, event.currentTarget.checked)} /> {column}</label>)}
+              {found.columns.map(column => <Check key={column} isOn={key.value.includes(column)} onChange={isOn => match(found.columns, column, isOn)}> {column}</Check>)}
             </Menu>
           ) : null}
         </div>

@@ -1,33 +1,13 @@
-// Creates elements, and the keyboard behaviour that screens share: tabs, focus, debounced input, the clipboard. Text from
-// tools becomes text nodes and attribute values. No function here accepts HTML.
+// The elements that screens draw themselves into, and what they share beside: keys, focus, debounced input, the clipboard.
+// No function here accepts HTML.
 
-export type Child = Node | string | number | null | undefined | false | Child[];
-type Props = Record<string, unknown> | null;
-
-/** Make an element: `h('button.otx-run', {onclick: f, disabled: true}, 'Run')`. */
-export function h(tag: string, props?: Props, ...children: Child[]): any {
+/** Make the element of a screen: `elementOf('section.otx-viewer', { 'aria-label': 'Result' })`. */
+export function elementOf<E extends HTMLElement = HTMLElement>(tag: string, attributes: Record<string, string> = {}): E {
   const [name, ...classes] = tag.split('.');
-  const element = document.createElement(name || 'div');
-  if (classes.length) element.className = classes.join(' ');
-  for (const [key, value] of Object.entries(props ?? {})) set(element, key, value);
-  append(element, children);
+  const element = document.createElement(name) as E;
+  element.className = classes.join(' ');
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   return element;
-}
-
-/** Replace the children of an element. */
-export function fill<E extends Element>(element: E, ...children: Child[]): E {
-  element.replaceChildren();
-  append(element, children);
-  return element;
-}
-
-/** Make `elements` the children of a list. Elements that stay are not moved, so they keep the focus. */
-export function reconcile(list: Element, elements: Element[]): void {
-  const kept = new Set(elements);
-  for (const child of [...list.children]) if (!kept.has(child)) child.remove();
-  elements.forEach((element, at) => {
-    if (list.children[at] !== element) list.insertBefore(element, list.children[at] ?? null);
-  });
 }
 
 /** Call `fn` after `wait` milliseconds without another call. `.now()` calls it at once, `.cancel()` drops it. */
@@ -112,18 +92,13 @@ export function moveBetweenTabs(event: KeyboardEvent): void {
   event.stopPropagation();
 }
 
-export function addTabKeys<E extends HTMLElement>(tabs: E): E {
-  tabs.addEventListener('keydown', moveBetweenTabs);
-  return tabs;
-}
-
 /** Copy a text to the clipboard; resolves with false if the browser forbids it. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    const area = h('textarea', { style: 'position:fixed;opacity:0', 'aria-hidden': 'true' });
+    const area = elementOf<HTMLTextAreaElement>('textarea', { style: 'position:fixed;opacity:0', 'aria-hidden': 'true' });
     area.value = text;
     document.body.append(area);
     area.select();
@@ -139,19 +114,4 @@ let ids = 0;
 export function uniqueId(stem: string): string {
   ids += 1;
   return `otx-${stem}-${ids}-${Math.floor(Math.random() * 1e9).toString(36)}`;
-}
-
-function set(element: any, key: string, value: any): void {
-  if (value === undefined || value === null || value === false) return;
-  if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
-  else if (key === 'value') element.value = value;
-  else if (key === 'data') for (const [name, text] of Object.entries(value)) element.dataset[name] = text;
-  else element.setAttribute(key, value === true ? '' : String(value));
-}
-
-function append(element: Element, children: Child[]): void {
-  for (const child of children.flat(Infinity as 1) as Child[]) {
-    if (child === undefined || child === null || child === false) continue;
-    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
-  }
 }

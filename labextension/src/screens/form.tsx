@@ -5,7 +5,7 @@
 // An editor is the state of what is typed, in signals, and draws it; the form draws itself at once when one of them changes.
 import { batch, signal, type Signal } from '@preact/signals';
 import { type ComponentChild, createRef } from 'preact';
-import { h, uniqueId } from './dom.js';
+import { elementOf, uniqueId } from './dom.js';
 import { withoutArgumentName } from './format.js';
 import { drawInto } from './parts.js';
 import { fieldsOf, type FieldNode, isEqual, isMultiline, isObject, type ObjectNode, type PlainNode, type Schema, type SchemaNode, typeLabel, type UnionNode } from './schema.js';
@@ -44,7 +44,7 @@ export function createForm(parameters: Schema, { onChange = () => {}, onSubmit =
   const fields = fieldsOf(parameters, parameters).map(node => fieldOf(node, whole));
   const [required, optional] = [true, false].map(isRequired => fields.filter(field => field.isRequired === isRequired));
   const errors = signal<SchemaError[]>([]); // those that belong to no field
-  const element: HTMLFormElement = h('form.otx-form', { novalidate: true, autocomplete: 'off' });
+  const element = elementOf<HTMLFormElement>('form.otx-form', { novalidate: '', autocomplete: 'off' });
   element.addEventListener('submit', event => {
     event.preventDefault();
     onSubmit();

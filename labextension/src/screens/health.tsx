@@ -3,7 +3,7 @@
 // Names and messages come from files and servers, and are shown as text.
 import { batch, signal, useSignal } from '@preact/signals';
 import { createRef, type Key } from 'preact';
-import { copyText, h } from './dom.js';
+import { copyText, elementOf } from './dom.js';
 import { counted, STATES } from './format.js';
 import { drawInto, keptBy, SecretField } from './parts.js';
 import { Requests, type Source } from './requests.js';
@@ -39,7 +39,7 @@ export function createHealth({ source, onRefresh, onTrust, onServer, onOpen }: H
   });
   const list = createRef<HTMLDivElement>();
   const refresh = createRef<HTMLButtonElement>();
-  const element: HTMLElement = h('div.otx-health');
+  const element = elementOf('div.otx-health');
 
   function checkNow(): void {
     if (check.isPending.peek()) return;

@@ -3,7 +3,8 @@
 import { batch, computed, signal, useComputed } from '@preact/signals';
 import { type ComponentChildren, render } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { debounce, h } from './dom.js';
+import { Select } from './controls.js';
+import { debounce, elementOf } from './dom.js';
 import { counted, duration, number } from './format.js';
 import { breakable, Drawing, Failure, Outcome } from './parts.js';
 import type { LatestRequest, Requests } from './requests.js';
@@ -101,7 +102,7 @@ export function createHistory(requests: Requests, actions: Actions, tool = '') {
     filter.value = { ...filter.peek(), ...change };
     void pages.load(0, PAGE_SIZE);
   };
-  const element: HTMLElement = h('div.otx-history', { tabindex: '-1' });
+  const element = elementOf('div.otx-history', { tabindex: '-1' });
   element.addEventListener('scroll', () => {
     const { scrollTop, clientHeight, scrollHeight } = element;
     const isNearEnd = scrollTop + clientHeight > scrollHeight - NEAR_END;
@@ -112,9 +113,7 @@ export function createHistory(requests: Requests, actions: Actions, tool = '') {
     return (
       <>
         <div class="otx-bar otx-history-bar">
-          <select class="otx-input" aria-label="When" value={since} onChange={event => set({ since: event.currentTarget.value })}>
-            {TIMES.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
-          </select>
+          <Select label="When" value={since} options={TIMES} onChange={value => set({ since: value })} />
           <button class="otx-small" type="button" aria-pressed={isFailed} onClick={() => set({ isFailed: !isFailed })}>Failed only</button>
         </div>
         <Lines pages={pages} label="Calls" emptyText={emptyText.value}>{item => (item.run !== undefined ? <RunLine key={item.id} run={item} requests={requests} filter={asked} actions={actions} /> : <CallLine key={item.id} call={item} actions={actions} isNamed={!tool} />)}</Lines>

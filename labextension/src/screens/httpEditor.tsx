@@ -2,12 +2,13 @@
 // stores secrets, sends, selects and saves; what it refuses is shown at its field, what needs a yes is asked here.
 import { computed, signal } from '@preact/signals';
 import { type ComponentChild, createRef } from 'preact';
-import { copyText, debounce, h, keepFocus, offerFocus, uniqueId } from './dom.js';
+import { Check, Input, Select } from './controls.js';
+import { copyText, debounce, offerFocus, uniqueId } from './dom.js';
 import { byteSize, duration, LINE_END } from './format.js';
-import { Arguments, AuthForm, Input, Pairs, Select } from './httpFields.js';
+import { Arguments, AuthForm, Pairs } from './httpFields.js';
 import { type Argument, argumentIn, argumentNames, type Auth, authKind, blank, BODIES, type Bundle, bundleName, bundleOf, type Choices, type Fault, type Fields, fieldsOf, hasOwnAuth, isAuthShared, isPaired, type Json, missingIn, pathBelow, pendingSecret, recordOf, targetOf, toolName, valuesOf } from './httpRecord.js';
 import { within } from './jmespath.js';
-import { drawInto, Placed, Tabs } from './parts.js';
+import { createScreen, panelOf, Placed, Tabs } from './parts.js';
 import { type Ask, Requests } from './requests.js';
 import { isEqual } from './schema.js';
 import type { Result } from './table.js';
@@ -65,7 +66,7 @@ export function createHttpEditor(transport: Transport, place: HttpPlace = {}, op
 }
 
 class HttpEditor {
-  readonly element: HTMLElement = h('div.otx.otx-editor', { 'data-lm-suppress-shortcuts': 'true', role: 'form', 'aria-label': 'HTTP tool' });
+  readonly element: HTMLElement;
   private readonly id = uniqueId('editor');
   private readonly fields = signal(blank());
   private readonly choices = signal<Choices>({ bundles: [], secrets: [] });
@@ -92,13 +93,13 @@ class HttpEditor {
   constructor(transport: Transport, private readonly options: Options) {
     this.requests = new Requests(transport);
     this.viewer = createViewer(transport, { onPick: expression => this.keep(expression), isPlain: true });
-    this.element.addEventListener('keydown', event => this.onKey(event));
+    const screen = createScreen('div.otx.otx-editor', { role: 'form', 'aria-label': 'HTTP tool' }, () => this.draw(), event => this.onKey(event));
+    this.element = screen.element;
     // Of a choice `change` comes last: one that is drawn anew at its `input` is what it was before.
     for (const kind of ['input', 'change']) this.element.addEventListener(kind, event => this.clearErrors(event.target as Element, kind));
     this.ends = [
-      drawInto(this.element, () => this.draw()),
+      screen.close,
       transport.store.onClosed(reason => this.say(reason, 'failed')),
-      keepFocus(this.element),
       () => this.requests.close(),
       () => this.trySoon.cancel(),
       () => this.viewer.close()
@@ -329,7 +330,6 @@ class HttpEditor {
   }
 
   private onKey(event: KeyboardEvent): void {
-    event.stopPropagation();
     const isControl = event.ctrlKey || event.metaKey;
     const isSend = event.key === 'Enter' && (isControl || 'sends' in (event.target as HTMLElement).dataset);
     if (!isSend && !(event.key === 's' && isControl && this.options.isTab)) return;
@@ -417,7 +417,7 @@ class HttpEditor {
     const { environments = [], environment = '' } = bundleOf(fields, choices) ?? {};
     const target = targetOf(fields, choices);
     const isBusy = this.isBusy.value;
-    const environmentNames = Object.fromEntries((environment ? environments : ['', ...environments]).map(name => [name, name || 'no environment']));
+    const environmentNames = (environment ? environments : ['', ...environments]).map(name => [name, name || 'no environment']);
     return (
       <div class="otx-editor-top">
         <div ref={this.places.url} class="otx-editor-line">
@@ -477,7 +477,7 @@ class HttpEditor {
         <textarea class="otx-input otx-json" rows={4} aria-label="curl command" placeholder="curl -H 'Authorization: Bearer …' https://api.example.com/users" spellcheck={false} value={text} onInput={event => set({ text: event.currentTarget.value })} {...this.fieldAt('/curl')} />
         {this.errorAt('/curl')}
         <div class="otx-bar">
-          <label><input type="checkbox" checked={isKept} onChange={event => set({ isKept: event.currentTarget.checked })} /> keep its credentials as secrets of this project</label>
+          <Check class="" isOn={isKept} onChange={isOn => set({ isKept: isOn })}> keep its credentials as secrets of this project</Check>
           <button class="otx-small" type="button" onClick={this.readCurl}>Fill in</button>
         </div>
       </details>
@@ -520,7 +520,7 @@ class HttpEditor {
   private responsePart(fields: Fields): ComponentChild {
     const exchange = this.exchange.value;
     const part = this.part.value;
-    const panel = (kind: string) => ({ id: `${this.id}-${kind}`, role: 'tabpanel', 'aria-labelledby': `${this.id}-${kind}-tab`, hidden: part !== kind } as const);
+    const panel = (kind: string) => panelOf(this.id, kind, part);
     const setSelector = (selector: string): void => (this.set({ selector }), this.trySoon());
     return (
       <>

@@ -1,5 +1,6 @@
 // The parts of the HTTP tool editor that hold several fields: name and value rows, auth with its secret, arguments.
 import { useRef } from 'preact/hooks';
+import { Check, FileButton, Input, Select } from './controls.js';
 import { byteSize } from './format.js';
 import { type Argument, argumentIn, type Auth, authKind, bundleOf, type Choices, type Fields, hasOwnAuth, isAuthShared, KEPT, NEW, newSecretName, type Pair, secretChoice, TYPES, withEmpty } from './httpRecord.js';
 
@@ -7,33 +8,6 @@ const KINDS: Record<string, string> = { none: 'No auth', bearer: 'Bearer token',
 const PLACES = { header: 'in a header', query: 'in the query' };
 /** The texts of each kind of auth, with what stands in their fields while they are empty. */
 const TEXTS = [['apiKey', 'name', 'Name of the key', 'X-Api-Key'], ['basic', 'username', 'User', 'user'], ['oauth2', 'tokenUrl', 'Token URL', 'https://api.example.com/token'], ['oauth2', 'clientId', 'Client id', 'client id'], ['oauth2', 'scope', 'Scope', 'scope (optional)']] as const;
-
-interface InputProps {
-  label: string;
-  value: string;
-  onInput: (text: string) => void;
-  [attribute: string]: unknown;
-}
-
-export function Input({ label, value, onInput, ...attributes }: InputProps) {
-  return <input class="otx-input" type="text" aria-label={label} spellcheck={false} autocomplete="off" value={value} onInput={event => onInput(event.currentTarget.value)} {...attributes} />;
-}
-
-interface SelectProps {
-  label: string;
-  value: string;
-  options: Record<string, string>;
-  onChange: (value: string) => void;
-  [attribute: string]: unknown;
-}
-
-export function Select({ label, value, options, onChange, ...attributes }: SelectProps) {
-  return (
-    <select class="otx-input" aria-label={label} value={value} onChange={event => onChange(event.currentTarget.value)} {...attributes}>
-      {Object.entries(options).map(([each, title]) => <option key={each} value={each}>{title}</option>)}
-    </select>
-  );
-}
 
 /** Rows of name and value, with an empty one at the end. */
 export function Pairs({ label, pairs, onChange, ...attributes }: { label: string; pairs: Pair[]; onChange: (pairs: Pair[]) => void; [attribute: string]: unknown }) {
@@ -84,7 +58,7 @@ export function AuthForm({ fields, choices, onChange, ...attributes }: PartProps
           </div>
           <p class="otx-help">The tool stores only the secret's name. The value goes to secrets.yaml and is not shown again.</p>
         </div>
-        <label><input type="checkbox" checked={isAuthShared(fields, choices)} onChange={event => onChange({ isShared: event.currentTarget.checked })} /> use it for all tools of this bundle</label>
+        <Check class="" isOn={isAuthShared(fields, choices)} onChange={isShared => onChange({ isShared })}> use it for all tools of this bundle</Check>
       </div>
     </div>
   );
@@ -121,21 +95,13 @@ function ArgumentRow({ name, argument, onChange }: { name: string; argument: Arg
   );
 }
 
-/** A button that takes a file. */
+/** A button that takes a file to try with. */
 function FileChoice({ name, text, onChange }: { name: string; text: string | undefined; onChange: (file: NonNullable<Argument['file']>) => void }) {
-  const picker = useRef<HTMLInputElement>(null);
-  const take = async (): Promise<void> => {
-    const [chosen] = picker.current!.files!;
-    if (!chosen) return;
-    const bytes = new Uint8Array(await chosen.arrayBuffer());
+  const take = async (file: File): Promise<void> => {
+    const bytes = new Uint8Array(await file.arrayBuffer());
     let letters = '';
     for (let at = 0; at < bytes.length; at += 8192) letters += String.fromCharCode(...bytes.subarray(at, at + 8192));
-    onChange({ content: { base64: btoa(letters), filename: chosen.name, ...(chosen.type ? { mime: chosen.type } : {}) }, text: `${chosen.name} · ${byteSize(chosen.size)}` });
+    onChange({ content: { base64: btoa(letters), filename: file.name, ...(file.type ? { mime: file.type } : {}) }, text: `${file.name} · ${byteSize(file.size)}` });
   };
-  return (
-    <span>
-      <input ref={picker} class="otx-hidden" type="file" aria-label={`File of ${name} to try`} tabIndex={-1} onChange={take} />
-      <button class="otx-small" type="button" onClick={() => picker.current!.click()}>{text ?? 'Choose a file …'}</button>
-    </span>
-  );
+  return <span><FileButton label={`File of ${name} to try`} onPick={take}>{text ?? 'Choose a file …'}</FileButton></span>;
 }

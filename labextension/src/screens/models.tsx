@@ -1,6 +1,7 @@
 // The form in which a person chooses a model: what was found on this machine, a test, and Save. Nothing is looked for or sent
 // before a button is pressed. Names of models and what they say come from elsewhere and are shown as text.
 import { batch, signal } from '@preact/signals';
+import { Check, Input, Select } from './controls.js';
 import { withoutArgumentName } from './format.js';
 import type { Requests } from './requests.js';
 
@@ -116,28 +117,22 @@ export function modelForm(requests: Requests, onSaved: (saved: Saved) => void) {
           </div>
         ) : null}
         <div class="otx-models-fields">
-          <label>Kind<select class="otx-input" value={provider} onChange={event => change({ provider: event.currentTarget.value })}>{KINDS.map(([value, title]) => <option key={value} value={value}>{title}</option>)}</select></label>
-          <label>Address<input class="otx-input" type="text" spellcheck={false} placeholder={known.addresses[provider]} value={base_url} onInput={event => change({ base_url: event.currentTarget.value || undefined })} /></label>
-          <label>Key<select class="otx-input" value={key} onChange={event => change({ key: event.currentTarget.value || undefined })}>
-            <option value="">no key</option>
-            {models.keys.map(name => <option key={name} value={name}>{name}</option>)}
-            <option value={NEW_KEY}>a new one …</option>
-          </select></label>
+          <label>Kind<Select label="Kind" value={provider} options={KINDS} onChange={value => change({ provider: value })} /></label>
+          <label>Address<Input label="Address" placeholder={known.addresses[provider]} value={base_url} onInput={text => change({ base_url: text || undefined })} /></label>
+          <label>Key<Select label="Key" value={key} options={[['', 'no key'], ...models.keys, [NEW_KEY, 'a new one …']]} onChange={value => change({ key: value || undefined })} /></label>
           {key === NEW_KEY ? (
             <>
-              <label>Name of the key<input class="otx-input" type="text" spellcheck={false} placeholder="OPENAI_API_KEY" value={newKey.value.name} onInput={event => (newKey.value = { ...newKey.value, name: event.currentTarget.value })} /></label>
-              <label title={`It goes into ${inProject.value || known.inProject ? "the project's secrets.yaml" : known.ownFile.replace('onetool.yaml', 'secrets.yaml')}, which only you can read`}>Its value<input class="otx-input" type="password" autocomplete="off" value={newKey.value.value} onInput={event => (newKey.value = { ...newKey.value, value: event.currentTarget.value })} /></label>
+              <label>Name of the key<Input label="Name of the key" placeholder="OPENAI_API_KEY" value={newKey.value.name} onInput={text => (newKey.value = { ...newKey.value, name: text })} /></label>
+              <label title={`It goes into ${inProject.value || known.inProject ? "the project's secrets.yaml" : known.ownFile.replace('onetool.yaml', 'secrets.yaml')}, which only you can read`}>Its value<Input label="Its value" type="password" value={newKey.value.value} onInput={text => (newKey.value = { ...newKey.value, value: text })} /></label>
             </>
           ) : null}
           <label>Model<span class="otx-models-name">
-            {names.value.length ? (
-              <select class="otx-input" aria-label="Model" value={model} onChange={event => change({ model: event.currentTarget.value })}>{[...new Set([...names.value, model])].map(name => <option key={name} value={name}>{name}</option>)}</select>
-            ) : (
-              <input class="otx-input" type="text" aria-label="Model" spellcheck={false} value={model} onInput={event => change({ model: event.currentTarget.value })} />
-            )}
+            {names.value.length
+              ? <Select label="Model" value={model} options={[...new Set([...names.value, model])]} onChange={value => change({ model: value })} />
+              : <Input label="Model" value={model} onInput={text => change({ model: text })} />}
             {button('list', 'List', list, { title: `Asks ${base_url || known.addresses[provider]} for its models` })}
           </span></label>
-          {known.inProject ? null : <label class="otx-choice" title={`By default it is written to ${known.ownFile}, for all projects`}><input type="checkbox" checked={inProject.value} onChange={event => (inProject.value = event.currentTarget.checked)} /> for this project alone</label>}
+          {known.inProject ? null : <Check title={`By default it is written to ${known.ownFile}, for all projects`} isOn={inProject.value} onChange={isOn => (inProject.value = isOn)}> for this project alone</Check>}
         </div>
         <div class="otx-bar otx-models-do">
           {button('test', 'Test', test, { title: 'Sends one tiny request' })}

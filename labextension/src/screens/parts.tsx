@@ -2,7 +2,8 @@
 import { effect, type Signal, untracked, useSignal } from '@preact/signals';
 import { type ComponentChild, type ComponentChildren, type Key, render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { moveBetweenTabs } from './dom.js';
+import { Input } from './controls.js';
+import { elementOf, keepFocus, moveBetweenTabs } from './dom.js';
 import { BADGES } from './format.js';
 import type { LatestRequest, Requests } from './requests.js';
 
@@ -17,30 +18,53 @@ export function drawInto(element: Element, view: () => ComponentChild): () => vo
   });
 }
 
+/**
+ * A whole screen, in a tab or in a cell: `draw` draws it, `onKey` gets its keys. No key goes on to JupyterLab, and the focus
+ * stays in it when what has the focus goes.
+ */
+export function createScreen(tag: string, attributes: Record<string, string>, draw: (element: HTMLElement) => ComponentChild, onKey = (_event: KeyboardEvent): void => {}) {
+  const element = elementOf(tag, { 'data-lm-suppress-shortcuts': 'true', ...attributes });
+  element.addEventListener('keydown', event => {
+    event.stopPropagation();
+    onKey(event);
+  });
+  const ends = [drawInto(element, () => draw(element)), keepFocus(element)];
+  return { element, close: () => ends.forEach(end => end()) };
+}
+
 /** A place for an element that draws itself, such as another screen. */
-export function Placed({ element, ...attributes }: { element: HTMLElement; class?: string; hidden?: boolean }) {
+export function Placed({ element, ...attributes }: { element: HTMLElement; key?: Key; class?: string; hidden?: boolean } & Record<string, unknown>) {
   const place = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => place.current!.replaceChildren(element), [element]);
   return <div ref={place} {...attributes} />;
 }
 
-interface TabsProps {
+interface TabsProps<Kind extends string> {
   label: string;
-  /** Where each tab has a panel, whose id is this and the tab's kind. */
+  class?: string;
+  /** Where each tab has a panel, whose id is this and the tab's kind, or what `panel` says. */
   id?: string;
-  tabs: readonly (readonly [kind: string, title: string])[];
-  selected: string;
-  onSelect: (kind: string) => void;
+  panel?: (kind: Kind) => string;
+  /** Each with its title, and what stands behind it. */
+  tabs: readonly (readonly [kind: Kind, title: string, more?: ComponentChild])[];
+  selected: string | undefined;
+  onSelect: (kind: Kind, event: MouseEvent) => void;
+  hidden?: boolean;
 }
 
 /** Tabs, of which only the selected one is in the tab order; arrow keys reach the others. */
-export function Tabs({ label, id, tabs, selected, onSelect }: TabsProps) {
-  const ids = (kind: string) => (id ? { id: `${id}-${kind}-tab`, 'aria-controls': `${id}-${kind}` } : {});
+export function Tabs<Kind extends string>({ label, class: kinds = '', id, panel = kind => kind, tabs, selected, onSelect, hidden }: TabsProps<Kind>) {
+  const ids = (kind: Kind) => (id ? { id: `${id}-${kind}-tab`, 'aria-controls': `${id}-${panel(kind)}` } : {});
   return (
-    <div class="otx-tabs" role="tablist" aria-label={label} onKeyDown={moveBetweenTabs}>
-      {tabs.map(([kind, title]) => <button key={kind} class="otx-tab" type="button" role="tab" {...ids(kind)} data-kind={kind} aria-selected={kind === selected} tabIndex={kind === selected ? 0 : -1} onClick={() => onSelect(kind)}>{title}</button>)}
+    <div class={`otx-tabs ${kinds}`.trim()} role="tablist" aria-label={label} hidden={hidden} onKeyDown={moveBetweenTabs}>
+      {tabs.map(([kind, title, more]) => <button key={kind} class="otx-tab" type="button" role="tab" {...ids(kind)} data-kind={kind} aria-selected={kind === selected} tabIndex={kind === selected ? 0 : -1} onClick={event => onSelect(kind, event)}>{title}{more}</button>)}
     </div>
   );
+}
+
+/** What makes an element the panel of a tab of `Tabs` with this id. */
+export function panelOf(id: string, kind: string, selected: string | undefined) {
+  return { id: `${id}-${kind}`, role: 'tabpanel', 'aria-labelledby': `${id}-${kind}-tab`, hidden: kind !== selected } as const;
 }
 
 /** Why a request failed, and a button that sends it again, by `retry` where more belongs to it; nothing if it did not. */
@@ -161,7 +185,7 @@ export function SecretField({ name, keep, onKept = () => {} }: { name: string; k
   if (isKept.value) return <p class="otx-secret-field" role="status">{name} is in secrets.yaml now.</p>;
   return (
     <form class="otx-secret-field" onSubmit={save}>
-      <label><span>{name}</span><input class="otx-input" type="password" autocomplete="off" aria-label={`Value of ${name}`} placeholder="goes into secrets.yaml" value={value.value} onInput={event => (value.value = event.currentTarget.value)} /></label>
+      <label><span>{name}</span><Input label={`Value of ${name}`} type="password" placeholder="goes into secrets.yaml" value={value.value} onInput={text => (value.value = text)} /></label>
       <button class="otx-run" type="submit" aria-label={`Save ${name}`}>Save</button>
       {failure.value ? <span class="otx-error" role="alert">{failure.value}</span> : null}
     </form>

@@ -4,7 +4,7 @@
 import { batch, type Signal, signal } from '@preact/signals';
 import { type ComponentChildren, createContext, type Key } from 'preact';
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { h, uniqueId } from './dom.js';
+import { elementOf, uniqueId } from './dom.js';
 import { withoutArgumentName } from './format.js';
 import { Badge, drawInto } from './parts.js';
 import { Requests } from './requests.js';
@@ -68,7 +68,7 @@ export function createQuestion(question: Question, answer: (answer: Answer) => P
   const refused = signal<Props['refused']>({ content: {}, errors: [] });
   const failure = signal('');
   const titleId = uniqueId('question');
-  const element: HTMLElement = h('section.otx.otx-question', { role: 'group', 'aria-label': question.trust ? 'Trust' : null, 'aria-labelledby': question.trust ? null : titleId, 'data-lm-suppress-shortcuts': 'true' });
+  const element = elementOf('section.otx.otx-question', { role: 'group', ...(question.trust ? { 'aria-label': 'Trust' } : { 'aria-labelledby': titleId }), 'data-lm-suppress-shortcuts': 'true' });
   element.addEventListener('keydown', event => event.stopPropagation());
 
   async function send(action: Answer['action'], content: Answer['content'] = {}): Promise<void> {

@@ -1,11 +1,12 @@
 // A server in a tab of its own: its state with the one thing that helps, what it offers, every message whole, its log.
 // All of it comes from the server or about it, and is shown as text.
 import { batch, signal, useSignal } from '@preact/signals';
-import type { Key } from 'preact';
-import { addTabKeys, copyText, debounce, h, keepFocus, uniqueId } from './dom.js';
+import type { ComponentChild, Key } from 'preact';
+import { Search, Select } from './controls.js';
+import { copyText, debounce, uniqueId } from './dom.js';
 import { byteSize, counted, duration, number, STATES } from './format.js';
 import type { WantedTool } from './browser.js';
-import { drawInto, Failure, Icon } from './parts.js';
+import { createScreen, Failure, Icon, panelOf, Tabs } from './parts.js';
 import { type LatestRequest, Requests } from './requests.js';
 import { type Done, type Server, SignIn } from './servers.js';
 import type { Payload, Transport } from './transport.js';
@@ -38,8 +39,6 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
   const part = signal<Part>('tools');
   const done = signal<Done>({});
   const id = uniqueId('server');
-  const element: HTMLElement = h('div.otx.otx-server-page', { 'data-lm-suppress-shortcuts': 'true', role: 'region', 'aria-label': `Server ${name}` });
-  element.addEventListener('keydown', event => event.stopPropagation());
   const loadLog = (): void => void log.send({ name });
 
   function select(chosen: Part): void {
@@ -76,15 +75,11 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
     return { name: `${name}.${own}` };
   }
 
-  const tab = (each: Part) => {
-    const isSelected = part.value === each;
-    const count = offersOf(each)?.length;
-    return (
-      <button key={each} class="otx-tab" type="button" role="tab" id={`${id}-${each}-tab`} aria-controls={`${id}-${each}`} data-part={each} aria-selected={isSelected} tabIndex={isSelected ? 0 : -1} onClick={() => select(each)}>
-        {PARTS[each]}{count ? <span class="otx-muted"> {number(count)}</span> : null}
-      </button>
-    );
-  };
+  const tabs = (): (readonly [Part, string, ComponentChild])[] =>
+    parts.map(each => {
+      const count = offersOf(each)?.length;
+      return [each, PARTS[each], count ? <span class="otx-muted"> {number(count)}</span> : null];
+    });
   const content = (each: Part) => {
     if (each === 'messages') return messages.draw();
     if (each === 'log') return <Log log={log} load={loadLog} />;
@@ -92,27 +87,24 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
     return offers && <Offers part={each} offers={offers} onCall={offer => onCall(wantedOf(offer, each))} />;
   };
   const parts = Object.keys(PARTS) as Part[];
-  const stop = [
-    drawInto(element, () => {
-      const { said, url } = done.value;
-      return (
-        <>
-          <div class="otx-server-head">{page.value.value ? <Head name={name} page={page.value.value} act={act} /> : null}</div>
-          <p class="otx-muted" role="status">{transport.store.closed.value ?? (url ? <SignIn name={name} url={url} /> : said)}{page.failure.value ? <> <Failure of={page} /></> : null}</p>
-          <div class="otx-tabs" role="tablist" aria-label={`Server ${name}`}>{parts.map(tab)}</div>
-          {parts.map(each => <div key={each} class="otx-server-part" role="tabpanel" id={`${id}-${each}`} aria-labelledby={`${id}-${each}-tab`} tabIndex={0} hidden={part.value !== each}>{content(each)}</div>)}
-        </>
-      );
-    }),
-    transport.store.onChanged(() => void page.send({ name })),
-    keepFocus(element)
-  ];
-  addTabKeys(element.querySelector<HTMLElement>('[role="tablist"]')!);
+  const screen = createScreen('div.otx.otx-server-page', { role: 'region', 'aria-label': `Server ${name}` }, () => {
+    const { said, url } = done.value;
+    return (
+      <>
+        <div class="otx-server-head">{page.value.value ? <Head name={name} page={page.value.value} act={act} /> : null}</div>
+        <p class="otx-muted" role="status">{transport.store.closed.value ?? (url ? <SignIn name={name} url={url} /> : said)}{page.failure.value ? <> <Failure of={page} /></> : null}</p>
+        <Tabs label={`Server ${name}`} id={id} tabs={tabs()} selected={part.value} onSelect={select} />
+        {parts.map(each => <div key={each} class="otx-server-part" tabIndex={0} {...panelOf(id, each, part.value)}>{content(each)}</div>)}
+      </>
+    );
+  });
+  const { element } = screen;
+  const stopListening = transport.store.onChanged(() => void page.send({ name }));
   // A slow kernel is not asked again before it has answered, else no answer would ever count.
   const timer = setInterval(() => part.peek() === 'messages' && element.offsetParent && !messages.isPending.peek() && messages.load(), EVERY_MS);
   void page.send({ name });
   void messages.load();
-  return { element, close: () => (requests.close(), clearInterval(timer), stop.forEach(each => each())) };
+  return { element, close: () => (requests.close(), clearInterval(timer), stopListening(), screen.close()) };
 }
 
 function Head({ name, page: { server, about, protocol, instructions }, act }: { name: string; page: Page; act: (action: string) => void }) {
@@ -179,6 +171,7 @@ function Log({ log, load }: { log: TextRequest; load: () => void }) {
 function createMessages(requests: Requests, name: string) {
   const request = requests.latest<{ rows: Message[] }>('serverMessages');
   const rows = signal<Message[]>([]);
+  const typed = signal('');
   const words = signal('');
   const way = signal('');
   /** What came of copying; it stands in place of the count until something else is shown. */
@@ -222,10 +215,8 @@ function createMessages(requests: Requests, name: string) {
   const draw = (shown = shownRows()) => (
     <div>
       <div class="otx-bar otx-table-bar">
-        <input class="otx-input" type="search" placeholder="Filter messages" aria-label="Filter messages" spellcheck={false} onInput={event => filter(event.currentTarget.value)} />
-        <select class="otx-input" aria-label="Direction" value={way.value} onChange={event => ((note.value = ''), (way.value = event.currentTarget.value))}>
-          {WAYS.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
-        </select>
+        <Search label="Filter messages" value={typed.value} onInput={text => ((typed.value = text), filter(text))} />
+        <Select label="Direction" value={way.value} options={WAYS} onChange={chosen => ((note.value = ''), (way.value = chosen))} />
         <span class="otx-muted" role="status">{countText(shown.length)}</span>
         <span class="otx-tools"><button class="otx-small" type="button" onClick={copyAll}>Copy as JSON</button></span>
       </div>

@@ -1,6 +1,8 @@
 // The MCP servers: each with its state and reason, what can be done with it, and its logs. Names, reasons and logs come from
 // elsewhere and are shown as text.
 import { signal } from '@preact/signals';
+import type { Key } from 'preact';
+import { useSure } from './controls.js';
 import { counted, STATES } from './format.js';
 import { Icon } from './parts.js';
 import { Requests } from './requests.js';
@@ -24,8 +26,6 @@ export function createServers(transport: Transport, { onOpen }: { onOpen: (name:
   const servers = requests.latest<{ items: Server[] }>('servers');
   const said = signal({ text: '', isFailed: false });
   const say = (text: string, isFailed = false): void => void (said.value = { text, isFailed });
-  /** The server whose removal was asked for once. */
-  const unsure = signal('');
   /** What stands below the servers: the logs of one, or where one signs in. */
   const below = signal<Record<string, Below>>({});
 
@@ -44,11 +44,6 @@ export function createServers(transport: Transport, { onOpen }: { onOpen: (name:
 
   async function press(name: string, action: string): Promise<void> {
     if (action === 'logs') return toggleLogs(name);
-    if (action === 'remove' && unsure.value !== name) {
-      unsure.value = name;
-      return undefined;
-    }
-    unsure.value = '';
     say(`${name}: ${action} …`);
     const reply = await requests.onceOf(async ask => {
       try {
@@ -89,10 +84,8 @@ export function createServers(transport: Transport, { onOpen }: { onOpen: (name:
           <p class="otx-muted">{reason || (state === 'not started' ? STARTS : '')}</p>
         </div>
         <div class="otx-server-buttons">
-          {actionsOf(server).map(([action, title]) => {
-            const label = action === 'remove' && unsure.value === name ? 'Really remove?' : title;
-            return <button key={action} class="otx-small" type="button" aria-label={`${label} ${name}`} disabled={isOver()} onClick={() => press(name, action)} onBlur={() => action === 'remove' && (unsure.value = '')}>{label}</button>;
-          })}
+          {actionsOf(server).map(([action, label]) => <button key={action} class="otx-small" type="button" aria-label={`${label} ${name}`} disabled={isOver()} onClick={() => press(name, action)}>{label}</button>)}
+          <RemoveButton key="remove" name={name} isOff={isOver()} remove={() => press(name, 'remove')} />
         </div>
         <div class="otx-server-more">
           {more && 'logs' in more ? <pre class="otx-server-logs" tabIndex={0} role="group" aria-label={`Logs of ${name}`}>{more.logs}</pre> : more ? <p><SignIn name={name} url={more.url} /></p> : null}
@@ -133,5 +126,11 @@ function actionsOf({ state, signsIn, type }: Server): [string, string][] {
   else if (!['untrusted', 'disabled'].includes(state)) actions.push(['start', 'Start']);
   if (state === 'connected' && signsIn) actions.push(['signOut', 'Sign out']);
   if (type === 'stdio') actions.push(['logs', 'Logs']);
-  return [...actions, ['remove', 'Remove']];
+  return actions;
+}
+
+function RemoveButton({ name, isOff, remove }: { name: string; isOff: boolean; remove: () => Promise<void>; key?: Key }) {
+  const [isAsked, presses] = useSure(remove);
+  const label = isAsked ? 'Really remove?' : 'Remove';
+  return <button class="otx-small" type="button" aria-label={`${label} ${name}`} disabled={isOff} {...presses}>{label}</button>;
 }

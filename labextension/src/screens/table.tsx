@@ -3,7 +3,8 @@
 import { computed, signal } from '@preact/signals';
 import type { ComponentChild, Key } from 'preact';
 import { createColumnFilter, KINDS } from './columnFilter.js';
-import { copyText, debounce, h, uniqueId } from './dom.js';
+import { Check, Search } from './controls.js';
+import { copyText, debounce, elementOf, uniqueId } from './dom.js';
 import { byteSize, counted, number } from './format.js';
 import { Drawing, Failure, Menu } from './parts.js';
 import type { Ask, LatestRequest, Reply, Requests } from './requests.js';
@@ -207,7 +208,7 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
     if (reply.status !== 'ok') return;
     const { name, mime, size, total, parts } = reply.value;
     const url = URL.createObjectURL(new Blob(parts, { type: mime }));
-    h('a', { href: url, download: name }).click();
+    elementOf('a', { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
     status.value = `${name}, ${counted(total, 'row')}, ${byteSize(size)}`;
   }
@@ -235,11 +236,11 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
     };
     return (
       <div class="otx-bar otx-table-bar">
-        <input class="otx-input" type="search" placeholder="Filter rows" aria-label="Filter rows" spellcheck={false} value={text.value} onInput={event => ((text.value = event.currentTarget.value), search())} />
+        <Search label="Filter rows" value={text.value} onInput={typed => ((text.value = typed), search())} />
         <span class="otx-muted" role="status">{countOf(found)}</span>
         <span class="otx-muted" role="status">{status.value}</span>
         <span class="otx-tools">
-          <Menu label="Columns">{found?.columns.map(({ name }, at) => <label key={at} class="otx-choice"><input type="checkbox" checked={!hidden.value.has(at)} onChange={event => flip(at, event.currentTarget.checked)} /> {name}</label>)}</Menu>
+          <Menu label="Columns">{found?.columns.map(({ name }, at) => <Check key={at} isOn={!hidden.value.has(at)} onChange={isOn => flip(at, isOn)}> {name}</Check>)}</Menu>
           <Menu label="Copy" isOpen={isCopying}>
             {item('Cells', COPY_HINT, () => copy(false), isCopying)}
             {item('With column names', undefined, () => copy(true), isCopying)}

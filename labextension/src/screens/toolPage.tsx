@@ -4,7 +4,7 @@ import { batch, signal } from '@preact/signals';
 import { type ComponentChild, createRef, Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Call, Calls, Result } from './calls.js';
-import { copyText, debounce, h } from './dom.js';
+import { copyText, debounce, elementOf } from './dom.js';
 import { createForm, ErrorLines, type Form, type SchemaError, type Variable } from './form.js';
 import { counted, duration, number, sourceText, withoutArgumentName } from './format.js';
 import { createHistory } from './history.js';
@@ -66,7 +66,7 @@ interface Earlier {
 }
 
 export class ToolPage {
-  readonly element: HTMLElement = h('div.otx-tool-page', { role: 'region', 'aria-label': 'Tool' });
+  readonly element = elementOf('div.otx-tool-page', { role: 'region', 'aria-label': 'Tool' });
   private readonly content = signal<Content>(null);
   private readonly current = signal<Call | null>(null);
   private readonly pane = signal<string>('form');

@@ -1,8 +1,7 @@
 // A tool in a tab of its own: its page, the other calls of it that run, and what stands in the way.
 import { signal } from '@preact/signals';
 import { Calls } from './calls.js';
-import { h, keepFocus } from './dom.js';
-import { drawInto, Placed } from './parts.js';
+import { createScreen, Placed } from './parts.js';
 import { Requests } from './requests.js';
 import { type Code, ToolPage } from './toolPage.js';
 import type { Payload, Transport } from './transport.js';
@@ -49,27 +48,26 @@ export function createToolTab(transport: Transport, name: string, args: Payload 
     else onChanged();
   };
   const page: ToolPage = new ToolPage(transport, requests, calls, { onFavourite, onInsert });
-  const element: HTMLElement = h('div.otx.otx-tool-tab', { 'data-lm-suppress-shortcuts': 'true' });
-  element.addEventListener('keydown', event => {
-    event.stopPropagation();
+  const draw = () => {
+    const notice = transport.store.closed.value ?? problem.value;
+    return (
+      <>
+        <div class="otx-notice" role="alert" hidden={!notice}>{notice}</div>
+        <Placed class="otx-tool-place" element={page.element} />
+        <Placed element={calls.element} />
+      </>
+    );
+  };
+  const onKey = (event: KeyboardEvent): void => {
     if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
     void page.run();
-  });
+  };
+  const { element, close } = createScreen('div.otx.otx-tool-tab', {}, draw, onKey);
   const stop = [
-    drawInto(element, () => {
-      const notice = transport.store.closed.value ?? problem.value;
-      return (
-        <>
-          <div class="otx-notice" role="alert" hidden={!notice}>{notice}</div>
-          <Placed class="otx-tool-place" element={page.element} />
-          <Placed element={calls.element} />
-        </>
-      );
-    }),
+    close,
     transport.store.onClosed(() => calls.failRunning()),
-    transport.store.onChanged(() => void page.refresh(name)),
-    keepFocus(element)
+    transport.store.onChanged(() => void page.refresh(name))
   ];
   const focus = (): void => page.form?.focus();
   const opened = page.open(name, args).then(isShown => isShown && element.contains(document.activeElement) && focus());

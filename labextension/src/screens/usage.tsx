@@ -1,9 +1,10 @@
 // The usage screen: totals, calls over time with their failures, latency, failed calls by message and the tools, for a
 // period and one tool or all. The kernel chooses the steps in time that suit the calls; `render/report.py` draws alike.
 import { type ReadonlySignal, signal } from '@preact/signals';
-import { type ComponentChild, render } from 'preact';
-import { h, keepFocus } from './dom.js';
+import type { ComponentChild } from 'preact';
+import { Select } from './controls.js';
 import { duration, number } from './format.js';
+import { createScreen } from './parts.js';
 import { type LatestRequest, Requests } from './requests.js';
 import type { Payload, Transport } from './transport.js';
 
@@ -58,12 +59,9 @@ export function createUsage(transport: Transport, { period = 'week', tool = '', 
     query.value = { ...query.value, ...change };
     void usage.send(query.value as unknown as Payload);
   };
-  const element: HTMLElement = h('div.otx.otx-usage', { 'data-lm-suppress-shortcuts': 'true', role: 'region', 'aria-label': 'Usage' });
-  element.addEventListener('keydown', event => event.stopPropagation());
-  const releaseFocus = keepFocus(element);
-  render(<View usage={usage} query={query} closed={transport.store.closed} load={load} />, element);
+  const screen = createScreen('div.otx.otx-usage', { role: 'region', 'aria-label': 'Usage' }, () => <View usage={usage} query={query} closed={transport.store.closed} load={load} />);
   load();
-  return { element, load: async () => load(), close: () => (requests.close(), releaseFocus()) };
+  return { element: screen.element, load: async () => load(), close: () => (requests.close(), screen.close()) };
 }
 
 interface ViewProps {
@@ -105,16 +103,11 @@ function Choices({ usage, query, load }: Omit<ViewProps, 'closed' | 'query'> & {
   const isOwn = !found || usage.isPending.value || Boolean(usage.failure.value);
   const { period, since, tool } = isOwn ? query : found;
   const names = [...new Set([...(found?.known ?? []), ...(tool ? [tool] : [])])];
+  const times = since ? [[since, `Since ${found?.since === since ? found.start : since}`], ...PERIODS] : PERIODS;
   return (
     <>
-      <select class="otx-input" aria-label="Period" value={since || period} onChange={event => load({ period: event.currentTarget.value, since: '' })}>
-        {since ? <option value={since}>Since {found?.since === since ? found.start : since}</option> : null}
-        {PERIODS.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
-      </select>
-      <select class="otx-input" aria-label="Tool" value={tool ?? ''} onChange={event => load({ tool: event.currentTarget.value })}>
-        <option value="">All tools</option>
-        {names.map(name => <option key={name} value={name}>{name}</option>)}
-      </select>
+      <Select label="Period" value={since || period} options={times} onChange={chosen => load({ period: chosen, since: '' })} />
+      <Select label="Tool" value={tool ?? ''} options={[['', 'All tools'], ...names]} onChange={chosen => load({ tool: chosen })} />
     </>
   );
 }

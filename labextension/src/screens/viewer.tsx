@@ -4,13 +4,15 @@ import { type Signal, signal, useSignal } from '@preact/signals';
 import { type ComponentChild, Fragment } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { type Chosen, CompareChoices, createCompare } from './compare.js';
-import { addTabKeys, copyText, debounce, h } from './dom.js';
+import { Check, Search } from './controls.js';
+import { copyText, debounce, elementOf } from './dom.js';
 import { byteSize, counted, duration, number, outcomeOf } from './format.js';
 import { expressionOf, type Path } from './jmespath.js';
-import { drawInto, Failure, Menu, OutcomeChip } from './parts.js';
+import { createScreen, drawInto, Failure, Menu, OutcomeChip, Placed, Tabs } from './parts.js';
 import { Requests, type Source } from './requests.js';
 import { createSummary } from './summary.js';
 import { createTable, keyOf, type Result, type Table } from './table.js';
+import type { Payload, Transport } from './transport.js';
 import { Rows, VirtualRows } from './virtualRows.js';
 
 const LINE_HEIGHT = 18;
@@ -37,12 +39,12 @@ export type Viewer = ReturnType<typeof createViewer>;
  * elsewhere, and it is of no use later.
  */
 export function createViewer(source: Source, { onPick = null, isPlain = false }: { onPick?: Pick; isPlain?: boolean } = {}) {
-  const element: HTMLElement = h('section.otx-viewer', { 'aria-label': 'Result' });
+  const element = elementOf('section.otx-viewer', { 'aria-label': 'Result' });
   const shown = signal<Shown | null>(null);
   drawInto(element, () => (
     <>
       <div key={shown.value?.id} class="otx-result-head" hidden={isPlain}>{isPlain ? null : shown.value?.head()}</div>
-      <div ref={takeKeys} class="otx-tabs" role="tablist" aria-label="Result formats" hidden={(shown.value?.kinds.value.length ?? 0) < 2}>{shown.value?.tabs()}</div>
+      <Tabs label="Result formats" tabs={shown.value?.tabs() ?? []} selected={shown.value?.kind} hidden={(shown.value?.tabs().length ?? 0) < 2} onSelect={kind => shown.value?.select(kind)} />
       <div class="otx-result-body">{shown.value?.body()}</div>
     </>
   ));
@@ -53,11 +55,30 @@ export function createViewer(source: Source, { onPick = null, isPlain = false }:
   return { element, show, close: () => shown.peek()?.close() };
 }
 
-const takeKeys = (tabs: HTMLElement | null): void => void (tabs && addTabKeys(tabs));
+/** A stored result as a screen of its own; `onShown` is called once it is there. Returns `{element, close()}`. */
+export function createResult(transport: Transport, wanted: Payload, onShown = (_result: Result): void => {}) {
+  const requests = new Requests(transport);
+  const opened = requests.latest<Result>('open');
+  const viewer = createViewer(transport);
+  const { closed } = transport.store;
+  const screen = createScreen('div.otx.otx-standalone', {}, () => (
+    <>
+      <div class="otx-notice" role="alert" hidden={closed.value === null && !opened.failure.value}>{closed.value ?? <Failure of={opened} />}</div>
+      <Placed class="otx-place" element={viewer.element} />
+    </>
+  ));
+  opened.value.subscribe(result => {
+    if (!result) return;
+    viewer.show(result);
+    onShown(result);
+  });
+  void opened.send(wanted);
+  return { element: screen.element, close: () => (screen.close(), requests.close(), viewer.close()) };
+}
 
 /** A result, and the pane that shows it. */
 class Shown {
-  readonly kinds = signal<string[]>([]);
+  private readonly kinds = signal<string[]>([]);
   private readonly open = signal<{ kind: string; pane: Pane; id: number } | null>(null);
   private readonly requests: Requests;
   private table: Table | null = null;
@@ -108,9 +129,12 @@ class Shown {
     );
   }
 
-  tabs(): ComponentChild {
-    const selected = this.open.value?.kind;
-    return this.kinds.value.map(kind => <button key={kind} class="otx-tab" type="button" role="tab" data-kind={kind} aria-selected={kind === selected} tabIndex={kind === selected ? 0 : -1} onClick={() => this.select(kind)}>{TITLES[kind]}</button>);
+  get kind(): string | undefined {
+    return this.open.value?.kind;
+  }
+
+  tabs(): [kind: string, title: string][] {
+    return this.kinds.value.map(kind => [kind, TITLES[kind]]);
   }
 
   body(): ComponentChild {
@@ -280,8 +304,8 @@ function createFinder(requests: Requests, result: Result, onHit: (line: number) 
   const button = (label: string, title: string, by: number) => <button class="otx-small" type="button" title={title} aria-label={title} onClick={() => step(by)}>{label}</button>;
   const view = () => (
     <div class="otx-find" role="search">
-      <input class="otx-input" type="search" placeholder="Find" aria-label="Find in the result" spellcheck={false} value={pattern.value} onInput={event => ((pattern.value = event.currentTarget.value), search())} onKeyDown={onKeyDown} />
-      <label class="otx-muted" title="Also find near matches"><input type="checkbox" checked={isFuzzy.value} onChange={event => ((isFuzzy.value = event.currentTarget.checked), search.now())} /> fuzzy</label>
+      <Search label="Find in the result" placeholder="Find" value={pattern.value} onInput={text => ((pattern.value = text), search())} onKeyDown={onKeyDown} />
+      <Check class="otx-muted" title="Also find near matches" isOn={isFuzzy.value} onChange={isOn => ((isFuzzy.value = isOn), search.now())}> fuzzy</Check>
       {button('↑', 'Previous', -1)}
       {button('↓', 'Next', 1)}
       <span class="otx-muted otx-count" role="status">{count()}</span>

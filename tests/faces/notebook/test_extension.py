@@ -492,6 +492,16 @@ def test_a_call_after_a_reload_in_the_same_cell_has_its_notebook(fresh_kernel: F
 
 
 @pytest.mark.slow
+def test_a_folder_without_a_project_has_one_toolbox_in_a_kernel(loaded: Kernel) -> None:
+    """The first call of a tool by the code of a cell opens the one that `%tool` uses."""
+    code = "from onetool_ipy.sdk import call_tool; call_tool('tools.echo', message='hi')"
+
+    assert loaded.execute(code).result_text == "'hi'"
+    loaded.execute("%tool tools.echo message=two")
+    count = "from onetool_ipy import Toolbox; import gc; sum(type(o) is Toolbox for o in gc.get_objects())"
+    assert loaded.execute(count).result_text == "1"
+
+
 def test_loading_in_a_project_offers_packs_and_builds_neither_registry_nor_stores(
     fresh_kernel: FreshKernel, tmp_path: Path
 ) -> None:

@@ -153,6 +153,16 @@ test('a question that waits for its turn is shown in its own conversation alone'
   assert.doesNotMatch(text(), /waiting for its turn/);
 });
 
+test('a double click forgets no conversation', async () => {
+  const { asked, button, text } = await open();
+  await until(() => /Answer a/.test(text()));
+  button('Forget').click();
+  await until(() => button('Really forget?'));
+  button('Really forget?').dispatchEvent(new MouseEvent('click', { bubbles: true, detail: 2 }));
+  await new Promise(resolve => setTimeout(resolve));
+  assert.ok(!asked.some(({ kind }) => kind === 'forgetSession'));
+});
+
 test('a model is found, tested and saved without a word typed; a key is stored by its name first', async () => {
   const none = { ...LOCAL, models: [], default: '', addresses: { openai: 'https://api.openai.com/v1' } };
   const entry = { provider: 'openai', base_url: 'http://127.0.0.1:1234/v1', model: 'small' };

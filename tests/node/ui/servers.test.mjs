@@ -52,10 +52,22 @@ test('a server that starts is neither to be started nor a fault, and the page sh
 test('a server is removed at the second click', async () => {
   const { screen, asked, button } = await open({ servers: () => ({ items: [SERVER] }), server: () => ({ said: 'time is removed.' }) });
   button('Remove').click();
+  await until(() => button('Really remove?'));
   assert.equal(asked.some(message => message.kind === 'server'), false);
   button('Really remove?').click();
   await until(() => asked.some(message => message.kind === 'server'));
   assert.deepEqual(asked.find(message => message.kind === 'server').payload, { name: 'time', action: 'remove' });
+  screen.close();
+});
+
+test('a double click removes no server', async () => {
+  const { screen, asked, button } = await open({ servers: () => ({ items: [SERVER] }), server: () => ({ said: 'time is removed.' }) });
+  button('Remove').click();
+  await until(() => button('Really remove?'));
+  button('Really remove?').dispatchEvent(new MouseEvent('click', { bubbles: true, detail: 2 }));
+  await new Promise(resolve => setTimeout(resolve));
+  assert.equal(asked.some(message => message.kind === 'server'), false);
+  assert.ok(button('Really remove?'));
   screen.close();
 });
 
@@ -64,6 +76,7 @@ test('a list that is loaded between the two clicks leaves the removal asked for,
   const { screen, button, asked } = await open({ servers: () => ({ items }), server: () => ({ said: 'time is removed.' }) });
   button('Remove').focus();
   button('Remove').click();
+  await until(() => button('Really remove?'));
   const sure = button('Really remove?');
   items[0] = { ...SERVER, state: 'disconnected', reason: 'It ended.' };
   await screen.load();
@@ -71,7 +84,7 @@ test('a list that is loaded between the two clicks leaves the removal asked for,
   assert.equal(button('Really remove?'), sure);
   assert.equal(document.activeElement, sure);
   sure.blur();
-  assert.equal(button('Really remove?'), undefined);
+  await until(() => !button('Really remove?'));
   assert.equal(asked.some(message => message.kind === 'server'), false);
   screen.close();
 });

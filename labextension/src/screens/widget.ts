@@ -1,14 +1,12 @@
 // The entry of the notebook widget: anywidget calls `render`. It is all that screens.js exports, so the screens of the side
 // panel alone are not in that file.
 import { createBrowser } from './browser.js';
-import { h, keepFocus, passSaveOn } from './dom.js';
+import { passSaveOn } from './dom.js';
 import { createHttpEditor } from './httpEditor.js';
-import { drawInto, Failure, Placed } from './parts.js';
 import { Requests } from './requests.js';
-import type { Result } from './table.js';
 import { type Message, type Payload, Transport } from './transport.js';
 import { createUsage } from './usage.js';
-import { createViewer } from './viewer.js';
+import { createResult } from './viewer.js';
 
 const RESTARTED = 'The kernel was restarted. Run the cell again to continue.';
 
@@ -70,35 +68,12 @@ function hidePicture(picture: string): void {
 
 function openView(transport: Transport, kind: string, options: any): View {
   if (kind === 'usage') return createUsage(transport, options);
-  if (kind === 'result') return openViewer(transport, options);
+  if (kind === 'result') return createResult(transport, options);
   if (kind === 'http') return createHttpEditor(transport, options);
   const browser = createBrowser(transport);
   if (options.tool) void browser.open(options.tool, options.args ?? null, false);
   if (options.pack) void browser.find(options.pack);
   return browser;
-}
-
-function openViewer(transport: Transport, options: Payload): View {
-  const requests = new Requests(transport);
-  const opened = requests.latest<Result>('open');
-  const viewer = createViewer(transport);
-  const { closed } = transport.store;
-  const element: HTMLElement = h('div.otx.otx-standalone', { 'data-lm-suppress-shortcuts': 'true' });
-  element.addEventListener('keydown', (event: Event) => event.stopPropagation());
-  const ends = [
-    drawInto(element, () => (
-      <>
-        <div class="otx-notice" role="alert" hidden={closed.value === null && !opened.failure.value}>{closed.value ?? <Failure of={opened} />}</div>
-        <Placed class="otx-place" element={viewer.element} />
-      </>
-    )),
-    opened.value.subscribe(result => result && viewer.show(result)),
-    keepFocus(element),
-    () => requests.close(),
-    () => viewer.close()
-  ];
-  void opened.send(options);
-  return { element, close: () => ends.forEach(end => end()) };
 }
 
 /** Call `onGone` when the kernel restarts or dies, as JupyterLab's widget manager reports it. */
