@@ -51,7 +51,8 @@ _COMMON_FLAGS = (
     getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
 _READ_FLAGS = os.O_RDONLY | _COMMON_FLAGS | getattr(os, "O_NOCTTY", 0)
-_APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _COMMON_FLAGS
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_FOLLOW | _COMMON_FLAGS
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
 
 _SHARING_S = 2.0
@@ -61,7 +62,6 @@ _F_FULLFSYNC, _F_GETPATH = 51, 50
 _DEVICE = (
     r"(?is) *(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?"
 )
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 _REASONS = {
@@ -644,9 +644,9 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
     """Add one record with one write: other processes' records stand before or after it, never
     inside.
 
-    A new file, and the folders above it, are for their owner alone. A disk that fills up in the
-    middle of the record is an error, and what got there is cut off again unless another process has
-    already written behind it.
+    A new file, and the folders above it, are for their owner alone. A symbolic link is refused: it
+    could lead into any file of the user. A disk that fills up in the middle of the record is an
+    error, and what got there is cut off again unless another process has already written behind it.
     """
     try:
         with deferred:

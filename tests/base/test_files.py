@@ -239,6 +239,17 @@ def test_append_names_its_file_when_it_fails() -> None:
         append(Path("/dev/full"), b"x")
 
 
+@pytest.mark.posix("symbolic links without a right of their own")
+def test_append_through_a_link_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_bytes(b"kept\n")
+    (tmp_path / "log").symlink_to(tmp_path / "theirs")
+
+    with pytest.raises(StoreError, match="symbolic link"):
+        append(tmp_path / "log", b"more\n")
+
+    assert (tmp_path / "theirs").read_bytes() == b"kept\n"
+
+
 @pytest.mark.posix("pipes in folders")
 def test_append_to_a_pipe_that_nobody_reads_does_not_wait(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")

@@ -157,3 +157,9 @@ def test_stats_show_people_what_was_counted_and_programs_all(loaded: Kernel) -> 
     assert "+00:00" not in shown.result_text
     assert "context_saved" not in shown.text + (shown.result or {})["text/html"]
     assert loaded.evaluate("'context_saved' in x, 'context_saved' in repr(x)") == "(True, True)"
+
+
+def test_health_is_a_page_and_a_wrong_handle_is_named(loaded: Kernel) -> None:
+    """Both print something: a command that shows nothing leaves a person guessing."""
+    assert "folder" in loaded.execute("%tool health").result_text
+    assert "Handle not found: 'zzz'" in loaded.execute("%tool view zzz", allow_errors=True).text
