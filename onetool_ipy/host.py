@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base.errors import UsageProblem
@@ -22,22 +22,9 @@ if TYPE_CHECKING:
     from onetool_ipy.base.errors import Untrusted
     from onetool_ipy.core.jobs import JobListener
     from onetool_ipy.core.question import Question, Reply
-    from onetool_ipy.core.resolve import ResolvedCall
+    from onetool_ipy.core.resolve import Listen
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
-
-
-class CallListener(Protocol):
-    """Listens to one call."""
-
-    def heard(self, done: float, total: float | None, text: str) -> None:
-        """The tool reported progress. Called in any thread, at any rate."""
-
-    def ended(self, ok: bool) -> None:
-        """The call has a result."""
-
-    def stopped(self, exc: BaseException) -> BaseException:
-        """This exception stopped the call. Return the exception that the caller should see."""
 
 
 class Screens(Protocol):
@@ -81,7 +68,7 @@ class Host:
     notebook = ""
     """The path of the notebook whose cells make the calls, where there is one."""
 
-    listen: Callable[[ResolvedCall], CallListener | None] | None = None
+    listen: Listen | None = None
     """Returns the listener of a call that a person makes, if anybody watches it. None where nobody
     ever does: a call asks no one then."""
 

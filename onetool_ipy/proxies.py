@@ -22,8 +22,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.base.printable import printable
-from onetool_ipy.core import current
-from onetool_ipy.core.resolve import ResolvedCall
+from onetool_ipy.core.current import scope
 from onetool_ipy.core.result import ToolResult, own_frames
 from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import CallSource, ToolSpec
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     import os
 
     from onetool_ipy.core.registry import Registry
-    from onetool_ipy.core.resolve import Arguments
+    from onetool_ipy.core.resolve import Arguments, ResolvedCall
     from onetool_ipy.host import Host, Screens
     from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.resources import Watch
@@ -67,11 +66,13 @@ class CallingToolbox(Protocol):
     @property
     def replays(self) -> Replays: ...
 
+    def call(
+        self, tool: str, args: Arguments | None = None, *, source: CallSource = ...
+    ) -> ToolResult: ...
+
     def resolve(
         self, tool: str, args: Arguments | None = None, *, source: CallSource = ...
     ) -> ResolvedCall: ...
-
-    def call(self, tool: ResolvedCall) -> ToolResult: ...
 
     async def acall(self, tool: ResolvedCall) -> ToolResult: ...
 
@@ -268,14 +269,18 @@ class ToolProxy:
 
     def __init__(self, box: CallingToolbox, spec: ToolSpec) -> None:
         self._box = box
-        self._known = spec
+        self._know(spec)
         self.__name__ = spec.short_name
         self.__qualname__ = spec.name
+
+    def _know(self, spec: ToolSpec) -> None:
+        self._known = spec
+        self._tool = spec.name
 
     @property
     def _spec(self) -> ToolSpec:
         """The tool as it is known now; as it was, if it is gone."""
-        return self._box.registry.get(self._known.name) or self._known
+        return self._box.registry.get(self._tool) or self._known
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]  # each tool has its own
@@ -287,22 +292,21 @@ class ToolProxy:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        result = self._box.call(self._resolve(args, kwargs))
+        here = scope()
+        source: CallSource = "python" if here is None or here.depth == 0 else "tool"
+        result = self._box.call(self._tool, (args, kwargs), source=source)
         return result.data if result.error is None else self._failed(result)
 
     async def aio(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call without blocking the event loop."""
         __tracebackhide__ = True
-        result = await self._box.acall(self._resolve(args, kwargs))
+        # The call belongs to the cell that makes it, so it is resolved before anything is awaited.
+        resolved = self._box.resolve(self._tool, (args, kwargs), source=_caller())
+        result = await self._box.acall(resolved)
         return result.data if result.error is None else self._failed(result)
 
     def __repr__(self) -> str:
         return printable(self._box.mask(f"<tool {self._spec.signature}>"))
-
-    def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
-        return self._box.resolve(
-            self._known.name, lambda spec: spec.named(args, kwargs), source=_caller()
-        )
 
     def _failed(self, result: ToolResult) -> Any:
         __tracebackhide__ = True
@@ -327,13 +331,23 @@ class UnlistedTool(ToolProxy):
         )
         super().__init__(box, stub)
 
-    def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        self._find()
+        return super().__call__(*args, **kwargs)
+
+    async def aio(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call without blocking the event loop."""
+        __tracebackhide__ = True
+        self._find()
+        return await super().aio(*args, **kwargs)
+
+    def _find(self) -> None:
         # The name is how Python spells it: the server has to list its tools before theirs is known.
         self._box.gate.prepare(self._spec.name, None, _caller())
         proxy = PackProxy(self._box, self._spec.pack)._find(self._spec.short_name)
         if proxy is not None:
-            self._known = proxy._known
-        return super()._resolve(args, kwargs)
+            self._know(proxy._known)
 
 
 class OtProxy(PackProxy):
@@ -369,7 +383,7 @@ class OtProxy(PackProxy):
         reads, and reaches no files and no network.
         """
         __tracebackhide__ = True
-        result = self._box.call(self._box.resolve("ot.sql", {"query": query}, source=_caller()))
+        result = self._box.call("ot.sql", {"query": query}, source=_caller())
         if result.error is not None:
             raise_failure(self._box.host, result)
         return result
@@ -436,13 +450,14 @@ class OtTool(ToolProxy):
     """A tool of the `ot` pack. A tool given to one, as in `ot.map(nb.add, df)`, stands for its
     name."""
 
-    def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
-        def plain(value: Any) -> Any:
-            return value._spec.name if isinstance(value, ToolProxy) else value
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return super().__call__(*map(_named, args), **_all_named(kwargs))
 
-        return super()._resolve(
-            tuple(map(plain, args)), {name: plain(value) for name, value in kwargs.items()}
-        )
+    async def aio(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call without blocking the event loop."""
+        __tracebackhide__ = True
+        return await super().aio(*map(_named, args), **_all_named(kwargs))
 
     def _failed(self, result: ToolResult) -> Any:
         if result.error is not None and isinstance(result.error.exception, Returned):
@@ -463,6 +478,15 @@ def raise_failure(host: Host, result: ToolResult) -> NoReturn:
     raise own.with_traceback(own_frames(own))
 
 
+def _named(value: Any) -> Any:
+    """Return the name of a tool that was given as an object; any other value as it is."""
+    return value._spec.name if isinstance(value, ToolProxy) else value
+
+
+def _all_named(values_by_name: dict[str, Any]) -> dict[str, Any]:
+    return {name: _named(value) for name, value in values_by_name.items()}
+
+
 def _caller() -> CallSource:
-    here = current.scope()
+    here = scope()
     return "python" if here is None or here.depth == 0 else "tool"

@@ -298,7 +298,7 @@ class Toolbox:
     def call(
         self,
         tool: str | ToolCall | ResolvedCall,
-        args: Mapping[str, Any] | None = None,
+        args: Arguments | None = None,
         *,
         source: CallSource = "python",
         timeout: float | None = None,
@@ -310,29 +310,23 @@ class Toolbox:
         `check=False` sends the arguments as they are, where the tool's own schema is wrong. It is
         for a person's calls.
         """
-        resolved = (
-            tool
-            if isinstance(tool, ResolvedCall)
-            else self.resolve(tool, args, source=source, timeout=timeout, allow=allow, check=check)
-        )
-        listen = self.host.listen
-        listener = None
-        if listen is not None and current.scope() is None:
-            listener = listen(resolved)
-        if listener is None:
-            return self.parts.executor.call(resolved)
-        resolved.progress = listener.heard
-        try:
-            result = self.parts.executor.call(resolved)
-        except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
-            raise listener.stopped(exc).with_traceback(exc.__traceback__) from None
-        listener.ended(result.ok)
-        return result
+        if type(tool) is str and check and not self.is_closed:
+            arguments = {} if args is None else args
+            resolved = self.parts.resolver.resolve(
+                self.new_id(), tool, arguments, source, timeout, allow
+            )
+        elif isinstance(tool, ResolvedCall):
+            resolved = tool
+        else:
+            resolved = self.resolve(
+                tool, args, source=source, timeout=timeout, allow=allow, check=check
+            )
+        return self.parts.executor.call(resolved, self.host.listen)
 
     async def acall(
         self,
         tool: str | ToolCall | ResolvedCall,
-        args: Mapping[str, Any] | None = None,
+        args: Arguments | None = None,
         *,
         source: CallSource = "python",
         timeout: float | None = None,
@@ -347,19 +341,7 @@ class Toolbox:
                 tool, args, source=source, timeout=timeout, allow=allow, check=check
             )
         )
-        listen = self.host.listen
-        listener = None
-        if listen is not None and current.scope() is None:
-            listener = listen(resolved)
-        if listener is None:
-            return await self.parts.executor.acall(resolved)
-        resolved.progress = listener.heard
-        try:
-            result = await self.parts.executor.acall(resolved)
-        except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
-            raise listener.stopped(exc).with_traceback(exc.__traceback__) from None
-        listener.ended(result.ok)
-        return result
+        return await self.parts.executor.acall(resolved, self.host.listen)
 
     def run(
         self,

@@ -174,16 +174,21 @@ def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int, Copi
     """
     fresh = dict(args)
     size = 0
-    copier: Copier | None = None
+    for value in fresh.values():
+        kind = type(value)
+        if kind is str:
+            size += len(value)
+        elif kind not in _BRIEF:
+            break
+    else:
+        return fresh, True, size, None
+    size, copier = 0, Copier()
     for key, value in fresh.items():
         kind = type(value)
         if kind is str:
             size += len(value)
         elif kind not in _BRIEF:
-            copier = copier or Copier()
             fresh[key] = copier.copy(value)
-    if copier is None:
-        return fresh, True, size, None
     return fresh, copier.plain, size + copier.size if copier.is_json else -1, copier
 
 

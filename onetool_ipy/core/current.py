@@ -58,6 +58,10 @@ class CallClient(Protocol):
         """Send a line of the tool's log."""
 
 
+Report = Callable[[float, float | None, str], None]
+"""Takes the progress of a call: done, total, text."""
+
+
 # Without slots the defaults stand on the class, and a call sets few of them.
 @dataclass(eq=False)
 class Scope:
@@ -82,7 +86,7 @@ class Scope:
     meta: dict[str, Any] | None = None
     asked_by: CallSource | None = None
     depth: int = 0
-    progress: Callable[[float, float | None, str], None] | None = None
+    progress: Report | None = None
     left: list[Callable[[], bool]] | None = None
     printed: Callable[[str], None] | None = None
     importing: bool = False
@@ -138,8 +142,8 @@ _waiting: deque[Callable[..., Any]] = deque(maxlen=500)
 scope: Callable[[], Scope | None] = _scope.get
 """The scope of the running call, if there is one."""
 
-enter: Callable[[Scope], Token[Scope | None]] = _scope.set
-"""Make this the scope of the running code, until `leave` is given the token."""
+enter: Callable[[Scope | None], Token[Scope | None]] = _scope.set
+"""Make this the scope of the running code, until `leave` is given the token; None is no scope."""
 
 leave: Callable[[Token[Scope | None]], None] = _scope.reset
 """Go back to the scope before `enter`."""

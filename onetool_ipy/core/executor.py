@@ -40,8 +40,8 @@ from onetool_ipy.base.errors import CallCancelled, CallFailure, NotApproved, Too
 from onetool_ipy.base.interrupts import Abandoned, deferred, interrupt_in
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
-from onetool_ipy.core.lineage import HANDLE_LENGTH
-from onetool_ipy.core.resolve import Record, ResolvedCall, Step
+from onetool_ipy.core.current import enter, scope
+from onetool_ipy.core.resolve import HANDLE_LENGTH, Listen, Record, ResolvedCall, Step
 from onetool_ipy.core.result import CallSite, Failure, ToolResult, failure_of
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.core.tracing import OPENTELEMETRY, is_traced
@@ -103,20 +103,93 @@ class Executor:
         self._mask = mask
         self._is_write = is_write
 
-    def call(self, call: ResolvedCall) -> ToolResult:
-        """Run a call to its end."""
-        began = perf_counter()
-        entered: _Steps = []
-        result = None
+    def call(self, call: ResolvedCall, listen: Listen | None = None) -> ToolResult:
+        """Run a call to its end. `listen` gives the listener of a call that is inside no other."""
+        listener = None
+        call.outer = outer = scope()
+        call.began = perf_counter()
+        if outer is None and listen is not None:
+            listener = call.listener = listen(call)
         try:
             if (
-                call.failure is not None
-                or call.copier is not None
-                or call.args_size >= HANDLE_LENGTH
+                outer is not None
+                or not call.is_straight
+                or call.limit_s is not None
                 or self._switched
                 or self._is_watched()
             ):
+                result = self._call(call)
+            else:
+                try:
+                    call.toolbox = self._owner
+                    try:
+                        enter(call)
+                        value = call.spec.run(call.args)  # type: ignore[union-attr]  # it has a tool
+                        if type(value) in LAZY:
+                            value = self._finish(value, None)
+                    finally:
+                        enter(None)
+                    ms = round((perf_counter() - call.began - call.waited_s) * 1e6) / 1000
+                    meta = {
+                        "tool": call.tool,
+                        "call_id": call.id,
+                        "source": call.source,
+                        "duration_ms": ms,
+                    }
+                    if call.meta:
+                        meta.update(call.meta)
+                    result = ToolResult(True, value, None, meta, self._site)
+                except BaseException as exc:  # noqa: BLE001 - as in `_call`
+                    result = self._fail(call, exc)
+                else:
+                    # Stop cannot arrive between the result and its record.
+                    if self._record is not None:
+                        try:
+                            self._record(call, result)
+                        except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
+                            self._report("The call of '%s' could not be logged: %s", call, exc)
+        except BaseException as exc:
+            if listener is None:
+                raise
+            raise listener.stopped(call, exc).with_traceback(exc.__traceback__) from None
+        if listener is not None:
+            listener.ended(call, result.ok)
+        return result
+
+    async def acall(self, call: ResolvedCall, listen: Listen | None = None) -> ToolResult:
+        """Run a call to its end without blocking the event loop."""
+        listener = None
+        call.outer = outer = scope()
+        call.began = perf_counter()
+        if outer is None and listen is not None:
+            listener = call.listener = listen(call)
+        entered: _Steps = []
+        try:
+            try:
                 result = self._begin(call, entered)
+                if result is None:
+                    try:
+                        result = ToolResult(True, await self._avalue(call), None, {})
+                    except BaseException as exc:  # noqa: BLE001 - the same place, for async callers
+                        result = self._acaught(call, exc)
+            except BaseException:
+                self._end(call, entered, _cancelled(call))
+                raise
+            result = self._end(call, entered, result)
+        except BaseException as exc:
+            if listener is None:
+                raise
+            raise listener.stopped(call, exc).with_traceback(exc.__traceback__) from None
+        if listener is not None:
+            listener.ended(call, result.ok)
+        return result
+
+    def _call(self, call: ResolvedCall) -> ToolResult:
+        """Run a call that may be refused, has a limit, is inside another one, or has steps around
+        it."""
+        entered: _Steps = []
+        try:
+            result = self._begin(call, entered)
             if result is None:
                 try:
                     # An async tool runs on its loop, which keeps the limit; a sync one needs a
@@ -129,25 +202,18 @@ class Executor:
                 except BaseException as exc:  # noqa: BLE001 - the one place where a tool's fault becomes data
                     result = self._caught(call, exc)
         except BaseException:
-            self._end(call, entered, _cancelled(call), began)
+            self._end(call, entered, _cancelled(call))
             raise
-        return self._end(call, entered, result, began)
+        return self._end(call, entered, result)
 
-    async def acall(self, call: ResolvedCall) -> ToolResult:
-        """Run a call to its end without blocking the event loop."""
-        began = perf_counter()
-        entered: _Steps = []
+    def _fail(self, call: ResolvedCall, exc: BaseException) -> ToolResult:
+        """End a call that raised."""
         try:
-            result = self._begin(call, entered)
-            if result is None:
-                try:
-                    result = ToolResult(True, await self._avalue(call), None, {})
-                except BaseException as exc:  # noqa: BLE001 - the same place, for async callers
-                    result = self._acaught(call, exc)
+            result = self._caught(call, exc)
         except BaseException:
-            self._end(call, entered, _cancelled(call), began)
+            self._end(call, [], _cancelled(call))
             raise
-        return self._end(call, entered, result, began)
+        return self._end(call, [], result)
 
     def _begin(self, call: ResolvedCall, entered: _Steps) -> ToolResult | None:
         """Begin the steps that are on. Returns the result of a call that a step answers, or that
@@ -185,14 +251,12 @@ class Executor:
         return None
 
     @deferred.during
-    def _end(
-        self, call: ResolvedCall, entered: _Steps, result: ToolResult, began: float
-    ) -> ToolResult:
+    def _end(self, call: ResolvedCall, entered: _Steps, result: ToolResult) -> ToolResult:
         """Stamp the result, pass it through the steps, and record the call."""
         try:
             # What a person took to answer is not the tool's time. `round(..., 3)` takes three times
             # as long.
-            duration_ms = round((perf_counter() - began - call.waited_s) * 1e6) / 1000
+            duration_ms = round((perf_counter() - call.began - call.waited_s) * 1e6) / 1000
             self._stamp(call, result, duration_ms)
             try:
                 if entered:

@@ -22,14 +22,11 @@ from typing import Any
 
 from onetool_ipy.base import forks
 from onetool_ipy.base.tables import is_foreign, is_frame
-from onetool_ipy.core.resolve import ResolvedCall
+from onetool_ipy.core.resolve import HANDLE_LENGTH, ResolvedCall
 from onetool_ipy.core.result import ToolResult
 
 ATTRS = "onetool"
 """The key in `frame.attrs` under which a frame says where it came from."""
-
-HANDLE_LENGTH = 12
-"""How long the text of a handle is: a shorter text comes from no stored result."""
 
 _NUMBERS = frozenset((int, float, bool, type(None)))
 _PLAIN = _NUMBERS | {str, bytes}

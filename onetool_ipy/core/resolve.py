@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from onetool_ipy.base import values
@@ -24,17 +25,25 @@ from onetool_ipy.base.background import DeadlineExceeded, Workers, is_cancellati
 from onetool_ipy.base.errors import Disabled, InvalidArgs, NotAllowed, OneToolError, UsageProblem
 from onetool_ipy.base.interrupts import interrupt_in
 from onetool_ipy.core import names
-from onetool_ipy.core.current import LIMITED, REMOTE, Scope
+from onetool_ipy.core.current import LIMITED, OUTSIDE, REMOTE, Report, Scope
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolCall, ToolSpec
+
+HANDLE_LENGTH = 12
+"""How long the text of a handle is: a shorter text comes from no stored result."""
 
 _LONGEST_S = 1e8
 _LEAST_S = 0.01
 _IMPORTED = ("entry_point", "file")
 
-Arguments = Mapping[str, Any] | Callable[[ToolSpec], dict[str, Any]]
-"""The arguments of a call, or a function that reads them as the tool wants them."""
+Arguments = (
+    Mapping[str, Any]
+    | tuple[tuple[Any, ...], dict[str, Any]]
+    | Callable[[ToolSpec], dict[str, Any]]
+)
+"""The arguments of a call: by name; by position and by name, as Python gives them; or a function
+that reads them as the tool wants them."""
 
 Allow = Sequence[str] | Callable[[ToolSpec], bool]
 """The tools that may be called: an allow-list, or a function that decides."""
@@ -54,6 +63,19 @@ Require = Callable[[ToolSpec], None]
 """Called with a tool that declares `deps`; raises Unavailable where one is missing."""
 
 
+class CallListener(Protocol):
+    """Listens to the calls that a person makes."""
+
+    def heard(self, call: ResolvedCall, done: float, total: float | None, text: str) -> None:
+        """The tool reported progress. Called in any thread, at any rate."""
+
+    def ended(self, call: ResolvedCall, ok: bool) -> None:
+        """The call has a result."""
+
+    def stopped(self, call: ResolvedCall, exc: BaseException) -> BaseException:
+        """This exception stopped the call. Return the exception that the caller should see."""
+
+
 class ResolvedCall(Scope):
     """A call with its tool, ready to run; or with the `failure` that is its result. While the tool
     runs it is the scope of its code.
@@ -65,7 +87,9 @@ class ResolvedCall(Scope):
     `core.lineage` knows of the copies. `limit_s` is the limit of the call, of which the import of a
     pack file has taken `load_s`. Steps and sources write into `meta` what the result's `meta` shall
     show. `has_yes` says that a person approved this tool, or that an allow-list of our MCP server
-    names it: then it may change something through other tools.
+    names it: then it may change something through other tools. `began` is the time by
+    `perf_counter` at which it began. A call is straight if it is a person's call of a plain
+    function, with arguments that come from no result.
     """
 
     spec: ToolSpec | None
@@ -86,6 +110,10 @@ class ResolvedCall(Scope):
     inputs: tuple[tuple[str, str], ...] = ()
     lent: object = None
     has_yes: bool = False
+    is_straight: bool = False
+    began: float = 0.0
+    listener: CallListener | None = None
+    _report: Report | None = None
 
     # What most calls leave as it is stands on the class: `__init__` of a dataclass sets each field.
     def __init__(
@@ -110,6 +138,16 @@ class ResolvedCall(Scope):
     def call(self) -> ToolCall:  # type: ignore[override]  # few ask for it
         """What was asked for."""
         return ToolCall(self.id, self.name, self.given, self.source)
+
+    @property
+    def progress(self) -> Report | None:
+        """Tells whoever watches the call how far it is."""
+        listener = self.listener
+        return self._report if listener is None else partial(listener.heard, self)
+
+    @progress.setter
+    def progress(self, report: Report | None) -> None:
+        self._report = report
 
     @property
     def left_s(self) -> float | None:
@@ -138,18 +176,25 @@ class Step(Protocol):
     ) -> Generator[None, ToolResult, ToolResult | None] | None: ...
 
 
+Listen = Callable[[ResolvedCall], CallListener | None]
+"""Gives the listener of a call, if anybody watches it."""
+
 Record = Callable[[ResolvedCall, ToolResult], None]
 """Called with every call at its end, after all steps, also if the call was refused, failed or was
 stopped."""
 
 
 class _Permit(NamedTuple):
-    """A tool that a caller may call, whatever the arguments. `is_guarded` says that the user's
-    trust is looked at for each call."""
+    """A tool that a caller may call, whatever the arguments. `is_final` says that nothing is asked
+    again for each call: neither the user's trust, nor the tool's file or record."""
 
     spec: ToolSpec
+    tool: str
     limit_s: float | None
-    is_guarded: bool
+    is_final: bool
+
+
+_NO_PERMIT: tuple[None, str, None, bool] = (None, "", None, False)
 
 
 class Resolver:
@@ -197,26 +242,15 @@ class Resolver:
     ) -> ResolvedCall:
         """Resolve a call. What is wrong with it is its `failure`; raises UsageProblem for a timeout
         that is none."""
-        if timeout_s is not None:
-            timeout_s = seconds(timeout_s)
-        resolver, failure = self, None
-        spec: ToolSpec | None
         generation, permits = self._permits
         permit = None
         if generation == self.registry.generation and type(name) is str:
             permit = permits.get((name, source))
-        if permit is not None:
-            spec, limit_s, is_guarded = permit
-            tool = spec.name
-            if (is_guarded and self._has_news()) or not (allow is None or _is_allowed(spec, allow)):
-                permit = None
-        if permit is None:
-            resolver, tool, spec, limit_s, failure = self._decide(name, source, allow)
-        if timeout_s is not None:
-            limit_s = timeout_s
-        load_s = 0.0
-        if failure is None and spec is not None and spec.load is not None:
-            spec, load_s, failure = resolver._load(spec, tool, limit_s)
+        spec, tool, limit_s, is_final = permit or _NO_PERMIT
+        resolver, load_s, failure = self, 0.0, None
+        if not is_final or timeout_s is not None or allow is not None:
+            found = self._find(permit, name, source, timeout_s, allow)
+            resolver, spec, tool, limit_s, load_s, failure = found
         given = args if type(args) is dict else _read(args, spec)
         resolved = ResolvedCall(call_id, name, given, source, spec, tool)
         if limit_s is not None:
@@ -233,6 +267,38 @@ class Resolver:
             # free them.
             resolved.failure = exc.with_traceback(None)
         return resolved
+
+    def _find(
+        self,
+        permit: _Permit | None,
+        name: str,
+        source: CallSource,
+        timeout_s: float | None,
+        allow: Allow | None,
+    ) -> tuple[Resolver, ToolSpec | None, str, float | None, float, BaseException | None]:
+        """Find a tool that is not final, or for which this call has rules of its own. Returns who
+        decided, the tool, its name, the limit, how long its import took, and what is in the way."""
+        if timeout_s is not None:
+            timeout_s = seconds(timeout_s)
+        resolver, load_s, failure = self, 0.0, None
+        spec: ToolSpec | None
+        if (
+            permit is not None
+            and (allow is None or _is_allowed(permit.spec, allow))
+            and not (self._is_guarded(permit.spec) and self._has_news())
+        ):
+            spec, tool, limit_s, _ = permit
+        else:
+            resolver, tool, spec, limit_s, failure = self._decide(name, source, allow)
+        if timeout_s is not None:
+            limit_s = timeout_s
+        if failure is None and spec is not None and spec.load is not None:
+            spec, load_s, failure = resolver._load(spec, tool, limit_s)
+        return resolver, spec, tool, limit_s, load_s, failure
+
+    def _is_guarded(self, spec: ToolSpec | None) -> bool:
+        """Whether the user's trust is looked at for each call of this tool."""
+        return self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS)
 
     def is_quick(self, name: str, source: CallSource) -> bool:
         """Whether resolving a call of this tool waits for nothing: no server, no person, no
@@ -290,7 +356,7 @@ class Resolver:
         the way."""
         if spec is not None and allow is not None and not _is_allowed(spec, allow):
             raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
-        is_guarded = self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS)
+        is_guarded = self._is_guarded(spec)
         if is_guarded and self._admit is not None:
             self._admit(tool, spec)
         if spec is None:
@@ -306,7 +372,7 @@ class Resolver:
             not spec.limits_itself or (source in REMOTE and spec.http is None)
         ):
             limit_s = self._local_s if spec.timeout_s is None else spec.timeout_s
-        return _Permit(spec, limit_s, is_guarded)
+        return _Permit(spec, spec.name, limit_s, not is_guarded and spec.load is None)
 
     def _load(
         self, spec: ToolSpec, tool: str, limit_s: float | None
@@ -338,16 +404,23 @@ class Resolver:
                 hint=f"Usage: {spec.signature}",
                 details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
             )
-        args, is_plain, resolved.args_size, copier = values.plain_copy(given)
-        resolved.args, resolved.copier = args, copier
-        if resolved.is_checked:
-            if copier is not None and copier.is_too_deep:
+        args, is_plain, size, copier = values.plain_copy(given)
+        resolved.args, resolved.args_size = args, size
+        if copier is not None:
+            resolved.copier = copier
+            if resolved.is_checked and copier.is_too_deep:
                 raise spec.checker.too_deep(spec.name)
+        if resolved.is_checked:
             spec.checker.fit(args, is_plain, spec.name, self._mask)
+        # Last: what is refused is never straight.
+        if copier is None and size < HANDLE_LENGTH and spec.is_plain_function:
+            resolved.is_straight = resolved.source not in OUTSIDE
 
 
 def _read(args: Any, spec: ToolSpec | None) -> Any:
     """Return the arguments as a dict; what is no arguments as it is, for the check."""
+    if type(args) is tuple and len(args) == 2 and type(args[1]) is dict:
+        return {} if spec is None else spec.named(*args)
     if callable(args):
         return {} if spec is None else args(spec)
     return dict(args) if isinstance(args, Mapping) else args

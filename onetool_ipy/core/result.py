@@ -141,6 +141,7 @@ class ToolResult:
         data: Any = None,
         error: Failure | None = None,
         meta: Json | None = None,
+        site: CallSite | None = None,
     ) -> None:
         # Every call makes a result, and the __init__ of a frozen dataclass takes twice as long.
         fields = self.__dict__
@@ -148,7 +149,7 @@ class ToolResult:
         fields["data"] = data
         fields["error"] = error
         fields["meta"] = {} if meta is None else meta
-        fields["_site"] = None
+        fields["_site"] = site
 
     def unwrap(self) -> Any:
         """Return the data, or raise ToolCallError."""

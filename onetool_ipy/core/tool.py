@@ -280,6 +280,11 @@ class ToolSpec:
         return self.fingerprint
 
     @once
+    def is_plain_function(self) -> bool:
+        """Whether it runs by a plain call, with its arguments as they are."""
+        return not self.is_async and not self.function.converters
+
+    @once
     def params(self) -> tuple[Param, ...]:
         """The arguments one by one, required ones first."""
         return tuple(schema_params(self.parameters))
@@ -309,9 +314,9 @@ class ToolSpec:
 
         Raises UsageProblem for too many arguments, or one that was given twice.
         """
-        fixed, rest = self.positions
         arguments: dict[str, Any] = {}
         if args:
+            fixed, rest = self.positions
             for name, value in zip(fixed, args):  # noqa: B905 - what is left over is seen below
                 arguments[name] = value  # noqa: PERF403 - a comprehension takes twice as long
             if len(args) > len(fixed):
@@ -321,11 +326,11 @@ class ToolSpec:
                     )
                 arguments[rest] = list(args[len(fixed) :])
         spelled = self.spelled
-        for key in kwargs:
+        for key, value in kwargs.items():
             name = spelled[key] if key in spelled else key  # noqa: SIM401 - `get` takes twice as long
             if name in arguments:
                 raise self._misused(f"the argument '{name}' was given twice")
-            arguments[name] = kwargs[key]
+            arguments[name] = value
         return arguments
 
     def _misused(self, what: str) -> UsageProblem:

@@ -1,8 +1,8 @@
 """Row 1: one call of a trivial Python tool through the executor, whatever `Toolbox.call` does on
 the way.
 
-The figure is the mean of 100,000 calls, with all that they cause: the call log, its folds, the
-collector. The lines about the size of a toolbox compare medians of slices, since they ask for a
+The figure is the mean of 100,000 calls, with all that they cause: the call log, the closing of
+its journals, the collector. The lines about the size of a toolbox compare medians of slices, since they ask for a
 difference only.
 
 Four more lines are taken in a cell of a shell, where a person's calls are watched and recorded with

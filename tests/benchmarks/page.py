@@ -35,7 +35,8 @@ _INTRODUCTION = """\
 `make bench` made this page. Ours and the peer run in one process or side by side, taking turns, on the same clock: CPU
 time of the process unless a line says "on the wall". `ratio` is the peer's time over ours: above 1 we are faster.
 `reach` is the target, `moonshot` what we would like to be known for. Where many calls are made the figure is the mean
-that a user pays, with the call log folded on the way; what happens once in a process has lines of its own ("first").
+that a user pays, with full journals of the call log closed on the way; what happens once in a process has lines of its
+own ("first"). The peers of a call are langchain-core, fastmcp and the MCP SDK, each in its own environment.
 
 """
 _GROWTH = """

@@ -380,6 +380,17 @@ def _with_tail(log: CallLog) -> Iterator[dict[str, Any]]:
     found = take_turns({name: partial(each.time, 1) for name, each in contenders.items()}, 9)
     ours = found["usage"]
     yield line(3, "usage() after 1,500 more calls", ours, **at_most(ours, 0.330))
+    _grow(log)
+    counted = log.usage().total_calls
+    _grow(log)
+    whole = log.usage().total_calls - counted
+    yield line(
+        3,
+        "of 1,500 calls, in the first answer after them",
+        f"{whole:,}",
+        reach="all of them",
+        met=whole == 1500,
+    )
     yield line(3, "closing journals beside a million calls", found["tidy"])
 
 

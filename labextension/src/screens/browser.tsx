@@ -402,7 +402,7 @@ export class ToolBrowser {
           <div class="otx-right">
             <button class="otx-small otx-back" type="button" onClick={this.back}>‹ All tools</button>
             <div class="otx-intro" hidden={this.pageState.value !== 'none'}>
-              {this.overview.value?.begin?.length ? <><p>No tool is your own yet. Three ways to begin, each in a cell:</p><dl class="otx-begin">{this.overview.value.begin.map(([line, about]) => <Fragment key={line}><dt><code>{line}</code></dt><dd>{about}</dd></Fragment>)}</dl></> : null}
+              {this.overview.value?.begin?.length ? <><p>No tool is your own yet. Three ways to begin, each in a cell:</p><div class="otx-begin" role="list">{this.overview.value.begin.map(([line, about]) => <div key={line} role="listitem"><code>{line}</code><div class="otx-muted">{about}</div></div>)}</div></> : null}
               <p>Type a few letters, choose a tool, fill in its form, press Run.</p>
               <p class="otx-muted">Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more</p>
             </div>

@@ -201,7 +201,7 @@ class JobDisplay:
     def _draw(self, job: Job) -> None:
         self._has_news = False
         self._drawn_status = job.status
-        self._drawn_at = time.monotonic()
+        self._drawn_at = time.perf_counter()
         self._out.show(self._bundle(job), is_last=True)
 
     def _bundle(self, job: Job) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The running cell: what its calls show while they run, and how Stop reaches them.
 
 A tool, `ot.map` or a batch calls `sdk.progress(done, total, text)`; the report reaches the
-`CallProgress` of the call that the person made. All calls of a cell share one `ProgressArea`: a row
+`ProgressArea` of the cell in which the person made the call. It has a row
 per tool, drawn by the `RefreshLoop` at most 10 times a second. The saved notebook keeps one line
 per tool without a bar; short calls leave nothing.
 
@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import Context
 from threading import get_ident
-from time import monotonic
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from onetool_ipy.base import forks
@@ -174,48 +174,22 @@ class ProgressRow(NamedTuple):
     is_over: bool = False
 
 
-class CallProgress:
-    """A running call of the person, whose row its cell shows when it has taken half a second."""
-
-    __slots__ = ("_area", "began", "last", "name")
-
-    def __init__(self, area: ProgressArea, name: str) -> None:
-        self._area = area
-        self.name = name
-        self.last: Report = _NOTHING
-        self.began = monotonic()
-
-    def heard(self, done: float, total: float | None = None, text: str = "") -> None:
-        """The call reports its progress."""
-        self.last = (done, total, text)
-        self._area.has_news = True
-
-    def ended(self, ok: bool) -> None:
-        """The call has ended."""
-        area = self._area
-        area.running.pop(self, None)
-        if monotonic() - self.began >= PATIENCE_S or area.has_rows:
-            area.over(self, "" if ok else "failed")
-
-    def stopped(self, exc: BaseException) -> BaseException:
-        """The call was stopped; return the exception that the cell shows."""
-        self._area.over(self, "stopped")
-        return self._area.interrupts.to_show(exc, self.name, monotonic() - self.began)
-
-
 class ProgressArea:
-    """The rows of one cell: running calls, and ended ones that took long enough to be shown."""
+    """The rows of one cell: running calls, and ended ones that took long enough to be shown.
+
+    It listens to the calls that a person makes in the cell. A call has a row when it has taken half
+    a second; until then it is one entry in `running`.
+    """
 
     def __init__(self, out: CellOutput | None, mask: Mask, interrupts: Interrupts) -> None:
-        self.running: dict[CallProgress, None] = {}
+        self.running: dict[ResolvedCall, None] = {}
         self.has_news = False
         self.is_refreshed = False
         self.interrupts = interrupts
         self._out = out
         self._mask = mask
+        self._reports: dict[ResolvedCall, Report] = {}
         self._over: dict[str, ProgressRow] = {}
-        self.has_rows = False
-        """Whether a call that has ended took long enough to be shown."""
         self._ended_at: dict[str, float] = {}
         self._drawn_at = 0.0
         self._idle = 0
@@ -239,33 +213,54 @@ class ProgressArea:
         self.is_refreshed = bool(self.running)
         return self.is_refreshed
 
-    def over(self, line: CallProgress, state: str) -> None:
-        """A call has ended. If it took long, it is added to its tool's row; parallel calls count
-        the time once."""
-        self.running.pop(line, None)
-        now = monotonic()
-        if now - line.began >= PATIENCE_S:
-            name = str(line.name)
+    def heard(
+        self, call: ResolvedCall, done: float, total: float | None = None, text: str = ""
+    ) -> None:
+        """A running call reports its progress."""
+        if call in self.running:
+            self._reports[call] = (done, total, text)
+            self.has_news = True
+
+    def ended(self, call: ResolvedCall, ok: bool) -> None:
+        """A call has ended."""
+        if self._over or perf_counter() - call.began >= PATIENCE_S:
+            self._add(call, "" if ok else "failed")
+        else:
+            self.running.pop(call, None)
+
+    def stopped(self, call: ResolvedCall, exc: BaseException) -> BaseException:
+        """A call was stopped; return the exception that the cell shows."""
+        self._add(call, "stopped")
+        return self.interrupts.to_show(exc, call.name, perf_counter() - call.began)
+
+    def close(self) -> None:
+        """The cell was stopped: calls that have not reported their end have ended too."""
+        for call in tuple(self.running):
+            self._add(call, "stopped")
+
+    def _add(self, call: ResolvedCall, state: str) -> None:
+        """Add a call that has ended to its tool's row, if it took long. Parallel calls count the
+        time once."""
+        self.running.pop(call, None)
+        report = self._reports.pop(call, _NOTHING)
+        now = perf_counter()
+        if now - call.began >= PATIENCE_S:
+            name = str(call.name)
             row = self._over.pop(name, ProgressRow(self._mask(name), 0.0, calls=0))
-            done, total, _ = line.last if row.calls == 0 else _NOTHING
-            elapsed_s = row.elapsed_s + now - max(line.began, self._ended_at.get(name, 0.0))
+            done, total, _ = report if row.calls == 0 else _NOTHING
+            elapsed_s = row.elapsed_s + now - max(call.began, self._ended_at.get(name, 0.0))
             self._ended_at[name] = now
             self._over[name] = ProgressRow(
                 row.name, elapsed_s, done, total, "", state, row.calls + 1, True
             )
-            self.has_news = self.has_rows = True
+            self.has_news = True
         elif self.running or not self._over:
             return
         if self.has_news and (not self.running or now - self._drawn_at >= _TICK_S):
             self._draw(now)
 
-    def close(self) -> None:
-        """The cell was stopped: calls that have not reported their end have ended too."""
-        for line in tuple(self.running):
-            self.over(line, "stopped")
-
-    def _long_running(self, now: float) -> list[CallProgress]:
-        return [line for line in tuple(self.running) if now - line.began >= PATIENCE_S]
+    def _long_running(self, now: float) -> list[ResolvedCall]:
+        return [call for call in tuple(self.running) if now - call.began >= PATIENCE_S]
 
     def _draw(self, now: float) -> None:
         """Draw the ended calls, and a row for each running tool: its oldest call, and the number of
@@ -277,16 +272,16 @@ class ProgressArea:
             self.has_news = False
             self._drawn_at = now
             rows: dict[str, ProgressRow] = {}
-            for line in self._long_running(now):
-                name = str(line.name)
+            for call in self._long_running(now):
+                name = str(call.name)
                 if name in rows:
                     rows[name] = rows[name]._replace(
                         calls=rows[name].calls + 1, done=None, total=None, text=""
                     )
                     continue
-                done, total, text = line.last
+                done, total, text = self._reports.get(call, _NOTHING)
                 text = self._mask(" ".join(text.split()))[:_MAX_TEXT]
-                rows[name] = ProgressRow(self._mask(name), now - line.began, done, total, text)
+                rows[name] = ProgressRow(self._mask(name), now - call.began, done, total, text)
             everything = [*self._over.values(), *rows.values()]
             newest = everything[-_MAX_ROWS:]
             more = (
@@ -317,8 +312,8 @@ class CellProgress:
             self._area.leave_to_parent()
         self._area, self._thread = None, 0
 
-    def __call__(self, call: ResolvedCall) -> CallProgress | None:
-        """The progress of a call, if a person made it in the running cell."""
+    def __call__(self, call: ResolvedCall) -> ProgressArea | None:
+        """The area of the running cell, if a person made the call in it."""
         if self._thread != get_ident() or call.source not in TYPED:
             return None
         if self._publisher is not None and self._publisher.parent_header is not self._header:
@@ -327,12 +322,11 @@ class CellProgress:
         if area is None:
             out = cell_output(self._shell) if is_watched(self._shell) else None
             area = self._area = ProgressArea(out, self._mask, self.interrupts)
-        line = CallProgress(area, call.name)
-        area.running[line] = None
+        area.running[call] = None
         if not area.is_refreshed:
             area.is_refreshed = True
             self.loop.add(area.refresh)
-        return line
+        return area
 
     def before_cell(self) -> None:
         """A cell begins in this thread."""
@@ -350,7 +344,7 @@ class CellProgress:
             area.close()
         self.interrupts.end()
 
-    def _current_call(self) -> CallProgress | None:
+    def _current_call(self) -> ResolvedCall | None:
         area = self._area
         return next(reversed(area.running), None) if area is not None else None
 
@@ -473,7 +467,7 @@ class RefreshLoop:
     def _run(self) -> None:
         while self._is_on:
             self._stopped.wait(_TICK_S)
-            now = monotonic()
+            now = perf_counter()
             over = [refresh for refresh in tuple(self._outputs) if not refresh(now)]
             with self._lock:
                 self._outputs = [refresh for refresh in self._outputs if refresh not in over]

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 from onetool_ipy.base import forks, values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.files import StoreError
+from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import Record, ResolvedCall
 from onetool_ipy.core.result import ToolResult
@@ -72,6 +73,9 @@ _CLOSE_CALLS = 500
 with."""
 _CLOSE_BYTES = 32_000
 """A question that meets such a journal has it closed, in another thread."""
+
+_PLAIN_META = 4
+"""How much of a result's `meta` every call has: tool, id, source and duration."""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -173,48 +177,55 @@ class CallLog:
 
         `lineage` is told what each call gave.
         """
-        scope, cell, add = current.scope, current.cell, self._journal.add
+        cell, add = current.cell, self._journal.add
+        mask, clock = self.mask, self._clock
+        dumps = self._dumps or self._load()
 
+        @deferred.during
         def record_call(resolved: ResolvedCall, result: ToolResult) -> None:
-            call_id, args, spec = resolved.id, resolved.given, resolved.spec
-            error, meta, data = result.error, result.meta, result.data
-            tool, extra, line, size = resolved.tool, None, None, 0
-            # This call's own scope was left, so the scope is that of the call around it.
-            outer = scope()
-            is_odd = error is not None or spec is None or outer is not None
-            if is_odd or resolved.inputs or "handle" in meta or "guard" in meta:
-                tool, extra = self._describe(resolved, result, outer)
             try:
-                size = measure(data) if error is None else len(error.message)
-            except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
-                self._note_fault(call_id, exc)
-            # A number that a call gave is nobody's: two are the same object by chance.
-            is_remembered = type(data) not in NUMBERS or is_odd or resolved.lent is not None
-            if is_remembered and lineage is not None:
+                call_id, args, spec = resolved.id, resolved.given, resolved.spec
+                error, meta, data = result.error, result.meta, result.data
+                tool, extra, line, size = resolved.tool, None, None, 0
+                outer = resolved.outer
+                is_odd = error is not None or spec is None or outer is not None
+                if is_odd or resolved.inputs or len(meta) != _PLAIN_META:
+                    tool, extra = self._describe(resolved, result, outer)
                 try:
-                    lineage.end(resolved, result, size)
-                except Exception as exc:  # noqa: BLE001 - the same
+                    size = measure(data) if error is None else len(error.message)
+                except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
                     self._note_fault(call_id, exc)
-            ts, ms, args_size = self._now_us(), meta["duration_ms"], resolved.args_size
-            if 0 <= args_size <= MAX_ARGS_BYTES and _is_fit(call_id):
-                # What is plain, short and without secrets is encoded once, in one piece. Whatever
-                # else it is, or if the mask breaks, comes to light again below.
-                try:
-                    row = (ts, call_id, args, ms, size)
-                    raw = (self._dumps or self._load())((*row, extra) if extra else row)
-                    text = raw.decode()
-                    # NaN is null in JSON, so arguments with a null are looked at more closely.
-                    has_nan = "null" in text and not values.is_json(args)
-                    if self.mask(text) == text and not has_nan and len(text) <= MAX_ARGS_BYTES:
-                        line = raw
-                except Exception:  # noqa: BLE001 - see above
-                    pass
-            if line is None:
-                line = self._encode(ts, call_id, args, args_size, ms, size, extra)
-            fingerprint = "" if spec is None else spec.first_fingerprint
-            key = (tool, resolved.source, fingerprint, cell(), self._notebook(call_id))
-            if add(key, line):
-                self._close_later()
+                # A number that a call gave is nobody's: two are the same object by chance.
+                is_remembered = type(data) not in NUMBERS or is_odd or resolved.lent is not None
+                if is_remembered and lineage is not None:
+                    try:
+                        lineage.end(resolved, result, size)
+                    except Exception as exc:  # noqa: BLE001 - the same
+                        self._note_fault(call_id, exc)
+                ts = time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
+                ms, args_size = meta["duration_ms"], resolved.args_size
+                is_fit = call_id.isascii() and len(call_id) <= _MAX_NAME
+                if is_fit and 0 <= args_size <= MAX_ARGS_BYTES:
+                    # What is plain, short and without secrets is encoded once, in one piece.
+                    # Whatever else it is, or if the mask breaks, comes to light again below.
+                    try:
+                        row = (ts, call_id, args, ms, size)
+                        raw = dumps((*row, extra) if extra else row)
+                        text = raw.decode()
+                        # NaN is null in JSON, so arguments with a null are looked at more closely.
+                        has_nan = "null" in text and not values.is_json(args)
+                        if mask(text) == text and not has_nan and len(text) <= MAX_ARGS_BYTES:
+                            line = raw
+                    except Exception:  # noqa: BLE001 - see above
+                        pass
+                if line is None:
+                    line = self._encode(ts, call_id, args, args_size, ms, size, extra)
+                fingerprint = "" if spec is None else spec.first_fingerprint
+                if add((tool, resolved.source, fingerprint, cell(), self._notebook(call_id)), line):
+                    self._close_later()
+            finally:
+                if deferred.has_stop:
+                    deferred.release()
 
         return record_call if self.enabled else None
 
