@@ -7,6 +7,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { ReadonlyPartialJSONObject, Token } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
+import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
@@ -111,7 +112,14 @@ async function optionalService<T>(app: JupyterFrontEnd, token: () => Promise<Tok
 }
 
 function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
-  const open = (): void => app.shell.activateById(PANEL_ID);
+  // The palette gives the focus back to the notebook when a command has run and when it loses the focus itself, each by
+  // two messages, one behind the other. The panel takes it after both.
+  const open = async (): Promise<void> => {
+    await null;
+    (document.activeElement as HTMLElement | null)?.blur();
+    for (let round = 0; round < 2; round++) MessageLoop.flush();
+    app.shell.activateById(PANEL_ID);
+  };
   const hasNotebook = (): boolean => panel.notebook !== null;
   const has = (name: string) => (args: ReadonlyPartialJSONObject): boolean => typeof args[name] === 'string';
   const saving = (what: 'snippet' | 'tool'): Command => ({
