@@ -50,7 +50,7 @@ def test_the_panel_of_a_page_that_is_lent_again_is_as_a_new_one(lab: Lab) -> Non
     expect(panel).to_contain_text(NOT_LOADED)
     assert panel.evaluate(_VIEWS) == ["Tools"]
     panel.get_by_role("button", name="Load it").click()
-    expect(panel.locator(".otx-tool").nth(5)).to_be_visible()
+    expect(panel.locator(".otx-tool").first).to_be_visible()
     expect(panel.get_by_label("Search tools")).to_have_value("")
     expect(page.locator(".onetool-ToolTab, .onetool-Usage")).to_have_count(0)
     expect(panel.get_by_role("region", name="Health")).to_be_hidden()

@@ -99,7 +99,7 @@ def test_wrong_arguments_are_said_at_their_field(browser: Locator) -> None:
     press_run(browser)
 
     expect(form.locator(".otx-field", has_text="limit").locator(".otx-error")).to_contain_text(
-        "integer"
+        "is not a whole number"
     )
     expect(field(browser, "limit")).to_have_attribute("aria-invalid", "true")
     field(browser, "limit").fill("")

@@ -65,6 +65,7 @@ def test_rows_are_filtered_and_exported_and_a_server_is_added_and_called(
     person.clicks += 1
     expect(panel.get_by_label("Add", exact=True)).to_be_focused()
     page.keyboard.insert_text(f"{sys.executable} {tmp_path / 'adder.py'}")
+    expect(panel.get_by_role("button", name="Add server")).to_be_visible()
     person.press("Enter")
     expect(panel.locator(".otx-server")).to_contain_text("adder")
     tab(panel, "Tools")
@@ -223,6 +224,7 @@ def test_a_server_is_added_and_called(lab: Lab, tmp_path: Path) -> None:
     person.click(panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Sources"))
     expect(panel.get_by_label("Add", exact=True)).to_be_focused()
     page.keyboard.insert_text(f"{sys.executable} {tmp_path / 'adder.py'}")
+    expect(panel.get_by_role("button", name="Add server")).to_be_visible()
     person.press("Enter")
     person.click(page.locator(".onetool-Server").get_by_role("button", name="Call add"))
     form = page.locator(".onetool-ToolTab")
