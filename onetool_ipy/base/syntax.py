@@ -76,6 +76,31 @@ def last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def assigned_name(cell: str, function: str, first: str) -> str:
+    """Return the name that a cell gives the value of its one call of `function`, if that is a
+    statement of its own and its first argument is the text `first`; else nothing."""
+    try:
+        tree = ast.parse(cell)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return ""
+    if not _is_within(tree):
+        return ""
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and last_name(node) == function
+    ]
+    if len(calls) != 1 or not calls[0].args or constant(calls[0].args[0]) != first:
+        return ""
+    targets = [
+        target
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and statement.value is calls[0]
+        for target in statement.targets
+    ]
+    return next((target.id for target in targets if isinstance(target, ast.Name)), "")
+
+
 def source(node: ast.expr | None) -> str:
     """Return a short expression as Python text; empty if it is long or deep."""
     if node is None or not _is_within(node, nodes=_MAX_SOURCE_NODES):

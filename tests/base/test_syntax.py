@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onetool_ipy.base.syntax import constant, last_name, printable, source
+from onetool_ipy.base.syntax import assigned_name, constant, last_name, printable, source
 
 MISSING = object()
 SCALARS = (
@@ -115,3 +115,23 @@ def test_printable_is_one_short_line(text: str, limit: int) -> None:
     assert line.isprintable()
     assert len(line) <= 10 * limit
     assert line == text or len(text) > limit or not text.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("cell", "name"),
+    [
+        ("m = ot.map('a.b', rows)", "m"),
+        ("rows = [1]\nm = k = ot.map('a.b', rows)\nm", "m"),
+        ("m = ot.map('a.c', rows)", ""),
+        ("m = ot.map(tool, rows)", ""),
+        ("m = ot.map('a.b', rows)\nn = ot.map('a.b', rows)", ""),
+        ("m = len(ot.map('a.b', rows))", ""),
+        ("m[0] = ot.map('a.b', rows)", ""),
+        ("ot.map('a.b', rows)", ""),
+        ("m = ot.map()", ""),
+        ("m = ot.map('a.b', rows", ""),
+        ("", ""),
+    ],
+)
+def test_assigned_name_is_that_of_the_one_call(cell: str, name: str) -> None:
+    assert assigned_name(cell, "map", "a.b") == name

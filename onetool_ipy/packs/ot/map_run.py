@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from onetool_ipy.base import tables, values
+from onetool_ipy.base import syntax, tables, values
 from onetool_ipy.base.errors import InvalidArgs, UsageProblem, is_transient
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.tables import is_missing, is_sparse
@@ -95,7 +95,9 @@ def run_map(
         raise InvalidArgs(exc.message, hint=exc.hint) from exc
     here = current.scope()
     if here is not None and here.call is not None and here.call.source != "tool":
-        box.host.note(box.mask(f"ot.map {tool}: {run.summary()}"))
+        cell = next(reversed(box.host.inputs()), "")
+        name = syntax.assigned_name(cell, "map", tool)
+        box.host.note(box.mask(f"ot.map {tool}: {run.summary(name)}"))
     frame = to_frame(spec.short_name, rows.table_index, result, expand=expand, about=run.about())
     # A list has no index by which the rows could be joined, so its values stand before their
     # results.
@@ -200,8 +202,9 @@ class MapRun:
             facts["not_kept_because"] = self._box.mask(self._stored.fault.message)
         return facts
 
-    def summary(self) -> str:
-        """Say in one line how the run went, and how to see what failed."""
+    def summary(self, name: str = "") -> str:
+        """Say in one line how the run went, and how to see what failed in the table, which has this
+        name."""
         called = self._finished - self._resumed
         lines = []
         if self._resumed and self._kept_from is not None:
@@ -226,10 +229,11 @@ class MapRun:
             f"{'' if self._failed == 1 else often}for"
             f" {self._box.mask(values.cut(row, _MAX_ERROR))}: "
         )
+        failed = f"{name}[~{name}.ok]" if name else "rows where .ok is False"
         return " · ".join(
             [
                 *lines,
-                f"{ok}, {self._failed:,} failed (rows where .ok is False)",
+                f"{ok}, {self._failed:,} failed ({failed})",
                 often + values.cut(error.removeprefix(_OWN_ERROR), _MAX_ERROR),
             ]
         )

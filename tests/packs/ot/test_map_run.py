@@ -242,16 +242,14 @@ def test_the_cell_says_how_it_went_how_to_see_what_failed_and_what_was_kept(kern
     first = kernel.execute("m = ot.map('nb.code', range(500), retries=0)", timeout=HANG_S)
     again = kernel.execute("m = ot.map('nb.code', range(500), retries=0)", timeout=HANG_S)
     mixed = kernel.execute("m = ot.map('nb.code', [7, 99], retries=0)", timeout=HANG_S)
+    failed = kernel.evaluate("m[~m.ok].n.tolist()")
+    nameless = kernel.execute("len(ot.map('nb.code', [7, 99], retries=0))", timeout=HANG_S)
     good = kernel.execute("m = ot.map('nb.code', [1, 2], retries=0, fresh=True)", timeout=HANG_S)
 
-    assert (
-        "0 ok, 2 failed (rows where .ok is False) · first for n=7: ValueError: no such street"
-        in mixed.text
-    )
-    told = (
-        "489 ok, 11 failed (rows where .ok is False) · 10 times, first for n=7: ValueError: no such"
-        " street"
-    )
+    assert "0 ok, 2 failed (m[~m.ok]) · first for n=7: ValueError: no such street" in mixed.text
+    assert failed == "[7, 99]"
+    assert "0 ok, 2 failed (rows where .ok is False) · first for n=7" in nameless.text
+    told = "489 ok, 11 failed (m[~m.ok]) · 10 times, first for n=7: ValueError: no such street"
     assert f"ot.map nb.code: {told}" in first.text
     assert re.search(
         rf"ot.map nb.code: 489 kept from \d\d:\d\d:\d\d, 11 called · {re.escape(told)}", again.text
