@@ -105,7 +105,10 @@ def read_client_file(path: Path) -> list[FoundServer]:
 def read_json(path: Path) -> Any:
     """A JSON file with comments and trailing commas, or a TOML file. Raises UsageProblem."""
     if not os.path.lexists(path):
-        raise UsageProblem(f"'{path}' cannot be read: there is no such file.")
+        raise UsageProblem(
+            f"'{path}' cannot be read: there is no such file.",
+            hint="Name a file with servers, such as .mcp.json.",
+        )
     text = read_text(path)
     try:
         return _parse_toml(text) if path.suffix == ".toml" else parse_json(text)

@@ -180,7 +180,7 @@ def render(body: str, values: Mapping[str, object]) -> str:
     except jinja2.UndefinedError as exc:
         raise TemplateProblem(f"{exc.message}.") from exc
     except jinja2.TemplateSyntaxError as exc:
-        raise TemplateProblem(f"Line {exc.lineno}: {exc.message}.") from exc
+        raise TemplateProblem(f"Line {exc.lineno}: {str(exc.message).rstrip('.')}.") from exc
     except SecurityError as exc:
         raise TemplateProblem(f"Not allowed: {str(exc).rstrip('.')}.") from exc
     except Unwritable as exc:
@@ -209,7 +209,7 @@ def undeclared(body: str) -> set[str]:
     try:
         return meta.find_undeclared_variables(_restricted(env.parse(body))) - set(env.globals)
     except jinja2.TemplateSyntaxError as exc:
-        raise TemplateProblem(f"Line {exc.lineno}: {exc.message}.") from exc
+        raise TemplateProblem(f"Line {exc.lineno}: {str(exc.message).rstrip('.')}.") from exc
 
 
 class _Expansion:

@@ -7,14 +7,18 @@ lines.
 from __future__ import annotations
 
 import ast
+import json
+import queue
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from onetool_ipy import InvalidConfig, Toolbox, open_toolbox
+from onetool_ipy.base.values import Json
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.mcp.server import ToolboxServer
+from onetool_ipy.faces.widgets.requests import ScreenRequests
 from tests.faces.rest.serving import Server
 from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S
@@ -94,6 +98,29 @@ NOTEBOOK = {
     'ot.replay("x", mode="maybe")': "UsageProblem: No mode 'maybe' of replay.\n  Valid: auto, replay, refresh.",
     "ot.adopt(5)": "UsageProblem: 5 is not a tool, nor an object with tools.\n  Adopt a function, an object with methods, a module, or another framework's tool.",
     "from onetool_ipy.live import shpo": "UsageProblem: No pack 'shpo'. Did you mean 'shop'?",
+    "%tool list --frob": "UsageProblem: No flag '--frob'.\n  There are none here. After -- come only arguments.",
+    '%tool shop.price item="a': "UsageProblem: The quote at character 17 is never closed: 'item=\"a'.\n  Close it, or put the whole value in the other kind of quotes.",
+    "%tool shop.price =a": "UsageProblem: '=a' has no name before '=' (character 12).\n  Write key=value.",
+    "%tool shop.price -o 1x item=a": "UsageProblem: '-o' needs the name of a variable, not '1x'.\n  Write -o x.",
+    "%tool shop.price item=a count=1.5": "ToolCallError: 'shop.price': argument 'count': 1.5 is not a whole number\n  Usage: shop.price(item: str, count: int = 1)",
+    "%tool history -1": "UsageProblem: '-1' is not a number of calls.\n  For example: %tool history 20",
+    "%tool stats week month": "UsageProblem: %tool stats takes at most one period.\n  For example: %tool stats week",
+    "%%tool shop.price --body nosuch\nhello": "UsageProblem: --body: no argument 'nosuch'.\n  There are: item, count.",
+    "%%tool save time\ndef f(): pass": "UsageProblem: 'time' is the name of a built-in pack.\n  Choose another name: time_tools",
+    "%%tool save geo\nx = 1": "UsageProblem: The cell has no function that could be a tool.\n  Write: def my_tool(text: str) ...",
+    "%%tool save geo\nx = ": "UsageProblem: The cell is not plain Python (line 1): invalid syntax.\n  Magics and ! cannot be in a pack file.",
+    "%%snippet a\n{{ b": "UsageProblem: The snippet 'a': Its body cannot be read. Line 1: unexpected end of template, expected 'end of print statement'.\n  Write {{ name }} there, and name it: %%snippet a name",
+    "%%tool new http geo.town\ncurl": "UsageProblem: The command has no URL; it needs exactly one.\n  Quote a URL that has blanks or & in it.",
+    "%%tool shop.price --args\n[1]": "UsageProblem: --args: the body is not a mapping: '[1]'.\n  Write lines like  key: value",
+    "%tool sql select 1; select 2": "ToolCallError: One query at a time.\n  For example: select tool, count(*) from calls group by all",
+    "%tool adopt math:nosuch": "UsageProblem: 'math:nosuch' cannot be imported: module 'math' has no attribute 'nosuch'.",
+    "%tool new http geo.town --url https://a.b --method FROB": "UsageProblem: The method 'FROB' cannot be sent.\n  One of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS.",
+    "%tool server add shop mcp-x": "UsageProblem: shop: not added. 'shop' is the name of a pack of this project. Choose another name: shop_server",
+    "%tool server import nosuch.json": "UsageProblem: 'nosuch.json' cannot be read: there is no such file.\n  Name a file with servers, such as .mcp.json.",
+    'ot.map("shop.price", ["a"], engine="fast")': 'ToolCallError: No engine \'fast\'.\n  Valid: "threads", "dask", a distributed.Client, an Executor.',
+    'ot.map("shop.price", ["a"], item="x")': "ToolCallError: A list is for one argument, and no argument of 'shop.price' is left for it.\n  Leave out the one that the list is for, or give a table: {'column': [...]}.",
+    "ot.refresh(5)": "ToolCallError: No call is known that gave this value.\n  Give a result, its .df or its handle.",
+    'shop.price("a", 1, 2)': "UsageProblem: 'shop.price': it takes 2 arguments by position, not 3.\n  Usage: shop.price(item: str, count: int = 1)",
 }
 """Cells."""
 
@@ -118,6 +145,17 @@ COMMAND_LINE = {
     "mcp --port abc": "'--port' needs a whole number, not 'abc'.\nWrite --port 10.",
     "--config nowhere.yaml tools list": "FOLDER/nowhere.yaml: there is no such file. Give the path of an onetool.yaml, or run: onetool-ipy init",
     "health --frob": "No flag '--frob'.\nFlags: --config, --help, -h, --json. After -- come only arguments.",
+    "tools invoke nosuch": "No tool 'nosuch'.\nSee all with: onetool-ipy tools list",
+    "tools invoke shop.price item=a item=b": "'item' is given twice.\nKeep one of them.",
+    "stats week month": "onetool-ipy stats takes at most one period.\nFor example: onetool-ipy stats week",
+    "mcp --port 8123": "--port goes with --http.\nFor example: onetool-ipy mcp --http --port 8765",
+    "mcp --attach nowhere": "'nowhere' is not a folder.\nName the folder of the project.",
+    "server import nosuch.json": "'nosuch.json' cannot be read: there is no such file.\nName a file with servers, such as .mcp.json.",
+    "lock frob": "onetool-ipy lock does not know 'frob'.\nSee: onetool-ipy lock --help",
+    "init a b": "init takes one folder.\nFor example: onetool-ipy init",
+    "ask": 'ask needs one prompt, in quotes.\nFor example: onetool-ipy ask "What is in README.md?"',
+    "bundle delete nosuch": "No bundle 'nosuch'.\nSee them with: onetool-ipy bundle list",
+    "--config": "'--config' needs a value.\nWrite --config VALUE.",
 }
 """Words behind `onetool-ipy`."""
 
@@ -157,10 +195,35 @@ REST = {
     'POST tools/import {"source": 5}': "'document' is missing; 'bundle' is missing; 'source': no such field.",
     "POST tools/test {}": "'tool' is missing.",
     'POST tools/import "hello"': "An object is needed, not 'hello'.",
+    "GET tools/tools?pageToken=zzz": "pageToken: 'zzz' does not belong to this list. Ask for the first page again, without a token.",
+    "GET tools/bundles/0190d6c0-0000-7000-8000-000000000000": "GET is not possible here. Possible: PUT, PATCH, DELETE.",
+    "POST tools/tools {}": "POST is not possible here. Possible: GET.",
+    'PUT tools/bundles/0190d6c0-0000-7000-8000-000000000000 {"slug": ': "The body is not JSON: Expecting value: line 1 column 10 (char 9).",
+    'POST tools/import {"document": "hello", "bundle": {"slug": "a", "displayName": "a"}}': "'hello' is one line of text, and not the description of an API. Paste the whole document, or its address. A file is read by: %tool import FILE",
 }
 """Requests: verb, path below onetool/, body."""
 
-FACES: tuple[Mapping[str, str], ...] = (NOTEBOOK, COMMAND_LINE, CONFIG, MCP, REST)
+WIDGETS = {
+    'tool {"name": "shop.prize"}': "No tool 'shop.prize'. Did you mean 'shop.price'? See all with: %tool list",
+    'check {"name": "shop.price", "args": 5}': "The arguments are an object.",
+    'server {"name": "nosuch", "action": "start"}': "No server 'nosuch'. Refresh the list.",
+    'pasted {"text": ""}': "Nothing was pasted. Paste a curl command, an address, the description of an API, or the command line or JSON of an MCP server.",
+    'pasted {"text": "hello world"}': "There is no program 'hello' on your PATH. Install it first, or correct its name.",
+    'open {"handle": "zzz"}': "Handle not found: 'zzz'. ot.results() lists the handles there are.",
+    'saveTool {"name": "bad name", "source": ""}': "'bad name' is not a valid pack name. Use small letters, digits and _.",
+    'saveTool {"name": "geo", "source": "x ="}': "The cell is not plain Python (line 1): invalid syntax. Magics and ! cannot be in a pack file.",
+    "testModel {}": "Choose the kind of the server.",
+}
+"""Requests of a screen: their kind, and what is sent with it."""
+
+FACES: tuple[Mapping[str, str], ...] = (
+    NOTEBOOK,
+    COMMAND_LINE,
+    CONFIG,
+    MCP,
+    REST,
+    WIDGETS,
+)
 ONLY_WHAT_IS_WRONG = (
     "%tool sql selct 1",
     "%tool server add x --url hello",
@@ -170,6 +233,9 @@ ONLY_WHAT_IS_WRONG = (
     "('ot_result', {'handle': 'zzz'})",
     "('fs_read_file', {'path': 'nosuch.txt'})",
     'POST tools/import "hello"',
+    "%tool adopt math:nosuch",
+    'PUT tools/bundles/0190d6c0-0000-7000-8000-000000000000 {"slug": ',
+    'check {"name": "shop.price", "args": 5}',
 )
 """Those whose message does not say what to do, name what is meant, or list what there is."""
 
@@ -255,6 +321,20 @@ def over_rest(server: Server) -> dict[str, str]:
     return shown
 
 
+def on_a_screen(box: Toolbox) -> dict[str, str]:
+    replies: queue.SimpleQueue[Json] = queue.SimpleQueue()
+    screen = ScreenRequests(box, send=replies.put, namespace=dict)
+    shown = {}
+    for line in WIDGETS:
+        kind, payload = line.split(" ", 1)
+        screen.receive({"id": line, "kind": kind, "payload": json.loads(payload)})
+        while (reply := replies.get(timeout=HANG_S)).get("id") != line:
+            pass  # an event
+        shown[line] = told(reply["error"]["message"], box.config.paths.project)
+    screen.close()
+    return shown
+
+
 @pytest.mark.slow
 def test_a_wrong_cell_says_what_is_wrong(kernel: Kernel) -> None:
     assert in_notebook(kernel) == NOTEBOOK
@@ -284,10 +364,15 @@ def test_a_wrong_request_says_what_is_wrong(tmp_path: Path) -> None:
         server.close()
 
 
+def test_a_wrong_request_of_a_screen_says_what_is_wrong(folder: Path) -> None:
+    with open_toolbox(folder) as box:
+        assert on_a_screen(box) == WIDGETS
+
+
 def test_the_messages_are_short_and_most_say_what_to_do() -> None:
     messages = {wrong: text for face in FACES for wrong, text in face.items()}
 
-    assert len(messages) >= 95
+    assert len(messages) >= 155
     assert all(len(text.splitlines()) <= 3 for text in messages.values())
     assert all(len(text.splitlines()[0]) <= 220 for text in messages.values())
     assert {*ONLY_WHAT_IS_WRONG} <= messages.keys()

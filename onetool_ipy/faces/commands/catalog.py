@@ -238,6 +238,10 @@ def stats(context: CommandContext, options: Options) -> Any:
         return usage(context, options)
     if "--since" in options.values:
         raise UsageProblem("%tool stats takes --since with --view alone.")
+    if len(options.words) > 1:
+        raise UsageProblem(
+            "%tool stats takes at most one period.", hint="For example: %tool stats week"
+        )
     period = options.words[0] if options.words else "all"
     if period not in PERIODS:
         raise UsageProblem(

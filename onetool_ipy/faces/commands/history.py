@@ -50,7 +50,7 @@ _RECENT = 200
 def history(context: CommandContext, options: Options) -> DataPage:
     """`%tool history [N] [WORDS]`."""
     words, limit = options.words, _LIMIT
-    if words and words[0].isdecimal():
+    if words and words[0].removeprefix("-").isdecimal():
         text = words[0]
         if not (text.isascii() and 0 < int(text[:9]) < 10**6):
             raise UsageProblem(

@@ -150,7 +150,7 @@ def _with_words(
             )
             raise WrongWords(f"'{word[:40]}' is not KEY=VALUE.", hint=hint)
         if key in arguments:
-            raise WrongWords(f"'{key[:40]}' is given twice.")
+            raise WrongWords(f"'{key[:40]}' is given twice.", hint="Keep one of them.")
         arguments[key] = read_plain(text, expected.at(key))
     return arguments
 
@@ -162,6 +162,11 @@ def serve(context: CommandContext, options: Options) -> None:
     if "--attach" in flags:
         _attach(options)
         return
+    lost = [flag for flag in ("--port", "--host", "--no-token") if flag in flags]
+    if lost and "--http" not in flags:
+        raise WrongWords(
+            f"{lost[0]} goes with --http.", hint="For example: onetool-ipy mcp --http --port 8765"
+        )
     # It imports the SDK, which defines hundreds of models. Most clients need a few of them.
     with collector_paused(), models_built_late():
         from onetool_ipy.faces.mcp.http import serve_stdio

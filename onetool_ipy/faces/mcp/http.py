@@ -237,7 +237,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as exc:
         listening.close()
         raise UsageProblem(
-            f"Cannot listen on '{host}' port {port}: {exc}.",
+            f"Cannot listen on '{host}' port {port}: {str(exc).rstrip('.')}.",
             hint="Choose another with --port, or 0 for a free one.",
         ) from exc
     listening.setblocking(False)

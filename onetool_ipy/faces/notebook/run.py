@@ -203,7 +203,8 @@ class LineRunner:
         problems = faults_of(snippet)
         if problems:
             raise UsageProblem(
-                f"The snippet '{snippet.name}': {problems[0]}", hint="Name it: %%snippet NAME param"
+                f"The snippet '{snippet.name}': {problems[0]}",
+                hint=f"Write {{{{ name }}}} there, and name it: %%snippet {snippet.name} name",
             )
         self._box.session_snippets[snippet.name] = snippet
         message = f"${snippet.name} is ready: {snippet.usage}"

@@ -99,6 +99,7 @@ class _Handler(APIHandler):
     auth_resource = "onetool"
     names: ClassVar[tuple[str, ...]] = ()
     max_body: ClassVar[int] = MAX_BODY
+    verbs: ClassVar[str] = ""
     _running: asyncio.Future[RestResponse] | None = None
     _refusal: web.HTTPError | None = None
     _is_gone = False
@@ -167,6 +168,9 @@ class _Handler(APIHandler):
         message = (
             exc.log_message or "" if isinstance(exc, web.HTTPError) and status_code < 500 else ""
         )
+        if status_code == 405 and self.verbs:
+            message = f"{self.request.method[:40]} is not possible here. Possible: {self.verbs}."
+            self.set_header("Allow", self.verbs)
         response = of_status(status_code, message.replace("%%", "%"))
         if status_code == 403 and getattr(self, "_jupyter_current_user", None) is None:
             response.body["error"]["code"] = "unauthorized"
@@ -290,7 +294,11 @@ def _handler(path: str, routes: Mapping[str, Route]) -> type[_Handler]:
         return verb
 
     names = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
-    limits = {"names": names, "max_body": max(route.max_body for route in routes.values())}
+    limits = {
+        "names": names,
+        "max_body": max(route.max_body for route in routes.values()),
+        "verbs": ", ".join(routes),
+    }
     methods = {verb.lower(): method(route) for verb, route in routes.items()}
     return type(
         f"{next(iter(routes.values())).operation}_handler", (_Handler,), {**limits, **methods}
