@@ -153,6 +153,29 @@ def test_the_panel_in_its_three_tabs(notebook: Notebook) -> None:
     assert notebook.page_errors == []
 
 
+def test_a_narrow_browser_of_an_empty_project_says_how_to_begin(lab: Lab) -> None:
+    """The beginnings stand above the tools until one is open, and not beside the history."""
+    notebook = lab.open_notebook([LOAD, "ot.browser()"], viewport=(933, 600))
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    browser = notebook.output(1).locator(".otx-browser")
+    beginnings = browser.locator(".otx-begin")
+    tool = browser.locator(".otx-tool").first
+    for line in ("@tool", "%%tool new http", "%tool server add"):
+        expect(beginnings.get_by_role("listitem").filter(has_text=line)).to_be_visible()
+    expect(tool).to_be_visible()
+
+    assert look(notebook, browser) == []
+    notebook.page.set_viewport_size({"width": 933, "height": 600})
+    browser.get_by_role("tab", name="History").click()
+    expect(beginnings).to_be_hidden()
+    browser.get_by_role("tab", name="Tools").click()
+    expect(beginnings).to_be_visible()
+    tool.click()
+    expect(beginnings).to_be_hidden()
+    assert notebook.page_errors == []
+
+
 def test_the_tabs_of_the_main_area(notebook: Notebook) -> None:
     panel, page = notebook.show_panel(), notebook.page
     tab(panel, "Sources")

@@ -149,6 +149,28 @@ def test_a_project_begins_with_three_buttons_and_its_history_is_live(lab: Lab) -
     assert notebook.page_errors == []
 
 
+def test_the_history_follows_the_calls_of_a_running_cell(lab: Lab) -> None:
+    """A cell that waits after each call until the test has seen it is not over, and its calls are
+    listed."""
+    steps = "import os\nos.mkfifo('go')\nfor n in (1, 2):\n    nb.twice(n)\n    open('go').close()"
+    notebook = lab.open_notebook([LOAD + NEW_TOOL, steps])
+    panel = notebook.show_panel()
+    notebook.run_cell(0)
+    tab(panel, "History")
+    expect(panel).to_contain_text("No calls yet.")
+
+    notebook.begin_cell(1)
+    for count in (1, 2):
+        expect(panel.locator(".otx-history-row")).to_have_count(count)
+        expect(panel).not_to_contain_text(BUSY)
+        # Either end of a pipe waits until the other one is open.
+        (notebook.path.parent / "go").open("w").close()
+
+    notebook.wait_for_cell()
+    expect(panel.locator(".otx-history-row")).to_have_count(2)
+    assert notebook.page_errors == []
+
+
 def test_click_is_not_lost_when_the_kernel_reports_a_change(lab: Lab) -> None:
     """The list is loaded again while the mouse button is down on a row, and the status bar counts
     the new tool."""

@@ -111,6 +111,11 @@ export class KernelConnection implements Source {
     return this._isShownBusy;
   }
 
+  /** Whether requests are answered while a cell runs. */
+  get hasSubshell(): boolean {
+    return this._subshell !== null;
+  }
+
   /** Whether the extension is being loaded, and why the last attempt failed. */
   get loading(): { isOn: boolean; failure: string } {
     return this._loading;

@@ -25,6 +25,9 @@ import type { Transport } from '../screens/transport.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
+/** How often the calls of a running cell are shown, and how much more time passes between two looks than one of them takes. */
+const LOOK_MS = 500;
+const PAUSES = 4;
 
 /** Shows what a person asks for in the panel, outside of it. */
 export interface IPlaces {
@@ -130,8 +133,21 @@ export class NotebookTools {
 
   /** A cell may have called tools, and changed what the requests of other programs change. */
   private _onCellEnd(): void {
-    this._browser?.loadView();
+    void this._browser?.loadView();
     if (this._sources?.element.offsetParent) void this._sources.refresh();
+  }
+
+  /** While a cell runs, show its calls as they end, if they are in view. */
+  private async _followCell(): Promise<void> {
+    if (this._isFollowing) return;
+    this._isFollowing = true;
+    while (this.connection.isBusy) {
+      const begin = performance.now();
+      if (this._browser?.element.offsetParent) await this._browser.loadView();
+      const pause = Math.max(LOOK_MS, PAUSES * (performance.now() - begin));
+      await new Promise(resolve => window.setTimeout(resolve, pause));
+    }
+    this._isFollowing = false;
   }
 
   close(): void {
@@ -153,6 +169,7 @@ export class NotebookTools {
     } else if (state === 'missing' || state === 'none' || state === 'other') {
       this._closeBrowser();
     }
+    void this._followCell();
     this.health.draw(report);
     this._fingerprint = report ? fingerprintOf(report) : [];
     if (report && this._sources && (isNew || report.project !== this._sources.rest.project)) {
@@ -200,6 +217,7 @@ export class NotebookTools {
   private _sources: SourcesView | null = null;
   private readonly _requests: Requests;
   private _fingerprint: unknown[] = [];
+  private _isFollowing = false;
   private readonly _stopDrops: () => void;
 }
 

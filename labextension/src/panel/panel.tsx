@@ -298,7 +298,8 @@ export class ToolsPanel extends Widget {
 
   private _notes(): string[] {
     const version = this.connection?.report?.version;
-    const notes = this.connection?.isBusy && this._view !== 'ask' ? ['A cell is running: you see the last known state.'] : [];
+    const isCurrent = this._view === 'ask' || (this._view === 'history' && this.connection?.hasSubshell);
+    const notes = this.connection?.isBusy && !isCurrent ? ['A cell is running: you see the last known state.'] : [];
     if (version && version !== VERSION) {
       notes.push(`The kernel has onetool_ipy ${version}, this panel has ${VERSION}. Install the same version for both.`);
     } else if (version && this._serverVersion && version !== this._serverVersion) {

@@ -124,7 +124,7 @@ export class ToolBrowser {
 
   /** Request the packs, the filters and the tools again. */
   load(): Promise<unknown> {
-    this.loadView();
+    void this.loadView();
     this.loading = this.loadAll();
     return this.loading;
   }
@@ -290,7 +290,7 @@ export class ToolBrowser {
   }
 
   private async onCallFinished(): Promise<void> {
-    this.loadView();
+    void this.loadView();
     const reply = await this.requests.latest<Overview>('overview', 'recent').again();
     if (reply.status === 'ok') this.tools.recent = reply.value.recent; // else the order of the list stays as it was
   }
@@ -303,20 +303,20 @@ export class ToolBrowser {
   /** Show one of the views. Each has its own search text. */
   selectView(view: View): void {
     this.view.value = view;
-    this.loadView();
+    void this.loadView();
   }
 
   /** Show the tools or the calls, as the tabs of a panel say; the page of a tool stays until the other one is chosen. */
   select(view: 'tools' | 'history'): void {
-    if ((this.view.peek() === 'tools') === (view === 'tools')) return this.loadView();
+    if ((this.view.peek() === 'tools') === (view === 'tools')) return void this.loadView();
     this.leavePage();
     this.selectView(view);
   }
 
-  /** Load the calls or results again, if they are in view: calls have ended. */
-  loadView(): void {
-    if (this.view.peek() === 'history') void this.history.load();
-    if (this.view.peek() === 'results') void this.requests.latest('results').again();
+  /** Load the calls or results again, if they are in view: calls have ended. Resolves when they are shown. */
+  async loadView(): Promise<void> {
+    if (this.view.peek() === 'history') await this.history.load();
+    if (this.view.peek() === 'results') await this.requests.latest('results').again();
   }
 
   async rerun(call: Pick<PastCall, 'tool' | 'args'>): Promise<void> {
@@ -380,6 +380,9 @@ export class ToolBrowser {
     const view = this.view.value;
     classList.toggle('otx-page-open', this.pageState.value === 'front');
     classList.toggle('otx-disconnected', this.transport.closed !== null);
+    const begin = this.overview.value?.begin ?? [];
+    // A narrow browser has its beginnings above the list: what stands beside it is hidden there.
+    classList.toggle('otx-beginning', begin.length > 0 && !isSmall && view === 'tools' && this.pageState.value === 'none');
     const tabs = isSmall && view === 'tools' ? null : <Tabs label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view} onSelect={kind => this.selectView(kind)} />;
     return (
       <>
@@ -402,9 +405,9 @@ export class ToolBrowser {
           <div class="otx-right">
             <button class="otx-small otx-back" type="button" onClick={this.back}>‹ All tools</button>
             <div class="otx-intro" hidden={this.pageState.value !== 'none'}>
-              {this.overview.value?.begin?.length ? <><p>No tool is your own yet. Three ways to begin, each in a cell:</p><div class="otx-begin" role="list">{this.overview.value.begin.map(([line, about]) => <div key={line} role="listitem"><code>{line}</code><div class="otx-muted">{about}</div></div>)}</div></> : null}
-              <p>Type a few letters, choose a tool, fill in its form, press Run.</p>
-              <p class="otx-muted">Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more</p>
+              {begin.length ? <><p>No tool is your own yet. Three ways to begin, each in a cell:</p><div class="otx-begin" role="list">{begin.map(([line, about]) => <div key={line} role="listitem"><code>{line}</code><div class="otx-muted">{about}</div></div>)}</div></> : null}
+              <p class="otx-how">Type a few letters, choose a tool, fill in its form, press Run.</p>
+              <p class="otx-how otx-muted">Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more</p>
             </div>
             <Placed class="otx-place" element={this.page.element} hidden={this.pageState.value === 'none'} />
           </div>
