@@ -334,7 +334,9 @@ class Background:
     def close(self) -> None:
         """Stop the loop and cancel what runs on it. May be called twice; a later call starts a new
         loop."""
-        loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        # A call that begins the loop in this moment has started its thread when the lock is free.
+        with self._lock:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None:
             return
         # The loop may be closed already.

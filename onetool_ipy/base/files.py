@@ -147,8 +147,8 @@ def stamp_from(status: os.stat_result) -> Stamp:
 
 def is_young(stamp: Stamp, now_ns: int = 0) -> bool:
     """Whether the file may have changed without a change of its times, or since `now_ns`. Whole
-    seconds mean a coarse clock; FAT counts creation in finer ones."""
-    is_coarse = stamp[0] % 1_000_000_000 == 0
+    seconds mean a coarse clock; FAT counts creation in hundredths of them."""
+    is_coarse = stamp[0] % 1_000_000_000 == 0 and stamp[1] % 10_000_000 == 0
     # On Windows the second time is that of creation.
     age_ns = (now_ns or time.time_ns()) - max(stamp[:2])
     return age_ns < (_COARSE_TICK_NS if is_coarse else _TICK_NS)

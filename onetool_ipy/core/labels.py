@@ -76,7 +76,7 @@ _HARMLESS = frozenset(
 """Tools of ours whose results hold nothing of the person's data."""
 
 _MAX_FUNCTIONS = 200
-_URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]+)")
+_URL = r"\s*([A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]+)"
 
 
 class Labels(NamedTuple):
@@ -177,7 +177,7 @@ def sends_of(spec: ToolSpec, labels: Labels, args: Mapping[str, Any]) -> str:
         for each in (value if isinstance(value, (list, tuple)) else (value,))
         if isinstance(each, str)
     ]
-    places = {place_of(hit[1]) for text in texts if (hit := _URL.match(text))}
+    places = {place_of(hit[1]) for text in texts if (hit := re.match(_URL, text))}
     return places.pop() if len(places) == 1 else UNKNOWN if places else ""
 
 

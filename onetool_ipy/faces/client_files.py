@@ -40,7 +40,7 @@ _TOKEN = re.compile(
 )
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-[^{}]*)?\}")
 # A parameter of an address with its value, or the password in front of its host.
-_IN_URL = re.compile(r"([?&])([^=&#]+)=([^&#]+)|(://[^/?#@:]*:)([^/?#@]+)(?=@)")
+_IN_URL = re.compile(r"([?&])([^?=&#]++)=([^&#]+)|(://[^/?#@:]*:)([^/?#@]+)(?=@)")
 _MOST_BYTES = 5_000_000
 _CARRIED = ("ONETOOL_STATE", "JUPYTER_RUNTIME_DIR")
 """Variables that say where this project's notes and kernels are. Clients do not hand their

@@ -59,6 +59,29 @@ def _raising(exc: BaseException) -> Callable[[], Any]:
     return work
 
 
+def test_a_loop_that_begins_while_it_is_closed_harms_neither() -> None:
+    background, errors = Background(), list[BaseException]()
+
+    def work() -> None:
+        for _ in range(300):
+            try:
+                background.run(_fine)
+            except CallCancelled:
+                pass
+            except BaseException as exc:
+                errors.append(exc)
+
+    callers = [threading.Thread(target=work) for _ in range(2)]
+    for caller in callers:
+        caller.start()
+    while any(caller.is_alive() for caller in callers):
+        background.close()
+    for caller in callers:
+        caller.join()
+    background.close()
+    assert errors == []
+
+
 @pytest.mark.parametrize(
     "exc",
     [ValueError("no"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()],
