@@ -134,6 +134,12 @@ def test_each_button_of_the_panel_does_something(notebook: Notebook) -> None:
     expect(page.get_by_role("form", name="Import tools")).to_be_visible()
     expect(usage_of(panel)).to_contain_text("adder.add")
     expect(health_of(panel)).to_contain_text("1 server")
+    tab(panel, "Ask")
+    look = panel.get_by_role("button", name="Look for models")
+    expect(look).to_be_in_viewport()  # the form begins at its top
+    panel.get_by_label("Question").fill("Why?")
+    panel.get_by_role("button", name="Ask", exact=True).click()
+    expect(panel.get_by_label("Question")).to_have_value("Why?")  # no model yet, and it says so
     assert notebook.page_errors == []
 
 
@@ -155,4 +161,16 @@ def test_an_http_tool_is_made_below_the_notebook(notebook: Notebook) -> None:
         expect(page.get_by_role("tab", name="shop.items")).to_be_visible()
         notebook.execute("len(shop.items())")
         expect(notebook.output(1)).to_contain_text("30")
+    assert notebook.page_errors == []
+
+
+def test_a_button_says_in_words_that_the_kernel_is_gone(notebook: Notebook) -> None:
+    panel = open_panel(notebook)
+    tab(panel, "Sources")
+    notebook.page.evaluate(
+        "async () => { await window.jupyterapp.serviceManager.sessions.shutdownAll(); }"
+    )
+    expect(panel).to_contain_text("This notebook has no kernel.")
+    panel.get_by_role("button", name="New HTTP tool").click()
+    expect(notebook.page.locator(".Toastify__toast")).to_contain_text("no kernel")
     assert notebook.page_errors == []

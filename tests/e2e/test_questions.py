@@ -227,11 +227,17 @@ CARD = {
     ],
 }
 
+ADD_CARD = """
+import os
+os.environ["PATH"] += os.pathsep + os.getcwd()
+%tool server add --save card.json
+""".strip()
+
 
 def test_a_command_asks_with_buttons_and_a_secret_stays_unseen(lab: Lab) -> None:
     """No, Stop, and a yes in a narrow panel, by keyboard; then a server's card: its secret, and a
     yes."""
-    notebook, question = _open(lab, RERUN.strip(), "%tool server add --save card.json")
+    notebook, question = _open(lab, RERUN.strip(), ADD_CARD)
     page = notebook.page
     page.add_script_tag(path=str(AXE))
     expect(question).to_contain_text("'shop.order' may change something. Call it again?")
@@ -268,6 +274,8 @@ def test_a_command_asks_with_buttons_and_a_secret_stays_unseen(lab: Lab) -> None
     assert len(_ordered(notebook)) == 2
 
     notebook.path.with_name("card.json").write_text(json.dumps(CARD), encoding="utf-8")
+    notebook.path.with_name("uvx").write_text("#!/bin/sh\n", encoding="utf-8")
+    notebook.path.with_name("uvx").chmod(0o755)
     notebook.begin_cell(2)
     question = notebook.output(2).locator(".otx-question")
     expect(question).to_contain_text("The server 'clock' needs 'CLOCK_KEY'.")

@@ -78,7 +78,7 @@ export class AddBox {
           </div>
         ) : null}
         <div class="otx-bar">
-          {pasted ? pasted.choices.map(({ kind, label }, at) => <button key={kind} class={at ? 'otx-small' : 'otx-run'} type={at ? 'button' : 'submit'} disabled={this._isBusy.value} onClick={() => at && void this._take(kind)}>{label}</button>) : <button class="otx-run" type="submit" disabled={!text.trim() || this._isBusy.value}>Add</button>}
+          {pasted ? pasted.choices.map(({ kind, label }, at) => <button key={kind} class={at ? 'otx-small' : 'otx-run'} type={at ? 'button' : 'submit'} aria-disabled={this._isBusy.value} onClick={() => at && void this._take(kind)}>{label}</button>) : <button class="otx-run" type="submit" disabled={!text.trim() || this._isBusy.value}>Add</button>}
           {text ? <button class="otx-small" type="button" onClick={() => this._clear()}>Clear</button> : <FileButton label="Choose a file to add" accept=".json,.yaml,.yml" onPick={file => this._pick(file)}>Choose a file</FileButton>}
         </div>
       </form>

@@ -10,7 +10,7 @@ import type { IDocument } from './addBox';
 import { type IFieldError, type IImported, type IImportPreview, type IOperation, RestError } from './restApi.js';
 import type { RestClient } from './restClient';
 import { FileButton, Input, Search, Select } from '../screens/controls.js';
-import { elementOf, offerFocus, uniqueId } from '../screens/dom.js';
+import { elementOf, keepFocus, offerFocus, uniqueId } from '../screens/dom.js';
 import { counted } from '../screens/format.js';
 import { drawInto, type KeepSecret, SecretField } from '../screens/parts.js';
 import { Requests } from '../screens/requests.js';
@@ -272,7 +272,8 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       </div>
     </>
   ));
-  return { element, focus, show, close: () => (requests.close(), stop()) };
+  const releaseFocus = keepFocus(element);
+  return { element, focus, show, close: () => (requests.close(), stop(), releaseFocus()) };
 }
 
 /** The operations by their first tag. */
@@ -344,6 +345,7 @@ function Allowing({ hosts, requests, allow, onAllowed }: IAllowing) {
   const failure = useSignal('');
   const names = hosts.join(', ');
   const press = async (): Promise<void> => {
+    if (isBusy.value) return;
     isBusy.value = true;
     const reply = await requests.onceOf(() => allow(hosts));
     if (reply.status === 'late') return;
@@ -356,7 +358,7 @@ function Allowing({ hosts, requests, allow, onAllowed }: IAllowing) {
   return (
     <div class="onetool-Import-blocked">
       <span role="alert">{failure.value || `Requests to ${names} are not allowed yet.`}</span>
-      <button class="otx-run" type="button" disabled={isBusy.value} onClick={press}>Allow {names}</button>
+      <button class="otx-run" type="button" aria-disabled={isBusy.value} onClick={press}>Allow {names}</button>
     </div>
   );
 }

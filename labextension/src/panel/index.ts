@@ -7,6 +7,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { ReadonlyPartialJSONObject, Token } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
+import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
@@ -50,10 +51,10 @@ function activate(
     return; // a page without notebooks, such as Voila's
   }
   const panel: ToolsPanel = new ToolsPanel(tracker, app.serviceManager.serverSettings, {
-    tool: wanted => showTool(app, panel, wanted),
+    tool: wanted => void showTool(app, panel, wanted),
     httpTool: place => void editHttpTool(app, panel, place),
     importing: document => importTools(app, panel, document),
-    server: name => showServer(app, panel, name),
+    server: name => void showServer(app, panel, name),
     result: handle => void showResult(app, panel, handle),
     usage: () => void showUsage(app, panel),
     file: (path, line) => void openFile(app, path, line)
@@ -111,7 +112,14 @@ async function optionalService<T>(app: JupyterFrontEnd, token: () => Promise<Tok
 }
 
 function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
-  const open = (): void => app.shell.activateById(PANEL_ID);
+  // The palette gives the focus back to the notebook when a command has run and when it loses the focus itself, each by
+  // two messages, one behind the other. The panel takes it after both.
+  const open = async (): Promise<void> => {
+    await null;
+    (document.activeElement as HTMLElement | null)?.blur();
+    for (let round = 0; round < 2; round++) MessageLoop.flush();
+    app.shell.activateById(PANEL_ID);
+  };
   const hasNotebook = (): boolean => panel.notebook !== null;
   const has = (name: string) => (args: ReadonlyPartialJSONObject): boolean => typeof args[name] === 'string';
   const saving = (what: 'snippet' | 'tool'): Command => ({
@@ -180,13 +188,14 @@ async function openFile(app: JupyterFrontEnd, path: string, line: number | null)
   }
 }
 
-/** The tools of the front notebook; the extension is loaded into its kernel if it is not loaded yet. Null if that fails. */
+/** The tools of the front notebook; the extension is loaded into its kernel if it is not loaded yet. Null if none answers: then a message says why. */
 async function loadedTools(panel: ToolsPanel): Promise<NotebookTools | null> {
   const tools = panel.current;
   await tools?.connection.settled();
   const error = tools?.connection.state === 'missing' ? await tools.connection.load() : '';
-  if (error) Notification.error(error, { autoClose: 2 * TOAST_MS });
-  return error ? null : tools;
+  if (tools?.connection.transport && !error) return tools;
+  Notification.error(error || panel.reason, { autoClose: 2 * TOAST_MS });
+  return null;
 }
 
 async function showUsage(app: JupyterFrontEnd, panel: ToolsPanel): Promise<void> {
@@ -200,8 +209,8 @@ async function showResult(app: JupyterFrontEnd, panel: ToolsPanel, handle: unkno
 }
 
 /** Open the page of a tool of the front notebook, into which its calls can be put. */
-function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: WantedTool): void {
-  const tools = panel.current;
+async function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: WantedTool): Promise<void> {
+  const tools = await loadedTools(panel);
   if (tools?.connection.transport) {
     openTool(app, tools.connection.transport, wanted, {
       onInsert: (code, isRun) => (app.shell.activateById(tools.notebook.id), void tools.insert(code.tool ?? '', isRun)),
@@ -212,12 +221,12 @@ function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: WantedTool): 
 }
 
 /** Open the tab of a server; its buttons use the panel. */
-function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): void {
-  const showPanel = (): void => app.shell.activateById(PANEL_ID);
-  if (panel.connection?.transport) {
-    openServer(app, panel.connection.transport, name, {
-      onTrust: () => (showPanel(), void panel.askTrust()),
-      onCall: wanted => showTool(app, panel, wanted)
+async function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): Promise<void> {
+  const transport = (await loadedTools(panel))?.connection.transport;
+  if (transport) {
+    openServer(app, transport, name, {
+      onTrust: () => (app.shell.activateById(PANEL_ID), void panel.askTrust()),
+      onCall: wanted => void showTool(app, panel, wanted)
     });
   }
 }
@@ -226,8 +235,6 @@ async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: Http
   const transport = (await loadedTools(panel))?.connection.transport;
   if (transport) {
     openHttpTool(app, transport, place, { onSaved: name => panel.showSaved(name), onSwitched: () => panel.loadBundles() });
-  } else {
-    Notification.info('The kernel does not answer yet. Try again when it is free.', { autoClose: TOAST_MS });
   }
 }
 
@@ -252,7 +259,9 @@ async function toolNames(connection: KernelConnection | null): Promise<string[]>
 }
 
 async function chooseTool(panel: ToolsPanel): Promise<string | null> {
-  const names = await toolNames((await loadedTools(panel))?.connection ?? null);
+  const tools = await loadedTools(panel);
+  if (!tools) return null;
+  const names = await toolNames(tools.connection);
   if (!names.length) {
     Notification.info('No tools are known yet.', { autoClose: TOAST_MS });
     return null;

@@ -16,7 +16,7 @@ import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { type IPlaces, NotebookTools } from './notebook';
 import { RestClient } from './restClient';
 import type { ToolBrowser } from '../screens/browser.js';
-import { elementOf } from '../screens/dom.js';
+import { elementOf, keepFocus } from '../screens/dom.js';
 import { counted } from '../screens/format.js';
 import { Placed, Tabs } from '../screens/parts.js';
 import { Requests } from '../screens/requests.js';
@@ -77,6 +77,7 @@ export class ToolsPanel extends Widget {
     window.addEventListener('pagehide', () => this._closeAll());
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
     this._follow(tracker.currentWidget);
+    this._releaseFocus = keepFocus(this._inner);
   }
 
   /** Emitted when the panel follows another notebook, or its kernel reports a change. */
@@ -93,6 +94,14 @@ export class ToolsPanel extends Widget {
   /** The tools of the notebook that the panel follows. */
   get current(): NotebookTools | null {
     return this._current;
+  }
+
+  /** Why no kernel answers, as far as the panel knows. */
+  get reason(): string {
+    const { state, isBusy } = this.connection ?? {};
+    if (!state) return 'Open a notebook to see its tools.';
+    if (state === 'connecting' && isBusy) return 'The kernel is busy; its tools are shown when it is free.';
+    return STATE_TEXTS[state] ?? 'The kernel does not answer yet. Try again when it is free.';
   }
 
   /** The connection to a notebook's kernel. */
@@ -138,6 +147,7 @@ export class ToolsPanel extends Widget {
 
   override dispose(): void {
     this._closeAll();
+    this._releaseFocus();
     Signal.clearData(this);
     super.dispose();
   }
@@ -267,8 +277,7 @@ export class ToolsPanel extends Widget {
   private _status(): ComponentChildren {
     const state = this.connection?.state ?? 'none';
     if (state === 'missing') return this._missing(this.connection!);
-    const notes = state === 'connected' ? this._notes() : [this.notebook ? STATE_TEXTS[state] : 'Open a notebook to see its tools.'];
-    if (state === 'connecting' && this.connection?.isBusy) notes[0] = 'The kernel is busy; its tools are shown when it is free.';
+    const notes = state === 'connected' ? this._notes() : [this.reason];
     return notes.length ? notes.map(note => <p key={note}>{note}</p>) : null;
   }
 
@@ -320,6 +329,7 @@ export class ToolsPanel extends Widget {
   }
 
   private readonly _inner = elementOf('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' });
+  private readonly _releaseFocus: () => void;
   private readonly _notebooks = new Map<NotebookPanel, NotebookTools>();
   private _held: Partial<Record<Part, HTMLElement>> = {};
   private _current: NotebookTools | null = null;

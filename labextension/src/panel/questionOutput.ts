@@ -43,6 +43,8 @@ class QuestionOutput extends Widget {
     const drawn = questions.has(this._id) ? 'open' : state === 'connecting' ? '' : 'over';
     if (drawn !== this._drawn) {
       this._drawn = drawn;
+      // What goes takes the focus with it: the notebook has its keys again.
+      if (this.node.contains(document.activeElement)) this.node.closest<HTMLElement>('.jp-Cell')?.focus();
       this.node.replaceChildren(this.connection.drawQuestion(this._id) ?? (drawn === 'over' ? 'This question is over.' : ''));
     }
   }

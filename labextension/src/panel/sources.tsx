@@ -213,8 +213,7 @@ export class SourcesView {
 
   /** Environments that come after the bundles are drawn at once, unless somebody points at what their lines would move. */
   private _followEnvironments(): void {
-    const { value, failure } = this._environments;
-    const known = computed(() => (failure.value ? {} : (value.value ?? {})));
+    const known = computed(() => this._environments.value.value ?? {});
     effect(() => {
       const lines = Object.keys(known.value).join();
       if (!this.isPointed.value || lines === Object.keys(this.environments.peek()).join()) this.environments.value = known.value;

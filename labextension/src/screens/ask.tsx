@@ -5,7 +5,7 @@ import { batch, computed, signal } from '@preact/signals';
 import { render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Select, useSure } from './controls.js';
-import { elementOf } from './dom.js';
+import { elementOf, offerFocus } from './dom.js';
 import { counted, LINE_END, number } from './format.js';
 import { type Models, modelForm } from './models.js';
 import { Failure, Outcome } from './parts.js';
@@ -55,8 +55,8 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
   const isChoosing = signal<boolean | null>(null);
   const draft = signal('');
   const said = signal({ text: '', isOk: true });
-  /** A question whose cell waits for its turn. */
-  const queued = signal('');
+  /** A question whose cell waits for its turn, in its conversation. */
+  const queued = signal<{ session: string; prompt: string } | null>(null);
   /** The exchanges that the kernel has sent since they began, by their ids. */
   const live = signal<Record<string, Exchange>>({});
   const conversation = computed(() => (kept.value.value?.session === session.value ? kept.value.value : null));
@@ -99,8 +99,9 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     if (reply.status === 'late') return;
     if (reply.status === 'failed') return void (said.value = { text: reply.error.message, isOk: false });
     const left = await sessions.again();
-    if (left.status === 'late') return;
+    if (left.status === 'late' || session.value !== name) return;
     session.value = '';
+    offerFocus(box(), element); // there may be nothing more to forget
     await open(sessions.value.value?.items[0] ?? FIRST);
     said.value = { text: reply.value.said, isOk: true };
   }
@@ -108,29 +109,30 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
   async function submit(): Promise<void> {
     const prompt = draft.value.trim();
     if (!prompt || queued.value || isOver()) return;
+    const own = { session: session.value || FIRST, prompt };
     batch(() => {
-      queued.value = prompt;
+      queued.value = own;
       draft.value = '';
       said.value = { text: '', isOk: true };
     });
+    offerFocus(box(), element); // Ask cannot be pressed again
     toEnd();
-    const failure = await onAsk(cellOf(prompt, session.value || FIRST, model.value));
+    const failure = await onAsk(cellOf(prompt, own.session, model.value));
     batch(() => {
       // It never began: the question is there again, unless another one was begun meanwhile.
-      if (failure && queued.value === prompt) {
+      if (failure && queued.value === own) {
         draft.value ||= prompt;
         said.value = { text: failure, isOk: false };
       }
-      queued.value = '';
+      queued.value = null;
     });
     await load();
   }
 
   const stopHearing = transport.store.onAsk(({ session: name, exchange }) => {
-    if (name !== session.value) return;
     batch(() => {
-      live.value = { ...live.value, [exchange.id]: exchange };
-      queued.value = '';
+      if (name === queued.value?.session) queued.value = null;
+      if (name === session.value) live.value = { ...live.value, [exchange.id]: exchange };
     });
   });
 
@@ -148,6 +150,9 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
   const element = elementOf('div.otx-ask');
   const box = (): HTMLTextAreaElement | null => element.querySelector('.otx-ask-box textarea');
   let isAtEnd = true;
+  const stayAtEnd = (): void => {
+    if (isAtEnd && !isFormShown()) toEnd();
+  };
   function toEnd(): void {
     isAtEnd = true;
     const talk = element.querySelector('.otx-ask-talk');
@@ -183,27 +188,29 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
 
   function Talk() {
     const talk = useRef<HTMLDivElement>(null);
+    const isForm = isFormShown();
+    const isQueued = queued.value?.session === session.value;
     useLayoutEffect(() => {
-      if (isAtEnd) toEnd();
-    });
+      if (isForm) talk.current!.scrollTop = 0;
+      else toEnd();
+    }, [isForm]);
+    useLayoutEffect(stayAtEnd);
     const { value: known } = conversation;
     const total = known && known.tokens ? `${counted(known.items.length + known.earlier, 'question')} · ${number(known.tokens)} tokens${known.cost === null ? '' : ` · $${Number(known.cost.toPrecision(2))}`}` : '';
     return (
       <div ref={talk} class="otx-ask-talk" tabIndex={0} role="log" aria-label="Conversation" onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => (isAtEnd = scrollTop + clientHeight > scrollHeight - NEAR_END)}>
-        {isFormShown() && models.value.value ? <ModelForm models={models.value.value} isOver={isOver()} /> : null}
-        {!exchanges.value.length && !queued.value && !isFormShown() && known ? <p class="otx-muted otx-ask-intro">Ask about this notebook. A question goes into a cell and runs there: <b>@name</b> sends a variable, <b>+pack</b> offers only its tools.</p> : null}
+        {isForm && models.value.value ? <ModelForm models={models.value.value} isOver={isOver()} /> : null}
+        {!exchanges.value.length && !isQueued && !isForm && known ? <p class="otx-muted otx-ask-intro">Ask about this notebook. A question goes into a cell and runs there: <b>@name</b> sends a variable, <b>+pack</b> offers only its tools.</p> : null}
         {known?.earlier ? <p class="otx-muted">{counted(known.earlier, 'earlier question')} not shown</p> : null}
         {exchanges.value.map(each => <ExchangeView key={each.id} exchange={each} markdown={markdown} />)}
-        {queued.value ? <article class="otx-exchange"><p class="otx-prompt">{queued.value}</p><p class="otx-muted">In the notebook, waiting for its turn …</p></article> : null}
+        {isQueued ? <article class="otx-exchange"><p class="otx-prompt">{queued.value!.prompt}</p><p class="otx-muted">In the notebook, waiting for its turn …</p></article> : null}
         {total ? <p class="otx-muted otx-ask-total">{total}</p> : null}
       </div>
     );
   }
 
   function Box() {
-    useLayoutEffect(() => {
-      if (isAtEnd) toEnd();
-    });
+    useLayoutEffect(stayAtEnd);
     const failures = [models, sessions, kept].find(each => each.failure.value);
     return (
       <form class="otx-ask-box" onSubmit={event => (event.preventDefault(), void submit())}>

@@ -42,6 +42,7 @@ export function createHealth({ source, onRefresh, onTrust, onServer, onOpen }: H
   const element = elementOf('div.otx-health');
 
   function checkNow(): void {
+    if (check.isPending.peek()) return;
     copied.value = '';
     void check.send();
   }
@@ -69,7 +70,7 @@ export function createHealth({ source, onRefresh, onTrust, onServer, onOpen }: H
         <p class="otx-muted" role="status">{status()}</p>
         <div class="otx-server-buttons" hidden={!report.value}>
           <button ref={refresh} class="otx-small" type="button" onClick={() => onRefresh()}>Refresh</button>
-          <button class="otx-small" type="button" title={CHECK} disabled={check.isPending.value} onClick={checkNow}>Check now</button>
+          <button class="otx-small" type="button" title={CHECK} aria-disabled={check.isPending.value} onClick={checkNow}>Check now</button>
         </div>
       </>
     );

@@ -115,7 +115,9 @@ function titleOf({ asker, calls, url, yes, text, program, eachTime, places }: Qu
 }
 
 function Button({ kind, label, isOff = false, onClick, children }: { kind?: string; label?: string; isOff?: boolean; onClick: () => void; children: ComponentChildren }) {
-  return <button class={kind} type="button" aria-label={label} disabled={useContext(Busy) || isOff} onClick={onClick}>{children}</button>;
+  const isBusy = useContext(Busy);
+  // `disabled` would lose the focus.
+  return <button class={kind} type="button" aria-label={label} aria-disabled={isBusy} disabled={isOff} onClick={() => isBusy || onClick()}>{children}</button>;
 }
 
 /**
@@ -315,7 +317,7 @@ function Form({ question: { form, yes, no }, send, refused: { content, errors } 
     <form ref={element} class="otx-form" noValidate autocomplete="off" onSubmit={submit}>
       {fields.map(({ name, field, isRequired }, at) => <FormField key={name} at={at} name={name} field={field} isRequired={isRequired} messages={messagesOf(name, isRequired)} />)}
       <div class="otx-question-buttons">
-        <button class="otx-run" type="submit" disabled={isBusy}>{yes || 'Send'}</button>
+        <button class="otx-run" type="submit" aria-disabled={isBusy}>{yes || 'Send'}</button>
         {yes ? <Button onClick={() => send('decline')}>{no}</Button> : <Refusals send={send} />}
       </div>
     </form>

@@ -38,8 +38,8 @@ export function TrustForm({ inventory, part = '', isTrusted = false, isBusy = fa
       {part ? null : <><code class="otx-trust-folder">{inventory.folder}</code><p>A yes covers:</p></>}
       <ul>{part ? parts.map(partLine) : projectLines(inventory)}</ul>
       <div class="otx-trust-buttons">
-        <button class="otx-run" type="button" disabled={isBusy} onClick={onYes}>{label}</button>
-        <button class="otx-small" type="button" disabled={isBusy} onClick={onNo}>Not now</button>
+        <button class="otx-run" type="button" aria-disabled={isBusy} onClick={onYes}>{label}</button>
+        <button class="otx-small" type="button" aria-disabled={isBusy} onClick={onNo}>Not now</button>
       </div>
     </section>
   );

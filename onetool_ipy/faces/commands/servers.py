@@ -131,6 +131,9 @@ def _add_card(context: CommandContext, path: Path, name: str, values: Mapping[st
         (proposal,), notes = ServerSetup(context.box).proposed([FoundServer(card_name(card), {})])
         name = proposal.name
     ServerSetup(context.box).require_free(name)
+    # Nobody is asked for the values of a program that is not there.
+    blank = server_of(card, name, lambda wanted: f"${{{wanted.name}}}")
+    require_server(blank.data, context.box.config.paths.project)
     pairs_by_flag = {
         key: _pairs(key, values[key]) for key in ("--env", "--header") if key in values
     }
@@ -154,7 +157,6 @@ def _add_card(context: CommandContext, path: Path, name: str, values: Mapping[st
         return f"${{{label}}}"
 
     server = server_of(card, name, answer)
-    require_server(server.data, context.box.config.paths.project)
     lines = [_difference("+", name, server.data), *notes, *_kept_secrets(secrets)]
     if not _is_agreed(context, lines, f"Add the server '{name}'?", values):
         return context.page(_UNCHANGED)

@@ -61,7 +61,7 @@ def list_tools(context: CommandContext, options: Options) -> DataPage:
     data = [
         {"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs
     ]
-    is_named = "--tool-allow" in options.values
+    is_named = "--allow" in options.values
     ordered = [
         spec for spec in sorted(specs, key=box.registry.place_of) if is_named or not spec.is_toolbox
     ]

@@ -300,13 +300,16 @@ def test_a_registry_card_asks_for_what_is_missing_and_shows_the_command(loaded: 
     }
     card = {"name": "io.github.someone/clock", "version": "1", "packages": [package]}
     (loaded.cwd / "server.json").write_text(json.dumps(card))
+    loaded.execute(
+        f"import os; path = os.environ['PATH']; os.environ['PATH'] = {str(loaded.cwd)!r}"
+    )
+    # The person is told before a value is asked for.
+    assert "There is no program 'uvx'" in refused(loaded, "%tool server add server.json")
     programs = loaded.cwd / "programs"
     programs.mkdir()
     (programs / "uvx").write_text(f'#!/bin/sh\nshift\nexec {server["command"]} "$@"\n')
     (programs / "uvx").chmod(0o755)
-    loaded.execute(
-        f"import os; os.environ['PATH'] = {str(programs)!r} + os.pathsep + os.environ['PATH']"
-    )
+    loaded.execute(f"os.environ['PATH'] = {str(programs)!r} + os.pathsep + path")
 
     assert "needs 'CLOCK_KEY'" in refused(loaded, "%tool server add server.json")
     adding = loaded.start_execute("%tool server add server.json --save", allow_stdin=True)

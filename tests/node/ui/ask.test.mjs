@@ -121,6 +121,38 @@ test('a conversation is forgotten after a second press', async () => {
   assert.doesNotMatch(text(), /Answer a/);
 });
 
+test('a conversation that is chosen while another one is forgotten stays', async () => {
+  let go;
+  const { choose, button, text, $ } = await open({ conversation: ({ session }) => ({ items: [exchange(session)], earlier: 0, tokens: 1, cost: null }), forgetSession: () => new Promise(resolve => (go = () => resolve({ said: 'It is forgotten.' }))), sessions: () => ({ items: ['trip', 'other', 'third'] }) });
+  await until(() => /Answer trip/.test(text()));
+  button('Forget').click();
+  await until(() => button('Really forget?'));
+  button('Really forget?').click();
+  choose('Conversation', 'third');
+  await until(() => /Answer third/.test(text()));
+  go();
+  await new Promise(resolve => setTimeout(resolve, 20));
+  assert.equal($('[aria-label="Conversation"]').value, 'third');
+  assert.match(text(), /Answer third/);
+});
+
+test('a question that waits for its turn is shown in its own conversation alone', async () => {
+  const { box, choose, live, text, button } = await open({ run: () => new Promise(() => {}) });
+  await until(() => /Answer a/.test(text()));
+  type(box, 'Question b');
+  press(box, 'Enter');
+  await until(() => /waiting for its turn/.test(text()));
+  choose('Conversation', 'other');
+  await until(() => !/Answer a/.test(text()));
+  assert.doesNotMatch(text(), /waiting for its turn|Question b/);
+  live({ state: 'running', parts: [] });
+  type(box, 'Meanwhile');
+  await until(() => !button('Ask').disabled, 'it runs: another one may be asked');
+  choose('Conversation', 'trip');
+  await until(() => /Answer a/.test(text()));
+  assert.doesNotMatch(text(), /waiting for its turn/);
+});
+
 test('a double click forgets no conversation', async () => {
   const { asked, button, text } = await open();
   await until(() => /Answer a/.test(text()));

@@ -64,6 +64,38 @@ async function open(t, answers = {}, options = {}) {
   return { rest, view, heard, asked, transport, find, notice, press, unfold };
 }
 
+test('an environment that is chosen while a load fails is used', async t => {
+  let isRefused = false;
+  let active = 'live';
+  const waits = [];
+  const { view, find } = await open(t, {
+    environments: () => {
+      if (isRefused) throw new Error('busy');
+      return { shop: { names: ['live', 'test'], active } };
+    },
+    switchEnvironment: ({ name }) => new Promise(resolve => waits.push(() => resolve(((active = name), {}))))
+  });
+  await until(() => find('Environment of shop'));
+  const choose = name => {
+    find('Environment of shop').value = name;
+    find('Environment of shop').dispatchEvent(new Event('change', { bubbles: true }));
+  };
+  choose('test');
+  await until(() => waits.length === 1);
+  isRefused = true;
+  await view.load();
+  await tick();
+  choose('live');
+  await tick();
+  assert.equal(waits.length, 1, 'it waits for the one before');
+  isRefused = false;
+  waits.shift()();
+  await until(() => waits.length);
+  waits.shift()();
+  await until(() => find('Environment of shop').getAttribute('aria-busy') === 'false');
+  assert.deepEqual([active, find('Environment of shop').value], ['live', 'live']);
+});
+
 test('a load that ends between the two presses leaves the delete button armed', async t => {
   const { rest, view, find, notice, press } = await open(t);
   rest.refusals.deleteBundle = REFUSED;
