@@ -22,10 +22,12 @@ import linecache
 import sys
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.values import Json
+
+if TYPE_CHECKING:
+    from onetool_ipy.base.values import Json
 
 Code = Literal["tool_not_found", "invalid_args", "execution_error"]
 

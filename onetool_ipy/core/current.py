@@ -20,10 +20,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from onetool_ipy.base.values import Json
-
 if TYPE_CHECKING:
-    # `%load_ext` without a configuration loads this module, and neither of these.
+    # `%load_ext` without a configuration loads this module, and none of these.
+    from onetool_ipy.base.values import Json
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 

@@ -32,7 +32,9 @@ _SILENT = ", _stack_depth=1"
 """Marks a `$name ...;` for `LoneLines`: the parsed cell has no `;` any more. The argument is
 IPython's default."""
 
-_NAME = re.compile(r"\$([^\W\d][\w.\-]*)")
+# Patterns are texts, which `re` compiles at their first use: most notebooks load us and have many
+# cells without a line of ours.
+_NAME = r"\$([^\W\d][\w.\-]*)"
 _SPACE = (INDENT, DEDENT, NL, NEWLINE, COMMENT)
 _ASSIGN = frozenset(
     ("=", "+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@=")
@@ -72,7 +74,7 @@ class Shortcut(TokenTransformBase):
 def help_on(magic: str) -> type[TokenTransformBase]:
     """A transformer that passes `%magic NAME?` to the magic; IPython would look up NAME as a
     variable."""
-    question = re.compile(rf"\s*%{magic}\s+\S.*\?\s*$")
+    question = rf"\s*%{magic}\s+\S.*\?\s*$"
 
     class Help(TokenTransformBase):
         priority = 1
@@ -82,7 +84,7 @@ def help_on(magic: str) -> type[TokenTransformBase]:
             for tokens in tokens_by_line:
                 if tokens and tokens[0].line.lstrip().startswith("%"):
                     first = _first(tokens)
-                    if first.string == "%" and question.match(_physical_line(first)):
+                    if first.string == "%" and re.match(question, _physical_line(first)):
                         return cls(first.start)
             return None
 
@@ -102,7 +104,7 @@ def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransform
     With `only_assigned` only for `x = %magic ...;`: its `;` hides the output, and the variable
     still gets the value.
     """
-    prompt_line = re.compile(rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S")
+    prompt_line = rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S"
 
     class Prompt(TokenTransformBase):
         priority = 1
@@ -111,7 +113,7 @@ def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransform
         def find(cls, tokens_by_line: list[list[TokenInfo]]) -> Prompt | None:
             for tokens in tokens_by_line:
                 first = _first(tokens) if tokens else None
-                hit = None if first is None else prompt_line.match(first.line)
+                hit = None if first is None else re.match(prompt_line, first.line)
                 if first is None or hit is None or first.line[: first.start[1]].strip():
                     continue
                 target = hit["target"].rstrip().removesuffix("=")
@@ -149,8 +151,8 @@ def look_once(
     IPython asks each transformer again and again until none has anything to do.
     """
     # More than the transformers take, and never less.
-    has_prompt = re.compile("|".join([r"\$", *(rf"%{name}\b" for name in prompts)])).search
-    has_magic = re.compile("|".join(rf"%{name}\b" for name in magics)).search
+    marks = ("$", *(f"%{name}" for name in prompts))
+    names = tuple(f"%{name}" for name in magics)
 
     class Lines(TokenTransformBase):
         @classmethod
@@ -159,7 +161,7 @@ def look_once(
             lines = (tokens[0].line + tokens[-1].line for tokens in tokens_by_line if tokens)
             text = "".join(lines)
             has_end = "?" in text or ";" in text
-            if not has_prompt(text) and not (has_end and has_magic(text)):
+            if not any(mark in text for mark in (*marks, *(names if has_end else ()))):
                 return None
             candidates = (each.find(tokens_by_line) for each in transformers)  # type: ignore[no-untyped-call]  # IPython has no types here
             return min(
@@ -236,7 +238,7 @@ def _find(tokens: list[TokenInfo]) -> TokenInfo | None:
 def _is_shortcut(token: TokenInfo, before: TokenInfo | None, tokens: list[TokenInfo]) -> bool:
     row, column = token.start
     line = _physical_line(token)
-    if _NAME.match(line, column) is None:
+    if re.match(_NAME, line[column:]) is None:
         return False
     if before is None:
         return True

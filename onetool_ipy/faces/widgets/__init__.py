@@ -5,8 +5,12 @@ A screen sends requests: a kind, and a payload of JSON, which the method that an
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.values import Json
+
+if TYPE_CHECKING:
+    from onetool_ipy.base.values import Json
 
 
 def text_in(payload: Json, key: str) -> str:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 Period = Literal["day", "week", "month", "all"]
 PERIODS: tuple[Period, ...] = get_args(Period)
 
+_Key = Literal["tool", "start"]
+_KEYS: tuple[_Key, ...] = get_args(_Key)
+
 _DAYS: dict[Period, int] = {"day": 1, "week": 7, "month": 30}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -254,6 +257,22 @@ class RunRow:
     began: datetime.datetime
 
 
+class _Sums(NamedTuple):
+    """What the calls of a tool, or of a step in time, add up to."""
+
+    tool: str | None
+    start: int | None
+    calls: int
+    failures: int
+    p50: float | None
+    p95: float | None
+    ms: float
+    bytes: int
+    last: int
+    model_calls: int
+    model_bytes: int
+
+
 _CELLS = tuple(name for name in CallRow.__dataclass_fields__ if name not in ("ts", "call_id"))
 
 
@@ -269,7 +288,8 @@ def usage_of(
     calls: Calls, *, period: Period, tool: str | None, now: datetime.datetime
 ) -> UsagePeriod:
     """Add up a period. Raises InvalidPeriod."""
-    return _usage(calls, period, tool, since(period, now))[0]
+    first = since(period, now)
+    return _usage(period, tool, first, _sums(calls, tool, first, ("tool",), _DAY_US))[0]
 
 
 def overview_of(
@@ -282,9 +302,11 @@ def overview_of(
 ) -> UsageOverview:
     """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod."""
     first = since(period, now) if start is None else _to_us(start)
-    usage, by_models = _usage(calls, period, tool, first)
     is_short = first is not None and _to_us(now) - first <= 7 * _DAY_US
-    series = _spans(calls, tool, first, _HOUR_US if is_short else _DAY_US)
+    # Both in one query: to read the columns takes longer than to add them up.
+    rows = _sums(calls, tool, first, ("tool", "start"), _HOUR_US if is_short else _DAY_US)
+    usage, by_models = _usage(period, tool, first, [row for row in rows if row.start is None])
+    series = {row.start: _span(row.start, *row[2:6]) for row in rows if row.start is not None}
     return UsageOverview(
         usage=usage,
         by_models=by_models,
@@ -304,29 +326,58 @@ def counts_of(calls: Calls) -> dict[str, tuple[int, datetime.datetime]]:
     return {tool: (count, _to_time(last)) for tool, count, last in calls.ask(query)}
 
 
-def _usage(
-    calls: Calls, period: Period, tool: str | None, first: int | None
-) -> tuple[UsagePeriod, tuple[int, int]]:
-    """Add up calls from a time on by tool; also those of models, with what they got."""
+def _groups(
+    calls: Calls, tool: str | None, first: int | None, by: Sequence[_Key], width: int
+) -> tuple[str, list[Any]]:
+    """Give the sums of calls from a time on as SQL, and its values: by tool, by steps of so many
+    microseconds, or by each of both.
+
+    Sums of expired days are in the step that begins with the day.
+    """
     where, values = _span_terms(tool, first)
-    sums = (
-        f"SELECT tool, count(*) AS calls, count(*) FILTER (NOT ok) AS failures, sum(ms) AS ms,"
-        f" quantile_disc(ms, 0.95) AS p95, sum(bytes)::BIGINT AS bytes, max(ts) AS last, count(*)"
-        f" FILTER ({_FROM_MODELS}) AS model_calls, coalesce(sum(bytes) FILTER ({_FROM_MODELS}),"
-        f" 0)::BIGINT AS model_bytes FROM {calls.rows(since=first)} WHERE {where} GROUP BY tool"
-    )
     terms, more = _span_terms(tool, first, of_days=True)
-    days = (
-        "SELECT tool, calls, failures, ms, NULL AS p95, bytes, last, model_calls, model_bytes FROM"
-        f" {calls.days()} WHERE {terms}"
-    )
+    keys = ", ".join(name if name in by else f"NULL AS {name}" for name in _KEYS)
+    sets = ", ".join(f"({name})" for name in by)
     query = (
-        "SELECT tool, sum(calls)::BIGINT, sum(failures)::BIGINT, sum(ms), max(p95),"
-        " sum(bytes)::BIGINT, epoch_us(max(last)), sum(model_calls)::BIGINT,"
-        f" sum(model_bytes)::BIGINT FROM ({sums} UNION ALL {days}) GROUP BY tool ORDER BY 2 DESC, 1"
+        f"SELECT {keys}, count(*) AS calls, count(*) FILTER (NOT ok) AS failures, sum(ms) AS ms,"
+        " quantile_disc(ms, [0.5, 0.95]) AS p, sum(bytes)::BIGINT AS bytes, max(ts) AS last,"
+        " count(*) FILTER (by_model) AS model_calls, coalesce(sum(bytes) FILTER (by_model),"
+        f" 0)::BIGINT AS model_bytes FROM (SELECT *, {_FROM_MODELS} AS by_model,"
+        f" {_step('ts', width)} AS start FROM {calls.rows(since=first)} WHERE {where}) GROUP BY"
+        f" GROUPING SETS ({sets}) UNION ALL SELECT {keys}, sum(calls), sum(failures), sum(ms),"
+        " NULL, sum(bytes), max(last), sum(model_calls), sum(model_bytes) FROM (SELECT *,"
+        f" {_step('day', width)} AS start FROM {calls.days()} WHERE {terms}) GROUP BY GROUPING SETS"
+        f" ({sets})"
     )
-    rows = calls.ask(query, [*values, *more])
-    total, failures = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    return query, [*values, *more]
+
+
+def _step(time: str, width: int) -> str:
+    """Give the beginning of the step that a time is in, as SQL."""
+    # Both count from 1970 on; a division would cut towards it. A date is quicker to find.
+    if width == _DAY_US:
+        return f"({time}::DATE - DATE '1970-01-01') * {_DAY_US}"
+    return f"(epoch_us({time}) - (epoch_us({time}) % {width} + {width}) % {width})"
+
+
+def _sums(
+    calls: Calls, tool: str | None, first: int | None, by: Sequence[_Key], width: int
+) -> list[_Sums]:
+    """Add up calls from a time on; see `_groups`. The most calls come first."""
+    groups, values = _groups(calls, tool, first, by, width)
+    query = (
+        "SELECT tool, start, sum(calls)::BIGINT, sum(failures)::BIGINT, max(p[1]), max(p[2]),"
+        " sum(ms), sum(bytes)::BIGINT, epoch_us(max(last)), sum(model_calls)::BIGINT,"
+        f" sum(model_bytes)::BIGINT FROM ({groups}) GROUP BY tool, start ORDER BY 3 DESC, 1"
+    )
+    return [_Sums(*row) for row in calls.ask(query, values)]
+
+
+def _usage(
+    period: Period, tool: str | None, first: int | None, rows: Sequence[_Sums]
+) -> tuple[UsagePeriod, tuple[int, int]]:
+    """Give the sums of tools as the usage of a period; also those of models, with what they got."""
+    total, failures = sum(row.calls for row in rows), sum(row.failures for row in rows)
     usage = UsagePeriod(
         period=period,
         tool=tool,
@@ -334,21 +385,21 @@ def _usage(
         total_calls=total,
         failures=failures,
         success_rate=round(100 * (total - failures) / total, 2) if total else None,
-        output_chars=sum(row[5] for row in rows),
+        output_chars=sum(row.bytes for row in rows),
         tools=tuple(
             ToolUsage(
-                tool=name,
-                calls=count,
-                failures=failed,
-                success_rate=round(100 * (count - failed) / count, 2),
-                avg_ms=round(ms / count, 3),
-                p95_ms=round(p95 or 0.0, 3),
-                last_called=_to_time(last),
+                tool=str(row.tool),
+                calls=row.calls,
+                failures=row.failures,
+                success_rate=round(100 * (row.calls - row.failures) / row.calls, 2),
+                avg_ms=round(row.ms / row.calls, 3),
+                p95_ms=round(row.p95 or 0.0, 3),
+                last_called=_to_time(row.last),
             )
-            for name, count, failed, ms, p95, _, last, _, _ in rows
+            for row in rows
         ),
     )
-    return usage, (sum(row[7] for row in rows), sum(row[8] for row in rows))
+    return usage, (sum(row.model_calls for row in rows), sum(row.model_bytes for row in rows))
 
 
 def _span_terms(
@@ -368,31 +419,18 @@ def _span_terms(
 
 
 def _spans(calls: Calls, tool: str | None, first: int | None, width: int) -> dict[int, UsageSpan]:
-    """Add up the calls from a time on by steps of so many microseconds; without empty ones.
-
-    Sums of expired days are in the step that begins with the day.
-    """
-    where, values = _span_terms(tool, first)
-    # The steps are counted from 1970 on; a division would cut towards it.
-    step = f"(epoch_us({{}}) - (epoch_us({{}}) % {width} + {width}) % {width})"
-    terms, more = _span_terms(tool, first, of_days=True)
+    """Add up the calls from a time on by steps of so many microseconds; without empty ones."""
+    groups, values = _groups(calls, tool, first, ("start",), width)
     query = (
-        "SELECT start, sum(calls)::BIGINT, sum(failures)::BIGINT, max(p[1]), max(p[2]) FROM (SELECT"
-        f" {step.format('ts', 'ts')} AS start, count(*) AS calls, count(*) FILTER (NOT ok) AS"
-        f" failures, quantile_disc(ms, [0.5, 0.95]) AS p FROM {calls.rows(since=first)} WHERE"
-        f" {where} GROUP BY 1 UNION ALL SELECT {step.format('day', 'day')} AS start, calls,"
-        f" failures, NULL FROM {calls.days()} WHERE {terms}) GROUP BY start"
+        "SELECT start, sum(calls)::BIGINT, sum(failures)::BIGINT, max(p[1]), max(p[2]) FROM"
+        f" ({groups}) GROUP BY start"
     )
-    return {
-        start: UsageSpan(
-            start=_to_time(start),
-            calls=count,
-            failures=failed,
-            p50_ms=round(p50 or 0.0, 3),
-            p95_ms=round(p95 or 0.0, 3),
-        )
-        for start, count, failed, p50, p95 in calls.ask(query, [*values, *more])
-    }
+    return {row[0]: _span(*row) for row in calls.ask(query, values)}
+
+
+def _span(start: int, calls: int, failures: int, p50: float | None, p95: float | None) -> UsageSpan:
+    p50_ms, p95_ms = round(p50 or 0.0, 3), round(p95 or 0.0, 3)
+    return UsageSpan(_to_time(start), calls, failures, p50_ms, p95_ms)
 
 
 def _timeline(

@@ -35,7 +35,7 @@ def price(item: str) -> float:
 '''
 
 
-MAX_LOAD = (26, 6)
+MAX_LOAD = (24, 0)
 """Modules of ours that a load of a known project imports, and patterns of ours that it compiles."""
 
 MAX_OPENING = (76, 26)
