@@ -289,6 +289,8 @@ export class ToolPage {
     const { tool } = this;
     const reply = await this.requests.once<Check>('check', { name: tool!.name, args });
     if (args === this.args.peek()) this.showCheck(reply, tool);
+    // It was read again meanwhile: what was pressed is checked against what it is now.
+    if (reply.status === 'ok' && tool !== this.tool && tool!.name === this.tool?.name) return this.checkToUse(args);
     return reply.status === 'ok' && tool === this.tool ? reply.value : null;
   }
 

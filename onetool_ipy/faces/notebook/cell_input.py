@@ -74,7 +74,6 @@ class Shortcut(TokenTransformBase):
 def help_on(magic: str) -> type[TokenTransformBase]:
     """A transformer that passes `%magic NAME?` to the magic; IPython would look up NAME as a
     variable."""
-    question = rf"\s*%{magic}\s+\S.*\?\s*$"
 
     class Help(TokenTransformBase):
         priority = 1
@@ -84,7 +83,9 @@ def help_on(magic: str) -> type[TokenTransformBase]:
             for tokens in tokens_by_line:
                 if tokens and tokens[0].line.lstrip().startswith("%"):
                     first = _first(tokens)
-                    if first.string == "%" and re.match(question, _physical_line(first)):
+                    if first.string == "%" and re.match(
+                        rf"\s*%{magic}\s+\S.*\?\s*$", _physical_line(first)
+                    ):
                         return cls(first.start)
             return None
 
@@ -104,7 +105,6 @@ def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransform
     With `only_assigned` only for `x = %magic ...;`: its `;` hides the output, and the variable
     still gets the value.
     """
-    prompt_line = rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S"
 
     class Prompt(TokenTransformBase):
         priority = 1
@@ -113,8 +113,10 @@ def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransform
         def find(cls, tokens_by_line: list[list[TokenInfo]]) -> Prompt | None:
             for tokens in tokens_by_line:
                 first = _first(tokens) if tokens else None
-                hit = None if first is None else re.match(prompt_line, first.line)
-                if first is None or hit is None or first.line[: first.start[1]].strip():
+                if first is None:
+                    continue
+                hit = re.match(rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S", first.line)
+                if hit is None or first.line[: first.start[1]].strip():
                     continue
                 target = hit["target"].rstrip().removesuffix("=")
                 if only_assigned and not (target.strip() and first.line.rstrip().endswith(";")):

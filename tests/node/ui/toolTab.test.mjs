@@ -13,9 +13,12 @@ const OTHERS = { check: () => ({ errors: [], code: {} }), variables: () => ({ it
 function opened(t, args = null) {
   const held = [];
   const asked = [];
+  const now = {}; // what is different about the tool now
+  const checks = { isHeld: false, held: [] };
   const transport = new Transport(async ({ id, kind, payload }) => {
     asked.push({ kind, payload });
-    if (kind === 'tool') held.push(() => transport.receive({ id, value: structuredClone(TOOL) }));
+    if (kind === 'tool') held.push(() => transport.receive({ id, value: structuredClone({ ...TOOL, ...now }) }));
+    else if (kind === 'check' && checks.isHeld) checks.held.push(() => transport.receive({ id, value: OTHERS.check() }));
     else queueMicrotask(() => transport.receive({ id, value: OTHERS[kind](payload) }));
   });
   const tab = createToolTab(transport, 'srv.add', args, { onInsert() {}, onTrust() {}, onChanged() {} });
@@ -29,7 +32,7 @@ function opened(t, args = null) {
   const answerAll = () => {
     for (const answer of held.splice(0)) answer();
   };
-  return { tab, held, asked, changed, answerAll, input: () => tab.element.querySelector('.otx-form input') };
+  return { tab, held, asked, now, checks, changed, answerAll, input: () => tab.element.querySelector('.otx-form input') };
 }
 
 test('the first field has the focus, though the tools changed before the tool was there', async t => {
@@ -58,4 +61,24 @@ test('arguments and a run that were asked for outlast a change of the tools', as
   await filled;
   assert.equal(input().value, 'second');
   assert.deepEqual(asked.filter(({ kind }) => kind === 'run').map(({ payload }) => payload.args), [{ a: 'second' }]);
+});
+
+test('a run that was pressed outlasts a tool that is another one when its arguments are checked', async t => {
+  const { tab, held, asked, now, checks, changed, answerAll, input } = opened(t, { a: 'tea' });
+  answerAll();
+  await until(() => input()?.value === 'tea', 'the tool is not there');
+
+  checks.isHeld = true;
+  [...tab.element.querySelectorAll('button')].find(({ textContent }) => textContent === 'Run').click();
+  await until(() => checks.held.length, 'the arguments are not checked');
+  now.description = 'Trusted.';
+  now.badges = ['pack'];
+  await changed();
+  await until(() => held.length, 'the tool is not read again');
+  answerAll();
+  await until(() => tab.element.textContent.includes('Trusted.'), 'the tool is the old one');
+  checks.isHeld = false;
+  for (const answer of checks.held.splice(0)) answer();
+  await until(() => asked.some(({ kind }) => kind === 'run'), 'the run is lost');
+  assert.deepEqual(asked.filter(({ kind }) => kind === 'run').map(({ payload }) => payload.args), [{ a: 'tea' }]);
 });
