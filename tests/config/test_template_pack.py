@@ -50,6 +50,10 @@ def test_its_test_passes(tmp_path: Path) -> None:
         "no:cacheprovider",
         "--rootdir",
         str(tmp_path),
+        # pytest removes the folders of former runs as it ends: of every run of this machine, where
+        # it is not told its own.
+        "--basetemp",
+        str(tmp_path / "inner"),
         "tests",
     ]
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # ours take seconds to load
