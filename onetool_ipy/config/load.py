@@ -86,8 +86,6 @@ class Config(NamedTuple):
     folder: str = ""
     """The folder of the files as messages name it."""
     home: Path = Path("~")
-    user_state: Path = Path("~")
-    """The state that belongs to the user and not to one project; `state_dir:` does not move it."""
     trust: Trust = Trust()
     reach: Pins = NO_PINS
     """What in the settings runs a program or reaches out of the folder, whether or not it is
@@ -156,11 +154,11 @@ def load_config(
             onetool_dir=folder,
             config_file=location.config_file,
             state=state,
+            user_state=state_folder(Path(true_path(home)), env=env, home=home),
         ),
         problems=(*location.problems, *refused),
         errors=location.problems if location.named else (),
         home=home,
-        user_state=state_folder(Path(true_path(home)), env=env, home=home),
         trust=trust_of(location, project, env=env, home=home),
     )
     if location.config_file is None and folder is None:
