@@ -779,7 +779,7 @@ def _also(others: list[Problem]) -> str:
 def _unread_files(config: Config) -> Iterator[Problem]:
     """Name the files of the user's state that cannot be read: nothing is written over them."""
     sessions = config.paths.state / "sessions"
-    paths = [config.paths.state / "favourites.json", config.user_state / "approvals.json"]
+    paths = [config.paths.state / "favourites.json", config.paths.user_state / "approvals.json"]
     paths += [sessions / name for name in names_in(sessions) if name.endswith(".json")]
     for path in paths:
         try:
