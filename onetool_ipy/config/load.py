@@ -63,7 +63,7 @@ from onetool_ipy.config.settings import GuardSettings, Settings
 from onetool_ipy.config.trust import NO_PINS, Pins, Trust, reach_of, trust_of
 from onetool_ipy.config.yaml_text import Document, NotYaml, YamlFault, parse, parse_plain
 from onetool_ipy.core import names
-from onetool_ipy.core.labels import Labels, StatedLabels, best_pattern, derived, stated
+from onetool_ipy.core.labels import Labels, StatedLabels, at_call, best_pattern, derived, stated
 from onetool_ipy.core.tool import Problem, ToolSpec
 
 _MAX_PARSED_BYTES = 64 * 1024 * 1024
@@ -500,6 +500,10 @@ class ToolLabels:
     def allow(self) -> tuple[tuple[str, str], ...]:
         """The pairs of a source and a place that its data may go to."""
         return self._own.allow
+
+    def of_call(self, spec: ToolSpec, args: object) -> Labels:
+        """Return the labels of a call of a tool with these arguments."""
+        return at_call(spec, self.of(spec), args if isinstance(args, Mapping) else {})
 
     def of(self, spec: ToolSpec) -> Labels:
         """Return the labels of a tool."""
