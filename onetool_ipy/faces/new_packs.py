@@ -16,6 +16,7 @@ from pathlib import Path
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import names_in, windows_fault
 from onetool_ipy.base.values import Json
+from onetool_ipy.config.edit import editing
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.sources.pack_saving import save_functions
@@ -70,9 +71,9 @@ def save_cell(box: Toolbox, pack: str, source: str) -> list[str]:
     """Put the functions of a cell into the file of a pack, load it, and return the names of their
     tools."""
     file = pack_file(box, pack)
-    if file.name not in names_in(file.parent):
-        require_free_name(box, pack, "_tools")
-    with box.gate.saving():
+    with box.gate.saving(), editing(box.config.paths):
+        if file.name not in names_in(file.parent):
+            require_free_name(box, pack, "_tools")
         names = save_functions(file, source, pack=pack, cells=box.host.inputs())
     box.reload()
     return [f"{pack}.{name}" for name in names]

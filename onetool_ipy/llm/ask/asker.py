@@ -559,7 +559,7 @@ class Asker:
 
     def _approvals(self, approve: Sequence[str] | str | None) -> Approvals:
         box = self._box
-        place = box.config.user_state / "approvals.json"
+        place = box.config.paths.user_state / "approvals.json"
         by_settings = cache(partial(_approved_by_user, box.config.home))
         approved = tools.allow_list(_own_yes(approve), box.shortcuts)
         specs = [*box.registry.list(), *box.registry.unlisted()] if approved else []

@@ -263,6 +263,9 @@ class Guard:
         confided = self._confided.get(place, {})
         is_private = any(source.place == place for source in self.sources)
         own = self._given.get(place) if is_private else None
+        if labels.reads == "public" and not place and args and self.sources:
+            # Nobody judged what it was given, and that may be all it gives.
+            return Labels("nothing")
         if labels.reads != "public" or not (confided or own):
             return labels
         leaves = [str(leaf) for _, leaf in islice(_typed_leaves(args, {}), _MAX_NOTED + 1)]
@@ -300,13 +303,14 @@ class Guard:
             return Verdict("")
         foreign = self.foreign(place, allow)
         if not foreign:
-            self._note(call)
+            # What is let out by `allow` may come back as public data.
+            (self.sent if self.foreign(place) else self._note)(call)
             return Verdict("")
+        if place == UNKNOWN:
+            return Verdict("", self.flow(call, foreign, [*call.args]))
         if place in self.allowed:
             self.sent(call)
             return Verdict(f"{ALLOWED} {place} for this ask")
-        if place == UNKNOWN:
-            return Verdict("", self.flow(call, foreign, [*call.args]))
         leaves = islice(_leaves_of(call), _MAX_PRICED)
         prices = [(name, self._price(name, leaf, node, call, today)) for name, node, leaf in leaves]
         if unexplained := [*dict.fromkeys(name for name, price in prices if price is None)]:

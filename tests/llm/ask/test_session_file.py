@@ -189,6 +189,35 @@ def test_a_name_that_would_end_a_line_of_code_is_refused(make_box: MakeBox, name
         make_box().ask("1", model=ScriptedModel(["a"]), session=name)
 
 
+def test_a_session_of_large_pictures_never_becomes_a_file_that_cannot_be_read(
+    make_box: MakeBox,
+) -> None:
+    box = make_box()
+    picture = [User("Look", (("image/png", "A" * 12_000_000),)), Turn("Seen.")]
+    session = box.ask.session("s")
+    for _ in range(5):
+        session.commit(picture)
+    assert not [problem for problem in box.problems() if "sessions" in problem.where]
+
+    with pytest.raises(StoreError, match="would be larger than 64 MB"):
+        session.commit(picture)
+
+    assert len(session.messages) == 12
+    assert len(make_box().ask.session("s").messages) == 10
+
+
+def test_an_exchange_that_was_cut_off_costs_itself_alone(make_box: MakeBox) -> None:
+    box = make_box()
+    for text in ("one", "two"):
+        box.ask(text, model=ScriptedModel(["a"]), session="s")
+    (file,) = (box.config.paths.state / "sessions").glob("*.exchanges.jsonl")
+    file.write_bytes(file.read_bytes()[:-20])
+    box.ask("three", model=ScriptedModel(["a"]), session="s")
+
+    shown = [exchange["prompt"] for exchange in make_box().ask.session("s").exchanges()]
+    assert shown == ["one", "three"]
+
+
 def test_rule_18_exchanges_of_many_threads_are_all_kept(make_box: MakeBox) -> None:
     boxes = [make_box() for _ in range(6)]
     start = threading.Barrier(len(boxes))
