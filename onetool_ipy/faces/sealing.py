@@ -245,8 +245,8 @@ def _require_harmless(archive: zipfile.ZipFile) -> None:
         )
         is_plain = entry.filename.isprintable() and path.as_posix() == entry.filename and path.parts
         # On Windows `.onetool.` is `.onetool`, and `nul` a device.
-        is_plain = is_plain and "\\" not in plain and not windows_fault(plain, ())
-        if not (is_inside and is_plain) or plain in files:
+        is_portable = "\\" not in plain and not windows_fault(plain, ())
+        if not (is_inside and is_plain and is_portable) or plain in files:
             raise UsageProblem(
                 f"The archive has a part with the name '{label}', which it may not have."
             )
