@@ -22,7 +22,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import StoreError, locked, write_whole
+from onetool_ipy.base.files import StoreError, bytes_of, locked, write_whole
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, Paths
 from onetool_ipy.config.yaml_text import NotYaml, parse
@@ -177,10 +177,10 @@ def text_of(file: Path) -> str:
     """Return the text of a file with its own line ends; empty if it is missing. Raises
     UsageProblem."""
     try:
-        return file.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeError) as exc:
+        return (bytes_of(file) or b"").decode("utf-8")
+    except StoreError as exc:
+        raise UsageProblem(exc.message, hint=_FIX_FIRST) from exc
+    except UnicodeError as exc:
         raise UsageProblem(f"'{file}' cannot be read: {exc}.", hint=_FIX_FIRST) from exc
 
 
