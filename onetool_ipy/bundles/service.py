@@ -277,8 +277,7 @@ class Bundles:
             other = snapshot.of_slug(body.slug)
             if other is not None and other.bundle.bundle_id != bundle_id:
                 raise Conflict(
-                    f"There is a bundle '{body.slug}' already.",
-                    hint=f"Choose another name, or delete it: %tool bundle delete {body.slug}",
+                    f"There is a bundle '{body.slug}' already.", hint="Choose another name."
                 )
             if before is not None and body.base_url is None:
                 # The base URL is not taken away from tools that need it.
