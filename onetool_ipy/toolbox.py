@@ -778,11 +778,13 @@ def _also(others: list[Problem]) -> str:
 
 def _unread_files(config: Config) -> Iterator[Problem]:
     """Name the files of the user's state that cannot be read: nothing is written over them."""
+    from onetool_ipy.llm.ask.session import MAX_BYTES
+
     sessions = config.paths.state / "sessions"
-    paths = [config.paths.state / "favourites.json", config.user_state / "approvals.json"]
+    paths = [config.paths.state / "favourites.json", config.paths.user_state / "approvals.json"]
     paths += [sessions / name for name in names_in(sessions) if name.endswith(".json")]
     for path in paths:
         try:
-            read_object(path)
+            read_object(path, MAX_BYTES)
         except StoreError as exc:
             yield Problem(str(path), f"cannot be read: {exc.reason}.", exc.hint)

@@ -361,7 +361,7 @@ def windows_fault(path: str, drives: Iterable[str]) -> str:
     return ""
 
 
-def read(path: Path) -> Content | None:
+def read(path: Path, limit: int = MAX_BYTES) -> Content | None:
     """Return the content of a file, or None if there is none. Raises Unreadable for anything
     else."""
     try:
@@ -375,9 +375,9 @@ def read(path: Path) -> Content | None:
             # The file may grow meanwhile. Room for the largest file would take longer than to read
             # a small one.
             with open(fd, "rb", closefd=False) as file:
-                data = file.read(min(status.st_size, MAX_BYTES) + 1)
+                data = file.read(min(status.st_size, limit) + 1)
                 if len(data) > status.st_size:
-                    data += file.read(MAX_BYTES + 1 - len(data))
+                    data += file.read(limit + 1 - len(data))
             size = max(status.st_size, len(data))
         finally:
             os.close(fd)
@@ -394,12 +394,24 @@ def read(path: Path) -> Content | None:
         if isinstance(exc, PermissionError) and is_in_use(path, exc):
             reason = "another program has it open"
         raise Unreadable(f"cannot be read: {reason}.") from exc
-    if size > MAX_BYTES:
-        raise Unreadable(f"is too large: {size:,} bytes; the limit is {MAX_BYTES:,}.")
+    if size > limit:
+        raise Unreadable(f"is too large: {size:,} bytes; the limit is {limit:,}.")
     return Content(data=data, stat=status)
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def bytes_of(path: Path, limit: int = MAX_BYTES) -> bytes | None:
+    """Return the bytes of a file that a person named, or None if there is none. Raises StoreError
+    for anything else."""
+    try:
+        content = read(path, limit)
+    except Unreadable as exc:
+        reason = str(exc).rstrip(".").removeprefix("cannot be read: ")
+        reason = f"it {reason}" if reason.startswith("is ") else reason
+        raise StoreError(path, reason, doing="read") from exc
+    return None if content is None else content.data
+
+
+def read_object(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     """Return the JSON object in a file; empty if there is no file. Raises StoreError for one that
     cannot be read.
 
@@ -408,18 +420,20 @@ def read_object(path: Path) -> dict[str, Any]:
     be lost.
     """
     try:
-        content = read(path)
+        content = bytes_of(path, limit)
         if content is None:
             return {}
-        data = json.loads(content.data, object_pairs_hook=_unique, parse_float=_finite)
-        if not isinstance(data, dict):
-            raise Unreadable("does not hold a JSON object")
+        data = json.loads(content, object_pairs_hook=_unique, parse_float=_finite)
+        if isinstance(data, dict):
+            return data
+        reason = "it does not hold a JSON object"
     except RecursionError:
-        raise StoreError(path, "it is nested too deep", doing="read", hint=_LEFT_ALONE) from None
-    except (Unreadable, ValueError) as exc:
-        reason = f"it {exc}" if isinstance(exc, Unreadable) else f"it is not valid JSON ({exc})"
-        raise StoreError(path, reason.rstrip("."), doing="read", hint=_LEFT_ALONE) from None
-    return data
+        reason = "it is nested too deep"
+    except StoreError as exc:
+        reason = exc.reason
+    except ValueError as exc:
+        reason = f"it is not valid JSON ({exc})"
+    raise StoreError(path, reason, doing="read", hint=_LEFT_ALONE)
 
 
 def _finite(text: str) -> float:
@@ -659,6 +673,25 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
                 os.close(fd)
     except (OSError, ValueError) as exc:
         raise StoreError.of(path, exc) from exc
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """`append` a line, on a line of its own: an editor may have saved the file without its last
+    line end, and what was cut off before costs itself."""
+    try:
+        fd = os.open(path, _READ_FLAGS | _NO_FOLLOW)
+    except OSError:  # there is none; otherwise the append tells why
+        append(path, line)
+        return
+    try:
+        size = os.fstat(fd).st_size
+        os.lseek(fd, max(size - 1, 0), os.SEEK_SET)
+        is_ended = os.read(fd, 1) in (b"", b"\n")
+    except OSError:  # a FIFO
+        is_ended = True
+    finally:
+        os.close(fd)
+    append(path, line if is_ended else b"\n" + line)
 
 
 def open_to_append(path: Path) -> int:

@@ -15,13 +15,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onetool_ipy.base.errors import Conflict
-from onetool_ipy.base.files import Stamp, is_young, stamp_of, write_whole
+from onetool_ipy.base.files import (
+    Stamp,
+    StoreError,
+    is_young,
+    read_object,
+    stamp_from,
+    stamp_of,
+    write_whole,
+)
 from onetool_ipy.core.tool import Problem
 
 VERSION = "1"
 _FORMAT = 1
 SINCE = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-_MAX_BYTES = 64 * 1024
 
 
 class BuiltInTool(NamedTuple):
@@ -88,7 +95,7 @@ class BuiltInSwitches:
     def off(self) -> frozenset[str]:
         """The ids that are switched off."""
         before = self._read
-        stamp = stamp_of(self._name)
+        stamp = self._stamp()
         if stamp == before.stamp and not before.is_young:
             return before.off
         fresh = self._read = self._load(stamp)
@@ -124,19 +131,26 @@ class BuiltInSwitches:
         text = json.dumps({"format": _FORMAT, "disabled": sorted(changed)}, indent=2)
         write_whole(self._path, text.encode() + b"\n", nofollow=True)
 
+    def _stamp(self) -> Stamp | None:
+        """The stamp of the file; of a link that leads nowhere its own."""
+        try:
+            return stamp_of(self._name) or stamp_from(os.lstat(self._name))
+        except OSError:
+            return None
+
     def _load(self, stamp: Stamp | None) -> _Read:
         if stamp is None:
             return _Read(None, is_young=False, off=frozenset())
         young = is_young(stamp)
         try:
-            with open(
-                os.open(self._name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb"
-            ) as file:
-                data = json.loads(file.read(_MAX_BYTES))
+            data = read_object(self._path)
             number, off = data["format"], frozenset(data["disabled"])
             is_newer = number > _FORMAT
-        except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
-            return self._unread(stamp, f"is damaged: {type(exc).__name__}: {exc}.", is_newer=False)
+        except StoreError as exc:
+            return self._unread(stamp, f"is damaged: {exc.reason}.", is_newer=False)
+        except (TypeError, KeyError):
+            reason = "is damaged: it does not say which tools are off."
+            return self._unread(stamp, reason, is_newer=False)
         if number != _FORMAT:
             return self._unread(
                 stamp, f"has format {number!r}; this version knows {_FORMAT}.", is_newer=is_newer

@@ -387,27 +387,17 @@ class BundleStore:
             return stamps, ()
         try:
             self._require_own()
-            for folder in sorted(_entries(root), key=lambda entry: entry.name):
-                if not folder.is_dir(follow_symlinks=False):
-                    if folder.is_dir():
-                        faults.append(Problem(folder.path, "is not a folder, and is not read."))
-                    continue
-                stamps[folder.path] = stamp_of(folder.path)
-                for entry in _entries(folder.path):
-                    if not entry.name.endswith(".json"):
-                        continue
-                    if entry.is_file(follow_symlinks=False):
-                        # A file that was just deleted, or replaced by something else, has no stamp.
-                        stamps[entry.path] = None
-                        with suppress(FileNotFoundError):
-                            status = os.lstat(entry.path)
-                            if stat.S_ISREG(status.st_mode):
-                                stamps[entry.path] = stamp_from(status)
-                    else:
-                        faults.append(Problem(entry.path, "is not a plain file, and is not read."))
+            folders = sorted(_entries(root), key=lambda entry: entry.name)
         except (OSError, StoreError) as exc:
-            error = exc if isinstance(exc, StoreError) else StoreError.of(root, exc, doing="read")
-            return {root: stamps[root]}, (Problem(root, error.message, error.hint),)
+            return {root: stamps[root]}, (_fault(root, exc),)
+        for folder in folders:
+            try:
+                if folder.is_dir(follow_symlinks=False):
+                    stamps |= _stamps_in(folder.path, faults)
+                elif folder.is_dir():
+                    faults.append(Problem(folder.path, "is not a folder, and is not read."))
+            except OSError as exc:
+                faults.append(_fault(folder.path, exc))
         return stamps, tuple(faults)
 
 
@@ -440,6 +430,29 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             return [entry for entry in entries if not entry.name.startswith(".")]
     except FileNotFoundError:
         return []
+
+
+def _stamps_in(folder: str, faults: list[Problem]) -> dict[str, Stamp | None]:
+    """Return the stamps of a folder and its record files; add what is no file to the faults."""
+    stamps: dict[str, Stamp | None] = {folder: stamp_of(folder)}
+    for entry in _entries(folder):
+        if not entry.name.endswith(".json"):
+            continue
+        if entry.is_file(follow_symlinks=False):
+            # A file that was just deleted, or replaced by something else, has no stamp.
+            stamps[entry.path] = None
+            with suppress(FileNotFoundError):
+                status = os.lstat(entry.path)
+                if stat.S_ISREG(status.st_mode):
+                    stamps[entry.path] = stamp_from(status)
+        else:
+            faults.append(Problem(entry.path, "is not a plain file, and is not read."))
+    return stamps
+
+
+def _fault(path: str, exc: OSError | StoreError) -> Problem:
+    error = exc if isinstance(exc, StoreError) else StoreError.of(path, exc, doing="read")
+    return Problem(path, error.message, error.hint)
 
 
 def _read(path: str) -> bytes | str:

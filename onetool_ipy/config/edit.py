@@ -3,7 +3,8 @@ a model, a secret, a snippet.
 
 An edit inserts text at a place that the YAML parser gave; everything around stays byte for byte.
 The result is parsed and compared before it replaces the file. If a file is written in a way that
-nothing can be added to, it stays as it is, and the error names the line to add.
+nothing can be added to, it stays as it is, and the error names the line to add. Edits of one user
+are made one at a time, in whatever process and file, so none is lost; the lock is in their state.
 
 Written by hand because ruamel.yaml does not keep files as they are: of the 15 files in the tests it
 changes 6, losing comments in some, and its import takes about 40 ms.
@@ -11,14 +12,17 @@ changes 6, losing comments in some, and its import takes about 40 ms.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import StoreError, write_whole
+from onetool_ipy.base.files import StoreError, bytes_of, locked, write_whole
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, Paths
 from onetool_ipy.config.yaml_text import NotYaml, parse
@@ -27,12 +31,32 @@ from onetool_ipy.snippets.definition import MISSING, Snippet
 _GITIGNORE = "# Values that belong to you alone.\nsecrets.yaml\n"
 _FIX_FIRST = "Fix it first."
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
+
+def editing(paths: Paths) -> AbstractContextManager[None]:
+    """Hold off every other edit of this user's files. Raises StoreError."""
+    return locked(paths.user_state / "edits")
+
+
+def _alone(edit: Callable[Concatenate[Paths, P], T]) -> Callable[Concatenate[Paths, P], T]:
+    """Make an edit, from its read to its write, while no other one is made."""
+
+    @functools.wraps(edit)
+    def edit_alone(paths: Paths, /, *args: P.args, **options: P.kwargs) -> T:
+        with editing(paths):
+            return edit(paths, *args, **options)
+
+    return edit_alone
+
+
+@_alone
 def allow_host(paths: Paths, host: str) -> Path | None:
     """Allow HTTP tools to reach a host; None if they already may. Creates `onetool.yaml` if it is
     missing."""
     file = paths.config_file or _folder(paths) / CONFIG_NAME
-    text = _read(file)
+    text = text_of(file)
     before = _parse_ours(file, text)
     section = before.get("http") or {}
     hosts = section.get("allowed_hosts") or [] if isinstance(section, dict) else None
@@ -63,6 +87,7 @@ def allow_host(paths: Paths, host: str) -> Path | None:
     return file
 
 
+@_alone
 def add_server(paths: Paths, name: str, data: Json) -> Path:
     """Add an MCP server to `servers:`; never replace one. Creates `onetool.yaml` if it is
     missing."""
@@ -71,14 +96,15 @@ def add_server(paths: Paths, name: str, data: Json) -> Path:
     return file
 
 
-def add_model(place: Paths | Path, stem: str, data: Json) -> str:
-    """Add a model to `models:` of a project, or of the file `place`; return its name, which is
-    `stem` or one like it that is free. Creates `onetool.yaml` if it is missing.
+@_alone
+def add_model(paths: Paths, stem: str, data: Json, *, file: Path | None = None) -> str:
+    """Add a model to `models:` of a project, or of `file`; return its name, which is `stem` or one
+    like it that is free. Creates `onetool.yaml` if it is missing.
 
     A single model is the default without being named so; it stays the default beside a new one.
     """
-    file = place if isinstance(place, Path) else place.config_file or _folder(place) / CONFIG_NAME
-    section = _parse_ours(file, _read(file)).get("models") or {}
+    file = file or paths.config_file or _folder(paths) / CONFIG_NAME
+    section = _parse_ours(file, text_of(file)).get("models") or {}
     models = section if isinstance(section, dict) else {}
     free = (name for name in (stem, *(f"{stem}-{n}" for n in range(2, len(models) + 3))))
     name = next(name for name in free if name not in models)
@@ -90,7 +116,7 @@ def add_model(place: Paths | Path, stem: str, data: Json) -> str:
 
 def _add(file: Path, section: str, noun: str, name: str, data: Any) -> None:
     """Add a named entry to a section."""
-    text = _read(file)
+    text = text_of(file)
     before = _parse_ours(file, text)
     entries = before.get(section) or {}
     entry = f"{json.dumps(name)}: {json.dumps(data, ensure_ascii=False)}"
@@ -108,11 +134,12 @@ def _add(file: Path, section: str, noun: str, name: str, data: Any) -> None:
     _replace_config(file, text, _with_entry(text, section, entry), changed, by_hand)
 
 
+@_alone
 def remove_server(paths: Paths, name: str) -> Path:
     """Take a server out of `servers:`; its secrets stay. Everything else in the file stays as it is
     written."""
     file = paths.config_file or _folder(paths) / CONFIG_NAME
-    text = _read(file)
+    text = text_of(file)
     before = _parse_ours(file, text)
     servers = before.get("servers") or {}
     by_hand = UsageProblem(
@@ -146,6 +173,17 @@ def remove_server(paths: Paths, name: str) -> Path:
     return file
 
 
+def text_of(file: Path) -> str:
+    """Return the text of a file with its own line ends; empty if it is missing. Raises
+    UsageProblem."""
+    try:
+        return (bytes_of(file) or b"").decode("utf-8")
+    except StoreError as exc:
+        raise UsageProblem(exc.message, hint=_FIX_FIRST) from exc
+    except UnicodeError as exc:
+        raise UsageProblem(f"'{file}' cannot be read: {exc}.", hint=_FIX_FIRST) from exc
+
+
 def with_pack(text: str, name: str) -> str:
     """Return the text of onetool.yaml with settings of a new pack, unless it has some."""
     file = Path(CONFIG_NAME)
@@ -165,12 +203,13 @@ def with_pack(text: str, name: str) -> str:
     return changed
 
 
-def save_secret(place: Paths | Path, name: str, value: str) -> Path:
-    """Add a secret to the `secrets.yaml` of a project or of a folder, readable by its owner alone;
+@_alone
+def save_secret(paths: Paths, name: str, value: str, *, folder: Path | None = None) -> Path:
+    """Add a secret to the `secrets.yaml` of a project or of `folder`, readable by its owner alone;
     never replace one."""
-    folder = place if isinstance(place, Path) else _folder(place)
+    folder = folder or _folder(paths)
     file = folder / "secrets.yaml"
-    text = _read(file)
+    text = text_of(file)
     before = _parse(file, text)
     if name in before:
         if before[name] == value:
@@ -188,13 +227,14 @@ def save_secret(place: Paths | Path, name: str, value: str) -> Path:
     return file
 
 
+@_alone
 def save_snippet(paths: Paths, snippet: Snippet) -> Path:
     """Append a snippet to the project's `snippets.yaml`; never replace one. Creates the file if it
     is missing."""
     import yaml
 
     file = _folder(paths) / "snippets.yaml"
-    text = _read(file)
+    text = text_of(file)
     before = _parse_ours(file, text)
     nested = before.get("snippets")
     is_nested = isinstance(nested, dict)
@@ -278,15 +318,6 @@ def _cannot_add(file: Path) -> UsageProblem:
     return UsageProblem(
         f"'{file}' has a layout that nothing can be added to.", hint="Add it by hand."
     )
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeError) as exc:
-        raise UsageProblem(f"'{file}' cannot be read: {exc}.", hint=_FIX_FIRST) from exc
 
 
 def _parse_ours(file: Path, text: str) -> Json:

@@ -63,7 +63,7 @@ from onetool_ipy.config.settings import GuardSettings, Settings
 from onetool_ipy.config.trust import NO_PINS, Pins, Trust, reach_of, trust_of
 from onetool_ipy.config.yaml_text import Document, NotYaml, YamlFault, parse, parse_plain
 from onetool_ipy.core import names
-from onetool_ipy.core.labels import Labels, StatedLabels, best_pattern, derived, stated
+from onetool_ipy.core.labels import Labels, StatedLabels, at_call, best_pattern, derived, stated
 from onetool_ipy.core.tool import Problem, ToolSpec
 
 _MAX_PARSED_BYTES = 64 * 1024 * 1024
@@ -86,8 +86,6 @@ class Config(NamedTuple):
     folder: str = ""
     """The folder of the files as messages name it."""
     home: Path = Path("~")
-    user_state: Path = Path("~")
-    """The state that belongs to the user and not to one project; `state_dir:` does not move it."""
     trust: Trust = Trust()
     reach: Pins = NO_PINS
     """What in the settings runs a program or reaches out of the folder, whether or not it is
@@ -156,11 +154,11 @@ def load_config(
             onetool_dir=folder,
             config_file=location.config_file,
             state=state,
+            user_state=state_folder(Path(true_path(home)), env=env, home=home),
         ),
         problems=(*location.problems, *refused),
         errors=location.problems if location.named else (),
         home=home,
-        user_state=state_folder(Path(true_path(home)), env=env, home=home),
         trust=trust_of(location, project, env=env, home=home),
     )
     if location.config_file is None and folder is None:
@@ -502,6 +500,10 @@ class ToolLabels:
     def allow(self) -> tuple[tuple[str, str], ...]:
         """The pairs of a source and a place that its data may go to."""
         return self._own.allow
+
+    def of_call(self, spec: ToolSpec, args: object) -> Labels:
+        """Return the labels of a call of a tool with these arguments."""
+        return at_call(spec, self.of(spec), args if isinstance(args, Mapping) else {})
 
     def of(self, spec: ToolSpec) -> Labels:
         """Return the labels of a tool."""

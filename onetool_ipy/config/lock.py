@@ -18,7 +18,7 @@ from typing import Literal
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.files import StoreError, bytes_of, write_whole
 from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.trust import Pin, difference
@@ -27,6 +27,7 @@ from onetool_ipy.core.tool import ToolSpec
 
 NAME = "onetool.lock"
 VERSION = 1
+_MAX_FILE = 64 << 20
 _LEFT_OUT = ("builtin", "cell")
 
 LockedKind = Literal["server", "pack", "bundle", "tool"]
@@ -105,7 +106,7 @@ def lock_of(
 def write_lock(path: Path, lock: Json) -> bool:
     """Write a lock file; False if it holds the same already."""
     data = (json.dumps(lock, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
-    if path.is_file() and path.read_bytes() == data:
+    if bytes_of(path, _MAX_FILE) == data:
         return False
     write_whole(path, data, mode=0o644)
     return True
@@ -115,13 +116,14 @@ def read_lock(path: Path) -> Json:
     """Read a lock file. Raises LockProblem."""
     hint = "Write a new one, and look at what changed in it: onetool-ipy lock"
     try:
-        lock = parse_json(path.read_bytes())
-    except FileNotFoundError:
-        raise LockProblem(
-            f"There is no lock file '{path}'.", hint="Write one: onetool-ipy lock"
-        ) from None
-    except OSError as exc:
-        raise LockProblem(f"'{path}' cannot be read: {exc.strerror}.") from exc
+        content = bytes_of(path, _MAX_FILE)
+        if content is None:
+            raise LockProblem(
+                f"There is no lock file '{path}'.", hint="Write one: onetool-ipy lock"
+            )
+        lock = parse_json(content)
+    except StoreError as exc:
+        raise LockProblem(f"'{path}' cannot be read: {exc.reason}.", hint=hint) from exc
     except NotJson as exc:
         raise LockProblem(f"'{path}' is damaged: it {exc}.", hint=hint) from exc
     version = lock.get("version") if isinstance(lock, dict) else None

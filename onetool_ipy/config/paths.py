@@ -91,13 +91,17 @@ class Owners:
 
 class Paths(NamedTuple):
     """The folders in force. `onetool_dir` holds the configuration, even if a file named by the user
-    is elsewhere."""
+    is elsewhere.
+
+    `user_state` belongs to the user and not to one project; `state_dir:` does not move it.
+    """
 
     cwd: Path
     project: Path
     onetool_dir: Path | None
     config_file: Path | None
     state: Path
+    user_state: Path
 
     @property
     def about(self) -> str:

@@ -60,6 +60,9 @@ class CallClient(Protocol):
 Report = Callable[[float, float | None, str], None]
 """Takes the progress of a call: done, total, text."""
 
+NestedGuard = Callable[["ToolSpec", Mapping[str, Any]], None]
+"""Takes the tool and the arguments of a call inside another one. Raises NotApproved."""
+
 
 # Without slots the defaults stand on the class, and a call sets few of them.
 @dataclass(eq=False)
@@ -74,7 +77,7 @@ class Scope:
     that a model's tool calls, the model. `ask` puts a question to whoever made the outermost call,
     where that is not the person at the host: an MCP client that can ask its own user. `client` is
     that client. `may_write` is False below a tool that only reads, where a model, a program or a
-    client called it without a yes. `guard` is told of each tool that is called inside,
+    client called it without a yes. `guard` is told of each call inside, by its tool and arguments,
     and raises NotApproved where data must not leave by it. `outer` is the scope around this one.
     `waited_s` is how long a person thought about questions of this call and of those inside.
     """
@@ -92,7 +95,7 @@ class Scope:
     ask: Callable[[Question], Reply] | None = None
     client: CallClient | None = None
     may_write: bool = True
-    guard: Callable[[ToolSpec], None] | None = None
+    guard: NestedGuard | None = None
     outer: Scope | None = None
     waited_s: float = 0.0
 

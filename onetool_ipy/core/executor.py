@@ -16,7 +16,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -469,8 +469,9 @@ class Executor:
                 hint="Does a tool call itself without end?",
             )
         if outer.guard is not None:
-            outer.guard(spec)
-        call.guard = call.guard or outer.guard
+            outer.guard(spec, call.given)
+            # A call of an ask inside an ask has a guard of its own: both hold for what is inside.
+            call.guard = outer.guard if call.guard is None else _both(outer.guard, call.guard)
         call.depth = outer.depth + 1
         call.progress, call.left, call.printed = outer.progress, outer.left, outer.printed
         call.asked_by = outer.asked_by or call.source
@@ -586,6 +587,14 @@ def span(mask: Callable[[str], str]) -> Step:
         return result
 
     return step
+
+
+def _both(outer: current.NestedGuard, own: current.NestedGuard) -> current.NestedGuard:
+    def ask(spec: ToolSpec, args: Mapping[str, Any]) -> None:
+        outer(spec, args)
+        own(spec, args)
+
+    return ask
 
 
 def _left_behind(is_alive: Callable[[], bool]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -76,7 +76,13 @@ _HARMLESS = frozenset(
 """Tools of ours whose results hold nothing of the person's data."""
 
 _MAX_FUNCTIONS = 200
-_URL = r"\s*([A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]+)"
+_MAX_PLACES = 4
+_OPENED = r"""(?:{}|['"`]|::)[ \t]*"""
+_URL = re.compile(
+    rf"""{_OPENED.format("^")}(?:[\w.+-]+:)?([a-z][\w+.-]*://[^/?#\s\\'"`<>]+)""",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SHARE = re.compile(rf"{_OPENED.format('^')}(?://|\\\\)([\w.-]+)[/\\]\w")
 
 
 class Labels(NamedTuple):
@@ -163,22 +169,24 @@ def stated(labels: Labels, words: StatedLabels) -> Labels:
     return Labels(reads, labels.of, labels.sends or place)
 
 
-def sends_of(spec: ToolSpec, labels: Labels, args: Mapping[str, Any]) -> str:
-    """Return the place that a call sends to.
+def at_call(spec: ToolSpec, labels: Labels, args: Mapping[str, Any]) -> Labels:
+    """Return the labels of one call of a tool.
 
-    A URL as an argument is one where code of the person's own says of none: libraries that read
-    files, such as pandas, take a URL for a path.
+    Code of the person's own sends to the hosts of the URLs in its arguments, also where it says
+    otherwise: libraries that read files, such as pandas, take a URL for a path, and so does SQL.
     """
-    if labels.sends or spec.origin == "builtin":
-        return labels.sends
-    texts = [
-        each
-        for value in args.values()
-        for each in (value if isinstance(value, (list, tuple)) else (value,))
-        if isinstance(each, str)
-    ]
-    places = {place_of(hit[1]) for text in texts if (hit := re.match(_URL, text))}
-    return places.pop() if len(places) == 1 else UNKNOWN if places else ""
+    if spec.origin == "builtin" or spec.server or spec.http is not None:
+        return labels
+    urls = {url for text in _texts(args) for url in _urls_in(text)}
+    if not urls:
+        return labels
+    hosts = {*map(place_of, urls)}
+    # A URL says more than the name of the tool that opens it.
+    hosts |= {labels.sends} - {"", f"tool '{spec.name}'"}
+    known = UNKNOWN not in hosts and len(hosts) <= _MAX_PLACES
+    place = " and ".join(sorted(hosts)) if known else UNKNOWN
+    is_own = labels.sends and labels.of == labels.sends
+    return Labels(labels.reads, place if is_own else labels.of, place)
 
 
 def best_pattern(name: str, patterns: Sequence[str]) -> str | None:
@@ -223,6 +231,27 @@ def reaches_out(fn: object) -> bool:
             if isinstance(value, types.ModuleType) or callable(value):
                 waiting.append(value)
     return False
+
+
+def _texts(data: object) -> Iterator[str]:
+    """Yield each text in a value, keys too."""
+    waiting, done = [data], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, (Mapping, list, tuple)) and id(value) not in done:
+            done.add(id(value))
+            waiting += [*value, *value.values()] if isinstance(value, Mapping) else value
+
+
+def _urls_in(text: str) -> Iterator[str]:
+    """Yield the addresses that a program would open: at the beginning of a line, in quotes, or
+    behind the `::` of a chain. One in the middle of a sentence is prose."""
+    if "://" in text:
+        yield from _URL.findall(text)
+    if "//" in text or "\\\\" in text:
+        yield from _SHARE.findall(text)
 
 
 def _as_reads(text: str) -> Reads:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeGuard
 from onetool_ipy.base import foreign_json, values
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import Unreadable, read
+from onetool_ipy.base.files import bytes_of
 from onetool_ipy.base.foreign_json import NotJson
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import APPLICATIONS
@@ -121,14 +121,9 @@ def read_text(path: Path) -> str:
 
     Raises UsageProblem.
     """
+    content = bytes_of(path)
     try:
-        content = read(path)
-    except Unreadable as exc:
-        reason = str(exc).removeprefix("cannot be read: ")
-        words = f"it {reason}" if reason.startswith("is ") else reason
-        raise UsageProblem(f"'{path}' cannot be read: {words}") from exc
-    try:
-        text = "" if content is None else content.data.decode()
+        text = (content or b"").decode()
     except UnicodeDecodeError as exc:
         raise UsageProblem(f"'{path}' cannot be read: it is not UTF-8 text.") from exc
     if len(text) > _MOST_BYTES:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
-from onetool_ipy.base.foreign_json import NotJson, parse_json
+from onetool_ipy.base.files import bytes_of
+from onetool_ipy.base.foreign_json import MAX_BYTES, NotJson, parse_json
 from onetool_ipy.base.values import Json
 from onetool_ipy.faces.line.grammar import (
     read_arguments,
@@ -104,8 +105,13 @@ def _awaits(source: str) -> bool:
 
 
 def _code_cells(file: Path) -> list[tuple[int, str]]:
+    content = bytes_of(file, MAX_BYTES)
+    if content is None:
+        raise UsageProblem(
+            f"There is no notebook '{file}'.", hint="Give the path of its .ipynb file."
+        )
     try:
-        document = parse_json(file.read_bytes())
+        document = parse_json(content)
         cells = [
             (i, "".join(cell["source"]))
             for i, cell in enumerate(document["cells"], 1)
@@ -113,12 +119,8 @@ def _code_cells(file: Path) -> list[tuple[int, str]]:
         ]
     except NotJson as exc:
         raise UsageProblem(f"'{file}' is not a notebook: it {exc}.") from exc
-    except FileNotFoundError:
-        raise UsageProblem(
-            f"There is no notebook '{file}'.", hint="Give the path of its .ipynb file."
-        ) from None
-    except (OSError, KeyError, TypeError) as exc:
-        raise UsageProblem(f"'{file}' is not a notebook: {type(exc).__name__}: {exc}") from exc
+    except (KeyError, TypeError) as exc:
+        raise UsageProblem(f"'{file}' is not a notebook: it has no list of cells.") from exc
     return [(number, text) for number, text in cells if text.strip()]
 
 

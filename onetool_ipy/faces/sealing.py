@@ -26,7 +26,7 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import make_folder, write_whole
+from onetool_ipy.base.files import bytes_of, make_folder, windows_fault, write_whole
 from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.printable import visible
 from onetool_ipy.base.processes import words_in
@@ -34,6 +34,7 @@ from onetool_ipy.base.values import Json
 from onetool_ipy.config.lock import NAME as LOCK
 from onetool_ipy.config.paths import FOLDER, home_at, state_folder
 from onetool_ipy.faces.mcp.mock import holds_secret, read_recording
+from onetool_ipy.stores.cassettes import MAX_FILE
 from onetool_ipy.stores.results import is_handle
 from onetool_ipy.toolbox import Toolbox
 
@@ -85,10 +86,10 @@ def seal(notebook: Path, box: Toolbox) -> Path:
                 f"The recording '{name}' is not beside the notebook.", hint="Move it there."
             )
         read_recording(notebook.parent / name, box.mask)
-        parts[name] = (notebook.parent / name).read_bytes()
+        parts[name] = bytes_of(notebook.parent / name, MAX_FILE) or b""
     folder = box.config.paths.onetool_dir
-    if folder is not None and (folder / LOCK).is_file():
-        parts[LOCK] = (folder / LOCK).read_bytes()
+    if folder is not None and (lock := bytes_of(folder / LOCK, MAX_FILE)) is not None:
+        parts[LOCK] = lock
     parts |= _shown_results(cells, box)
     manifest = {"version": VERSION, "notebook": notebook.name, "recordings": names}
     if taken := {_MANIFEST, LOCK, notebook.name}.intersection(names):
@@ -243,7 +244,9 @@ def _require_harmless(archive: zipfile.ZipFile) -> None:
             path.is_absolute() or {"..", FOLDER} & {part.casefold() for part in path.parts}
         )
         is_plain = entry.filename.isprintable() and path.as_posix() == entry.filename and path.parts
-        if not (is_inside and is_plain) or {"\\", ":"} & set(entry.filename) or plain in files:
+        # On Windows `.onetool.` is `.onetool`, and `nul` a device.
+        is_portable = "\\" not in plain and not windows_fault(plain, ())
+        if not (is_inside and is_plain and is_portable) or plain in files:
             raise UsageProblem(
                 f"The archive has a part with the name '{label}', which it may not have."
             )
@@ -390,14 +393,15 @@ def _restore_results(parts: Path, results: Path) -> None:
 
 
 def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    content = bytes_of(path, MAX_FILE)
+    if content is None:
         raise UsageProblem(
             f"There is no notebook '{path}'.", hint="Give the path of its .ipynb file."
-        ) from None
-    except (OSError, ValueError) as exc:
-        raise UsageProblem(f"'{path}' cannot be read as a notebook.") from exc
+        )
+    try:
+        return content.decode()
+    except ValueError as exc:
+        raise UsageProblem(f"'{path}' is not a notebook: it is not UTF-8 text.") from exc
 
 
 def _cells(text: str, path: Path) -> list[Json]:

@@ -5,7 +5,7 @@
 uses too: it yields (index, outcome) as items finish, and takes items from their sequence one by
 one, so that the sequence may build them on demand. Closing it early (Stop, or a listener that
 raises) cancels what has not begun and gives running items `grace_s` to finish. Those that take
-longer are left to themselves, in daemon threads.
+longer end at their next line of Python; code inside C and other processes are left to themselves.
 
 A function that goes to another process is pickled. A function of a pack file has no importable
 module: it travels as the file's path and its name, or by value if cloudpickle is installed (Dask).
@@ -19,7 +19,6 @@ import math
 import os
 import pickle
 import sys
-import threading
 import time
 import types
 from collections import deque
@@ -41,7 +40,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, NoReturn
 
 from onetool_ipy.base import values
-from onetool_ipy.base.background import require_wanted
+from onetool_ipy.base.background import WorkerThread, require_wanted
 from onetool_ipy.base.errors import Unavailable, UsageProblem, words_of
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.core import current
@@ -189,10 +188,7 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
         for index in todo:
             done.put((index, _outcome(context.copy(), func, items[index])))
 
-    threads = [
-        threading.Thread(target=serve, name="onetool-batch", daemon=True)
-        for _ in range(min(width, len(items)))
-    ]
+    threads = [WorkerThread(serve) for _ in range(min(width, len(items)))]
     idle, left = iter(threads), len(items)
     try:
         # Stop may come while the threads start.
@@ -206,14 +202,17 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
             left -= 1
     finally:
         deque(todo, maxlen=0)
-        if left and grace_s:
+        if left:
             until = time.monotonic() + grace_s
             # Stop may have come before all threads were started.
-            for thread in filter(threading.Thread.is_alive, threads):
+            for thread in filter(WorkerThread.is_alive, threads):
                 thread.join(max(0.0, until - time.monotonic()))
+            for thread in filter(WorkerThread.is_alive, threads):
+                thread.is_abandoned = True
+                thread.throw()
 
 
-def _start(threads: Iterable[threading.Thread]) -> None:
+def _start(threads: Iterable[WorkerThread]) -> None:
     # A start waits for a Condition, where an interrupt between two lines is a RuntimeError.
     for thread in threads:
         with deferred:

@@ -36,7 +36,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
     is_transient,
 )
-from onetool_ipy.base.files import StoreError, append, write_whole
+from onetool_ipy.base.files import StoreError, append_line, bytes_of, write_whole
 from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
@@ -50,7 +50,7 @@ Step = Generator[None, ToolResult, ToolResult | None]
 
 _FORMAT = 1
 _MAX_ARGS = 10_000
-_MAX_LINE = 1 << 30
+MAX_FILE = 1 << 30
 # A level of a dict with other keys than text is several levels of JSON.
 _MAX_DEPTH = 500
 _OT_PACK = "ot"
@@ -218,7 +218,7 @@ class Cassette:
             reason = self._mask(exc.message)
             full = replace(call, not_recorded=reason, args=None, failure=None, requests=None)
             line = full.to_line()
-        append(self.path, line.encode())
+        append_line(self.path, line.encode())
         self._calls.append(full)
         self.recorded += not full.not_recorded
         self.refused += bool(full.not_recorded)
@@ -351,17 +351,14 @@ class Cassette:
 def read_calls(path: Path) -> list[RecordedCall]:
     """Read the calls that no later one replaces. Raises DamagedCassette, and StoreError if it
     cannot be opened."""
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as exc:
-        raise StoreError.of(path, exc, doing="read") from exc
+    lines = (bytes_of(path, MAX_FILE) or b"").split(b"\n")
     names = {field.name for field in fields(RecordedCall)}
     calls = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            record = parse_json(line, limit=_MAX_LINE, depth=_MAX_DEPTH)
+            record = parse_json(line, limit=MAX_FILE, depth=_MAX_DEPTH)
         except NotJson as exc:
             # A place inside the line would be read as one of the file.
             reason = str(exc).partition(":")[0]

@@ -271,6 +271,33 @@ def test_an_import_without_an_end_is_given_up(
     assert "endless" not in sys.modules
 
 
+def test_a_call_given_up_while_it_takes_the_lock_of_a_log_gives_it_back_and_ends() -> None:
+    handler = logging.StreamHandler(io.StringIO())
+    lock, never = handler.lock, threading.Event()
+    assert lock is not None
+
+    def use_and_loop() -> None:
+        handler.acquire()
+        handler.release()
+        while True:
+            never.wait(0.001)
+
+    with lock:
+        worker = Workers().submit(use_and_loop)
+        assert until(lambda: _code_of(worker) is logging.Handler.acquire.__code__)
+        worker.throw()
+    worker.join(HANG_S)
+
+    assert not worker.is_alive()
+    handler.lock = None  # the end of the process would wait for one that is kept
+    assert lock.acquire(blocking=False)
+
+
+def _code_of(worker: threading.Thread) -> object:
+    frame = sys._current_frames().get(worker.ident or 0)
+    return frame and frame.f_code
+
+
 # The exception may arrive in a callback of the collector, where Python drops it and says so: that
 # call goes on.
 @pytest.mark.slow

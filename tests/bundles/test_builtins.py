@@ -72,6 +72,12 @@ def test_a_damaged_overlay_switches_nothing_off_and_is_a_problem(
             project_bundles.bundles.patch_bundle(builtin.bundle_id, enabled=False)
         assert overlay.read_text() == text
 
+    overlay.unlink()
+    overlay.symlink_to("nowhere")
+    [problem] = [each for each in project_bundles.box.problems() if "builtins.json" in each.where]
+    assert problem.message == "is damaged: it is a link to a file that does not exist."
+    overlay.unlink()
+
     overlay.write_text('{"format": 0, "disabled": []}')
     [problem] = [each for each in project_bundles.box.problems() if "builtins.json" in each.where]
     assert (problem.message, "Update" in problem.hint) == (

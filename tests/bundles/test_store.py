@@ -86,6 +86,18 @@ def test_a_damaged_tool_costs_only_itself(
     assert bad.read_bytes() == broken
 
 
+def test_a_link_that_leads_to_itself_costs_only_itself(
+    pair: tuple[ProjectBundles, Path, Path],
+) -> None:
+    """One such link beside the bundles took all of them away."""
+    project_bundles, good, _ = pair
+    odd = good.parent.parent / "odd"
+    odd.symlink_to("odd")
+
+    assert project_bundles.box.call("my-api.good", {"message": "x"}).data == "x"
+    assert "it is a symbolic link" in says(project_bundles, odd)
+
+
 def test_a_mended_file_comes_back(pair: tuple[ProjectBundles, Path, Path]) -> None:
     project_bundles, _, bad = pair
     whole = bad.read_bytes()

@@ -3,6 +3,8 @@ left alone."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from onetool_ipy import UsageProblem
 from onetool_ipy.config.edit import add_server, allow_host, remove_server, save_secret
 from onetool_ipy.config.load import load_config
 from onetool_ipy.config.paths import home_at
+from tests.harness.patience import HANG_S
 from tests.harness.systems import has_mode
 
 HOST = "api.example.com"
@@ -262,3 +265,43 @@ def test_servers_that_are_added_are_there_and_every_line_of_the_person_stays(
     for name in names:
         remove_server(paths, name)
     assert not (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("servers")
+
+
+ADDER = """
+import sys
+import subprocess
+import sys
+from pathlib import Path
+from onetool_ipy.config.edit import add_model, add_server, allow_host, save_secret
+from onetool_ipy.config.load import load_config
+from onetool_ipy.config.paths import home_at
+
+home, work, mine = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+paths = load_config(work / ".onetool/onetool.yaml", env=home_at(home), cwd=home / mine).paths
+for n in range(8):
+    allow_host(paths, f"{mine}{n}.example.com")
+    add_server(paths, f"{mine}{n}", {"command": "uvx"})
+    save_secret(paths, f"{mine}_{n}", "value")
+    add_model(paths, "local", {"provider": "ollama", "model": mine}, file=home / ".onetool/onetool.yaml")
+"""
+
+
+def test_two_processes_that_edit_at_once_lose_nothing(tmp_path: Path) -> None:
+    """They use one configuration from two folders, and the user's own beside it."""
+    _paths(tmp_path, "version: 1\n")
+    for name in ("a", "b", "work/.onetool"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "work/.onetool/onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    command = [sys.executable, "-c", ADDER, str(tmp_path), str(tmp_path / "work")]
+
+    writers = [subprocess.Popen([*command, mine]) for mine in ("a", "b")]
+
+    assert [writer.wait(HANG_S) for writer in writers] == [0, 0]
+    data = yaml.safe_load((tmp_path / "work/.onetool/onetool.yaml").read_bytes())
+    secrets = yaml.safe_load((tmp_path / "work/.onetool/secrets.yaml").read_bytes())
+    own = yaml.safe_load((tmp_path / ".onetool/onetool.yaml").read_bytes())
+    both = [f"{mine}{n}" for mine in "ab" for n in range(8)]
+    assert sorted(data["http"]["allowed_hosts"]) == [f"{name}.example.com" for name in both]
+    assert sorted(data["servers"]) == both
+    assert sorted(secrets) == [f"{name[0]}_{name[1]}" for name in both]
+    assert len(own["models"]) == len(both) + 1  # and which is the default

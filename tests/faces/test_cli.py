@@ -277,6 +277,25 @@ def test_init_pack_writes_a_pack_its_test_and_its_settings(
     assert main(["init", "--pack", "not a name"]) == 1
 
 
+def test_a_pack_in_a_project_leaves_every_other_byte_of_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An editor of Windows ended its lines; and another one did not write UTF-8."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / ".onetool" / "onetool.yaml"
+    file.parent.mkdir()
+    before = b"version: 1\r\n# mine\r\nfs: {roots: ['.']}\r\n"
+    file.write_bytes(before)
+
+    assert main(["init", "--pack", "greet"]) == 0
+
+    assert file.read_bytes().startswith(before)
+    file.write_bytes(b"version: 1 # caf\xe9\n")
+    assert main(["init", "--pack", "other"]) == 1
+    assert "onetool.yaml' cannot be read" in capsys.readouterr().err
+    assert not (tmp_path / ".onetool/tools/other.py").exists()
+
+
 def test_stubs_are_python_that_names_every_tool(run: Any, project: Path) -> None:
     import ast
 

@@ -8,14 +8,21 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from onetool_ipy import Toolbox, UsageProblem
 from onetool_ipy.faces.creation import name_bundle, store_draft
-from onetool_ipy.faces.new_packs import proposed_name, require_free_name, save_new_pack
+from onetool_ipy.faces.new_packs import (
+    proposed_name,
+    require_free_name,
+    save_cell,
+    save_new_pack,
+)
 from onetool_ipy.faces.widgets.requests import ServerRequests
 from tests.harness.kernel import Kernel
 from tests.harness.project import Project
@@ -43,6 +50,8 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
         ("nb", "the name of a built-in pack"),
         ("class", "a Python keyword"),
         ("weather", "the name of a pack of this project"),
+        ("Weather", "the name of a pack of this project"),
+        ("aux", "the name of a device of Windows"),
     ],
 )
 def test_a_taken_name_is_changed_if_we_propose_it_and_refused_if_a_person_typed_it(
@@ -116,6 +125,24 @@ def test_a_saved_cell_takes_no_name_of_another_pack(box: Toolbox) -> None:
     with pytest.raises(UsageProblem, match="'time' is the name of a built-in pack") as refused:
         save_new_pack(box, "time", "def now() -> int:\n    return 1\n")
     assert refused.value.hint == "Choose another name: time_tools"
+
+
+def test_kernels_that_save_into_one_pack_at_once_lose_no_function(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    boxes = [project.open({}) for _ in range(4)]
+    begin = threading.Barrier(len(boxes))
+
+    def save(number: int) -> None:
+        begin.wait()
+        for turn in range(3):
+            name = f"tool_{number}_{turn}"
+            save_cell(boxes[number], "shop", f"def {name}(x: int) -> int:\n    return x\n")
+
+    with project, ThreadPoolExecutor(len(boxes)) as kernels:
+        list(kernels.map(save, range(len(boxes))))
+        names = {spec.name for spec in project.open().registry.list(["shop.*"])}
+
+    assert names == {f"shop.tool_{number}_{turn}" for number in range(4) for turn in range(3)}
 
 
 @pytest.mark.slow

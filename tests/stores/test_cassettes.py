@@ -21,11 +21,13 @@ from hypothesis import strategies as st
 
 from onetool_ipy import Toolbox, ToolResult, open_toolbox
 from onetool_ipy.base.errors import OneToolError, Unavailable, UsageProblem
+from onetool_ipy.faces.mcp.mock import read_recording
 from onetool_ipy.stores.cassettes import Cassette, NotRecorded, RecordedCall
 from onetool_ipy.stores.encoding import decode, encode
 from tests.bundles.aids import ProjectBundles
 from tests.harness.project import Project
 from tests.harness.stub import Stub
+from tests.harness.systems import make_pipe
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 SECRET = "sk-cassette/0123456789"
@@ -500,6 +502,26 @@ def test_blank_and_deleted_lines_are_fine(bench: Open) -> None:
     made.file.write_text("\n" + text.partition("\n")[2] + "\n\n", encoding="utf-8")
     assert made.ask("b", mode="replay").data == {"number": 2}
     assert made.ask("a").data == {"number": 3}
+
+
+def test_a_file_that_an_editor_saved_without_its_last_line_end_goes_on(bench: Open) -> None:
+    one = bench()
+    one.ask("a")
+    one.file.write_text(one.file.read_text(encoding="utf-8").rstrip("\n"), encoding="utf-8")
+    one.ask("b")
+
+    assert [one.ask(question, "replay").data["number"] for question in "ab"] == [1, 2]
+
+
+def test_a_pipe_in_the_place_of_a_recording_is_refused_at_once(bench: Open) -> None:
+    one = bench()
+    if not make_pipe(one.file):
+        return
+
+    with pytest.raises(UsageProblem, match="it is not a regular file"):
+        one.ask()
+    with pytest.raises(UsageProblem, match="it is not a regular file"):
+        read_recording(one.file, str)
 
 
 def test_other_answers_are_recorded_by_kind_and_key(tmp_path: Path) -> None:

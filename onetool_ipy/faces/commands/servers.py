@@ -20,6 +20,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import write_whole
 from onetool_ipy.base.printable import printable, visible
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.config.edit import editing
 from onetool_ipy.core.question import Question
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.client_files import (
@@ -272,10 +273,12 @@ def _export_self(context: CommandContext, options: Options) -> Page:
     if not _is_agreed(context, lines, f"Add '{entry.name}' to {place}?", options.values):
         return context.page(_UNCHANGED)
     # The client may have written its file while the person read the question.
-    if read_text(path) != before:
-        raise UsageProblem(f"'{real}' has changed meanwhile. {_UNCHANGED}", hint="Run it again.")
-    real.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(real, after.encode(), mode=0o644)
+    with editing(context.box.config.paths):
+        if read_text(path) != before:
+            message = f"'{real}' has changed meanwhile. {_UNCHANGED}"
+            raise UsageProblem(message, hint="Run it again.")
+        real.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(real, after.encode(), mode=0o644)
     return context.page(
         f"'{entry.name}' is in {place} now. Start the client again to see it.",
         "It hands on the tools of the notebook of this project that runs; see docs/agents.md.",

@@ -15,9 +15,11 @@ from pathlib import Path
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.files import write_whole
 from onetool_ipy.base.printable import printable, printable_line, visible
 from onetool_ipy.base.processes import command_line, quoted
 from onetool_ipy.base.records import collector_paused, models_built_late
+from onetool_ipy.config.edit import editing, text_of
 from onetool_ipy.config.load import all_labels
 from onetool_ipy.config.paths import FOLDER, home_of
 from onetool_ipy.config.template import init_project, pack_template
@@ -340,22 +342,22 @@ def init(_context: CommandContext, options: Options) -> Page:
 
 def _new_pack(folder: Path, name: str) -> list[str]:
     config = folder / ".onetool" / "onetool.yaml"
-    contents = pack_template(name, config.read_text(encoding="utf-8") if config.exists() else "")
-    taken = [
-        folder / place
-        for place in contents
-        if (folder / place).exists() and folder / place != config
-    ]
-    if taken:
-        raise NotDone(f"'{taken[0]}' exists already; nothing was written.")
-    with open_leniently(cwd=folder) as box:
+    with open_leniently(cwd=folder) as box, editing(box.config.paths):
+        contents = pack_template(name, text_of(config))
+        taken = [
+            folder / place
+            for place in contents
+            if (folder / place).exists() and folder / place != config
+        ]
+        if taken:
+            raise NotDone(f"'{taken[0]}' exists already; nothing was written.")
         require_free_name(box, name, "_tools")
-    lines = []
-    for place, text in contents.items():
-        path = folder / place
-        lines.append(f"{'added its settings to' if path.exists() else 'wrote'} {path}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        lines = []
+        for place, text in contents.items():
+            path = folder / place
+            lines.append(f"{'added its settings to' if path.exists() else 'wrote'} {path}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text.encode(), mode=0o644)
     return [*lines, f"Next: onetool-ipy tools list, or in a notebook: %tool {name}"]
 
 

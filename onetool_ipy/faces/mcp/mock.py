@@ -19,11 +19,12 @@ from urllib.parse import parse_qsl, urlsplit
 from onetool_ipy.assemble import open_toolbox
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.files import bytes_of
 from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.masking import MASK
 from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.stores.cassettes import Cassette, RecordedCall, read_calls
+from onetool_ipy.stores.cassettes import MAX_FILE, Cassette, RecordedCall, read_calls
 from onetool_ipy.stores.encoding import decode
 from onetool_ipy.toolbox import Toolbox
 
@@ -33,14 +34,13 @@ Route = tuple[str, str, tuple[tuple[str, str], ...]]
 
 def read_recording(path: Path, mask: Callable[[str], str]) -> list[RecordedCall]:
     """Read a recording. Raises UsageProblem if it is missing or holds a secret."""
-    if not path.is_file():
+    content = bytes_of(path, MAX_FILE)
+    if content is None:
         raise UsageProblem(
             f"There is no recording '{path}'.",
             hint="Record one in a notebook: %tool replay calls.jsonl",
         )
-    for number, line in enumerate(
-        path.read_text(encoding="utf-8", errors="replace").split("\n"), start=1
-    ):
+    for number, line in enumerate(content.decode(errors="replace").split("\n"), start=1):
         if holds_secret(line, mask):
             hint = "Record it again: what is recorded now has no secrets in it."
             raise UsageProblem(

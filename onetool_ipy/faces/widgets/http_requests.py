@@ -383,7 +383,8 @@ class HttpToolRequests:
         self._require_trust()
         config = self._box.config
         with self._box.gate.saving():
-            save_secret(config.home / FOLDER if is_own else config.paths, name, value)
+            own = config.home / FOLDER if is_own else None
+            save_secret(config.paths, name, value, folder=own)
         self._box.reload()
 
     def _require_trust(self) -> None:

@@ -21,6 +21,7 @@ from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import names
 from onetool_ipy.core.drift import changes, facts
+from onetool_ipy.core.labels import UNKNOWN
 from onetool_ipy.core.question import ProposedCall, Question
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.ask.guard import Flow
@@ -124,7 +125,9 @@ def question(pending: Sequence[PendingCall]) -> Question:
             note = ". ".join(filter(None, (note, call.flow.text)))
         sends = call.flow.place if call.flow is not None and not call.is_write else ""
         calls.append(ProposedCall.of(call.spec, call.args, note, sends))
-    return Question("the model", "", calls=tuple(calls))
+    # A yes to an unknown place would be one to any.
+    is_unknown = any(call.sends == UNKNOWN for call in calls)
+    return Question("the model", "", calls=tuple(calls), each_time=is_unknown)
 
 
 def _load(place: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +21,6 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
     CallCancelled,
     CallFailure,
-    ExecutionFailed,
     InvalidArgs,
     NotAllowed,
     NotApproved,
@@ -30,7 +29,7 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.printable import visible
 from onetool_ipy.config.load import ToolLabels, needs_approval
 from onetool_ipy.core import names
-from onetool_ipy.core.labels import sends_of
+from onetool_ipy.core.labels import Labels
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
@@ -74,6 +73,12 @@ class _Plan(NamedTuple):
     resolved: ResolvedCall | None = None
     refusal: ToolResult | None = None
     fingerprint: str = ""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing of ours refuses the call."""
+        is_resolved = self.resolved is None or self.resolved.failure is None
+        return self.refusal is None and is_resolved
 
 
 class TurnResult(NamedTuple):
@@ -123,12 +128,11 @@ class CallRunner:
             was_asked = self._approve(plans)
             # A question takes time, and a call may change the tool of the next one: then the tool
             # is looked at again.
-            for number, plan in enumerate(plans, start=first + 1):
-                self._listener.calling(number, plan.name, plan.call.arguments)
-                result = plan.refusal
-                if result is None:
-                    result = self._result(plan, is_stale=was_asked or number > first + 1)
-                self._record(number, plan.call, plan.name, result)
+            for number, checked in enumerate(plans, start=first + 1):
+                self._listener.calling(number, checked.name, checked.call.arguments)
+                plan = self._fresh(checked) if was_asked or number > first + 1 else checked
+                result = self._result(plan) if plan.refusal is None else plan.refusal
+                self._record(number, plan.call, plan.name, result, has_run=plan.is_sound)
         except KeyboardInterrupt:
             self._cancel(calls[len(self.calls) - first :])
             return TurnResult(Outcomes(tuple(self._outcomes[first:])), interrupted=True)
@@ -260,7 +264,7 @@ class CallRunner:
     def _guarded(self, resolved: ResolvedCall) -> Flow | None:
         """Return what a call would carry elsewhere, if the person must be asked about it."""
         spec, guard = resolved.require(), self._session.guard
-        place = sends_of(spec, self._labels.of(spec), resolved.given)
+        place = self._labels.of_call(spec, resolved.given).sends
         resolved.guard = partial(self._check_nested, resolved)
         if not place:
             return None
@@ -282,11 +286,12 @@ class CallRunner:
         resolved.meta["guard"] = f"{ASKED} to {place}"
         self._session.guard.sent(Outgoing(resolved.require(), resolved.given, place))
 
-    def _check_nested(self, outer: ResolvedCall, inner: ToolSpec) -> None:
+    def _check_nested(self, outer: ResolvedCall, inner: ToolSpec, args: Mapping[str, Any]) -> None:
         """Let a tool call another one that sends elsewhere only if what the model gave it is
         explained for that place. Raises NotApproved."""
-        place, spec = self._labels.of(inner).sends, outer.require()
-        if not place or place == self._labels.of(spec).sends or self._approvals.names(spec):
+        place, spec = self._labels.of_call(inner, args).sends, outer.require()
+        own = self._labels.of_call(spec, outer.given).sends
+        if not place or place == own or self._approvals.names(spec):
             return
         call = Outgoing(spec, outer.given, place)
         flow = self._session.guard.check(call, self._today, self._labels.allow).flow
@@ -305,7 +310,23 @@ class CallRunner:
     def _today(self) -> datetime.date:
         return self._box.now().date()
 
-    def _result(self, plan: _Plan, *, is_stale: bool) -> ToolResult:
+    def _fresh(self, plan: _Plan) -> _Plan:
+        """Look at the tool of a call again. One that changed meanwhile is not called."""
+        if (before := plan.resolved) is None or before.failure is not None:
+            return plan
+        resolved = self._resolve(plan.name, before.given)
+        resolved.has_yes = before.has_yes
+        resolved.guard = partial(self._check_nested, resolved)
+        resolved.meta.update(before.meta)
+        if resolved.failure is None and resolved.require().fingerprint != plan.fingerprint:
+            message = (
+                f"'{plan.name}' changed since it was checked. Nothing was run; it can be called"
+                " again."
+            )
+            return self._refused(plan.call, plan.name, NotApproved(message))
+        return plan._replace(resolved=resolved)
+
+    def _result(self, plan: _Plan) -> ToolResult:
         resolved, args = (
             plan.resolved,
             plan.call.arguments if isinstance(plan.call.arguments, dict) else {},
@@ -314,17 +335,6 @@ class CallRunner:
             return self._programs.run(args, self._meta(plan.name))
         if resolved is None:
             return self._search(plan.name, args)
-        if is_stale and resolved.failure is None:
-            before, resolved = resolved, self._resolve(plan.name, args)
-            resolved.has_yes = before.has_yes
-            resolved.guard = partial(self._check_nested, resolved)
-            resolved.meta.update(before.meta)
-            if resolved.failure is None and resolved.require().fingerprint != plan.fingerprint:
-                message = (
-                    f"'{plan.name}' changed since it was checked. Nothing was run; it can be called"
-                    " again."
-                )
-                return self._failed(plan.name, NotApproved(message))
         if resolved.failure is not None:
             return self._box.executor.call(resolved)
         spec = resolved.require()
@@ -351,7 +361,9 @@ class CallRunner:
             )
         return ToolResult(True, self._selection.search(query), None, self._meta(name))
 
-    def _record(self, number: int, call: Call, name: str, result: ToolResult) -> None:
+    def _record(
+        self, number: int, call: Call, name: str, result: ToolResult, *, has_run: bool = True
+    ) -> None:
         data, images = (
             without_pictures(result.data, self._takes_images) if result.ok else (None, ())
         )
@@ -364,7 +376,9 @@ class CallRunner:
         sent = values.map_text(self._box.outgoing(plain), self._box.mask) if result.ok else None
         if result.ok and plain.handle is not None:
             self._session.handles[plain.handle] = None
-        self._see(name, call.arguments, plain, sent)
+        # The words of a refusal are the model's own, and no tool gave them.
+        if has_run:
+            self._see(name, call.arguments, plain, sent)
         if result.ok:
             self._session.used[name] = None
         content: dict[str, Any] = {"data_from": name, "data": sent}
@@ -391,13 +405,9 @@ class CallRunner:
             self._see_program(sent if error is None else error.to_dict())
             return
         spec = self._box.registry.get(name)
-        # The words of a refusal are the model's own, and no tool gave them.
-        is_refusal = error is not None and (
-            error.code != ExecutionFailed.code or error.reason == NotApproved.reason
-        )
-        if spec is None or is_refusal:
+        if spec is None:
             return
-        labels = guard.labels_after(args, self._labels.of(spec))
+        labels = guard.labels_after(args, self._labels.of_call(spec, args))
         source = source_of(spec, args, labels)
         if (
             isinstance(args, dict)
@@ -416,9 +426,9 @@ class CallRunner:
         gave it."""
         for call in self._programs.calls if self._programs is not None else ():
             spec = self._box.registry.get(call.name)
-            if spec is not None and self._labels.of(spec).reads == "private":
-                source = source_of(spec, call.args, self._labels.of(spec))
-                self._session.guard.show(source, shown)
+            labels = Labels() if spec is None else self._labels.of_call(spec, call.args)
+            if spec is not None and labels.reads == "private":
+                self._session.guard.show(source_of(spec, call.args, labels), shown)
 
     def _cancel(self, calls: Sequence[Call]) -> None:
         """After Stop: give the running call and those behind it an outcome, as cancelled."""

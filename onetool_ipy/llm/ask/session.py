@@ -47,8 +47,10 @@ from onetool_ipy.llm.messages import (
 IMAGE_CHARS = 4_000
 """What an image counts for; providers charge about a thousand tokens."""
 
+MAX_BYTES = 64 * 1024 * 1024
+"""How large the file of a session may be."""
+
 _FORMAT = 1
-_MAX_BYTES = 64 * 1024 * 1024
 _MAX_NAME = 100
 _SUFFIX, _EXCHANGES = ".json", ".exchanges.jsonl"
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -73,7 +75,7 @@ class SessionFile:
 
     def __init__(self, folder: Path, name: str, mask: Callable[[str], str]) -> None:
         stem = quote(name, safe=" ")
-        if len(stem) > _MAX_NAME:
+        if len(stem) > _MAX_NAME or files.windows_fault(stem + _SUFFIX, ()):
             stem = hashlib.sha256(name.encode()).hexdigest()
         self._path = folder / f"{stem}{_SUFFIX}"
         self._exchanges = self._path.with_name(f"{stem}{_EXCHANGES}")
@@ -92,9 +94,10 @@ class SessionFile:
         if stamp is None or stamp == self._stamp:
             return None
         try:
-            data = json.loads(files.read_own(self._path, _MAX_BYTES) or b"")
+            data = json.loads(files.read_own(self._path, MAX_BYTES) or b"")
             if data["format"] != _FORMAT:
                 raise ValueError("a format of another version")
+            other = str(data["name"])
             record = {
                 "messages": [_message(row) for row in data["messages"]],
                 **{name: dict.fromkeys(map(str, data[name])) for name in ("handles", "used")},
@@ -110,6 +113,14 @@ class SessionFile:
                 doing="read",
                 hint="Rename or delete this file, or take another name for the session.",
             ) from None
+        # A disk may not tell capital letters from small ones.
+        if other != self._name and other.casefold() == self._name.casefold():
+            raise StoreError(
+                self._path,
+                f"it holds the session '{other}'",
+                doing="read",
+                hint="Take another name for the session.",
+            )
         self._stamp = stamp
         return record
 
@@ -122,20 +133,23 @@ class SessionFile:
             "messages": [_row(message) for message in messages],
         }
         plain = values.map_text(values.to_json(record), self._mask)
-        files.write_whole(
-            self._path, json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace")
-        )
+        data = json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        if len(data) > MAX_BYTES:  # nobody could read it again
+            reason = f"the session '{self._name}' would be larger than {MAX_BYTES >> 20} MB"
+            hint = "Ask in another session; pictures are what takes the room."
+            raise StoreError(self._path, reason, hint=hint)
+        files.write_whole(self._path, data)
         self._stamp = files.stamp_of(self._path)
 
     def add_exchange(self, exchange: Json) -> None:
         """Add an exchange as a person reads it. Raises StoreError."""
         line = json.dumps(exchange, ensure_ascii=False).encode("utf-8", "replace")
-        files.append(self._exchanges, line + b"\n")
+        files.append_line(self._exchanges, line + b"\n")
 
     def exchanges(self) -> list[Json]:
         """Return what was added, the oldest first; of a very long file its end."""
         rows: list[Any] = []
-        for line in (files.end_of_own(self._exchanges, _MAX_BYTES) or b"").split(b"\n"):
+        for line in (files.end_of_own(self._exchanges, MAX_BYTES) or b"").split(b"\n"):
             with suppress(NotJson):
                 rows.append(parse_json(line))
         return [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]

@@ -246,10 +246,9 @@ class ModelSetup:
             require_address(address)
         is_here = urlsplit(entry.get("base_url", "")).hostname in _LOOPBACK
         stem = "local" if is_here else entry["provider"]
-        place = config.paths if in_project else config.home / FOLDER / CONFIG_NAME
-        return add_model(
-            place, stem, {name: text.replace("${", "$${") for name, text in entry.items()}
-        )
+        data = {name: text.replace("${", "$${") for name, text in entry.items()}
+        own = None if in_project else config.home / FOLDER / CONFIG_NAME
+        return add_model(config.paths, stem, data, file=own)
 
     def _local(self) -> Iterator[ModelProposal]:
         """Yield the models of each server that answers on the loopback address."""

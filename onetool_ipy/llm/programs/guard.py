@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from onetool_ipy.config.load import ToolLabels
-from onetool_ipy.core.labels import Labels, sends_of
+from onetool_ipy.core.labels import UNKNOWN, Labels
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
@@ -98,7 +98,9 @@ class ProgramGuard:
         """Remember what a tool gave a program of the model: it explains later arguments."""
         spec = resolved.spec
         if self._told is not None and spec is not None and not isinstance(answer, Raised):
-            labels = self._told.labels_after(resolved.given, self._labels.of(spec))
+            labels = self._told.labels_after(
+                resolved.given, self._labels.of_call(spec, resolved.given)
+            )
             self._told.give(labels, answer)
 
     def require(self, call: HostCall, resolved: ResolvedCall) -> None:
@@ -110,7 +112,10 @@ class ProgramGuard:
         proposed = ProposedCall.of(spec, resolved.given, flow.text, flow.place)
         reply: Reply | None
         try:
-            reply = self._put(Question("the program", "", calls=(proposed,)).masked(self._box.mask))
+            question = Question(
+                "the program", "", calls=(proposed,), each_time=flow.place == UNKNOWN
+            )
+            reply = self._put(question.masked(self._box.mask))
         except NobodyToAsk:
             reply = None
         if reply is None or 1 not in reply.content.get("run", ()):
@@ -123,7 +128,7 @@ class ProgramGuard:
         """Return what a call would carry elsewhere, if the person must be asked about it. One that
         is free says why in its `meta`."""
         spec, args = resolved.require(), resolved.given
-        place = sends_of(spec, self._labels.of(spec), args)
+        place = self._labels.of_call(spec, args).sends
         if not place:
             return None
         if place in self._allowed:
@@ -142,15 +147,22 @@ class ProgramGuard:
         resolved.meta["guard"] = why
         spec = resolved.require()
         if self._told is not None:
-            place = sends_of(spec, self._labels.of(spec), resolved.given)
+            place = self._labels.of_call(spec, resolved.given).sends
             self._told.sent(Outgoing(spec, resolved.given, place))
 
-    def require_nested(self, outer: ResolvedCall, call: HostCall | None, inner: ToolSpec) -> None:
+    def require_nested(
+        self,
+        outer: ResolvedCall,
+        call: HostCall | None,
+        inner: ToolSpec,
+        args: Mapping[str, Any],
+    ) -> None:
         """Let a tool call another one that sends elsewhere only if the program's own call is free
         for that place. Raises NotApproved."""
-        place, spec = self._labels.of(inner).sends, outer.require()
+        place, spec = self._labels.of_call(inner, args).sends, outer.require()
         is_allowed = place in self._allowed or self._is_named(spec)
-        if not place or is_allowed or place == self._labels.of(spec).sends:
+        own = self._labels.of_call(spec, outer.given).sends
+        if not place or is_allowed or place == own:
             return
         verdict = self._judge(call, Outgoing(spec, outer.given, place))
         if verdict.flow is not None:
@@ -172,11 +184,11 @@ class ProgramGuard:
         """Return the labels of a call, and the source that it is. A page of a result is of the tool
         that gave it, where that is known."""
         args = [*call.args, *call.kwargs.values()]
+        labels = self._labels.of_call(spec, dict(enumerate(args)))
         if spec.name == PAGER and self._told is not None and args:
             handle = str(call.kwargs.get("handle", args[0]))
             if (own := self._told.handles.get(handle)) is not None:
                 return own
-        labels = self._labels.of(spec)
         return labels, source_of(spec, args, labels)
 
     def _variable(self, name: str, value: Any, result: ToolResult | None) -> ProgramVariable:

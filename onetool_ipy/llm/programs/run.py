@@ -196,7 +196,7 @@ class Programs:
     def _store(self) -> ProgramStore:
         config = self._box.config
         return ProgramStore(
-            config.user_state / "programs",
+            config.paths.user_state / "programs",
             project=str(config.paths.project),
             now=self._box.now,
             ttl_s=config.settings.output.result_ttl_s,

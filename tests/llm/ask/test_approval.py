@@ -364,8 +364,8 @@ def test_an_approval_without_its_facts_still_asks(
 ) -> None:
     own("ask: {approve: [srv.*]}")
     box = make_box()
-    box.config.user_state.mkdir(parents=True, exist_ok=True)
-    (box.config.user_state / "approvals.json").write_text(text, encoding="utf-8")
+    box.config.paths.user_state.mkdir(parents=True, exist_ok=True)
+    (box.config.paths.user_state / "approvals.json").write_text(text, encoding="utf-8")
     tool = Changing(box, traces)
     _sends(box)
     tool.set("Other words.")
@@ -430,7 +430,7 @@ def test_a_damaged_file_of_approvals_costs_nothing(
     own("ask: {approve: [a.two]}")
     box = make_box()
     traces.add(box, "a.two")
-    place = box.config.user_state / "approvals.json"
+    place = box.config.paths.user_state / "approvals.json"
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text)
 

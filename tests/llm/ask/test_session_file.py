@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import StoreError
+from onetool_ipy.base.files import StoreError, names_in, windows_fault
 from onetool_ipy.llm import Outcome, Outcomes, ScriptedModel, Turn, User
 from tests.harness.systems import has_mode
 from tests.llm.ask.conftest import MakeBox
@@ -189,6 +189,35 @@ def test_a_name_that_would_end_a_line_of_code_is_refused(make_box: MakeBox, name
         make_box().ask("1", model=ScriptedModel(["a"]), session=name)
 
 
+def test_a_session_of_large_pictures_never_becomes_a_file_that_cannot_be_read(
+    make_box: MakeBox,
+) -> None:
+    box = make_box()
+    picture = [User("Look", (("image/png", "A" * 12_000_000),)), Turn("Seen.")]
+    session = box.ask.session("s")
+    for _ in range(5):
+        session.commit(picture)
+    assert not [problem for problem in box.problems() if "sessions" in problem.where]
+
+    with pytest.raises(StoreError, match="would be larger than 64 MB"):
+        session.commit(picture)
+
+    assert len(session.messages) == 12
+    assert len(make_box().ask.session("s").messages) == 10
+
+
+def test_an_exchange_that_was_cut_off_costs_itself_alone(make_box: MakeBox) -> None:
+    box = make_box()
+    for text in ("one", "two"):
+        box.ask(text, model=ScriptedModel(["a"]), session="s")
+    (file,) = (box.config.paths.state / "sessions").glob("*.exchanges.jsonl")
+    file.write_bytes(file.read_bytes()[:-20])
+    box.ask("three", model=ScriptedModel(["a"]), session="s")
+
+    shown = [exchange["prompt"] for exchange in make_box().ask.session("s").exchanges()]
+    assert shown == ["one", "three"]
+
+
 def test_rule_18_exchanges_of_many_threads_are_all_kept(make_box: MakeBox) -> None:
     boxes = [make_box() for _ in range(6)]
     start = threading.Barrier(len(boxes))
@@ -208,3 +237,26 @@ def test_rule_18_exchanges_of_many_threads_are_all_kept(make_box: MakeBox) -> No
     assert exchanges == {
         (f"{n}/{turn}", f"answer {n}/{turn}") for n in range(len(boxes)) for turn in range(3)
     }
+
+
+def test_the_file_of_another_session_is_not_gone_on_with(make_box: MakeBox) -> None:
+    """`Report` and `report` are one file on most disks of macOS and Windows: it is renamed to what
+    such a disk would find."""
+    box = make_box()
+    box.ask("Our plans?", model=ScriptedModel(["Few."]), session="report")
+    (file,) = (box.config.paths.state / "sessions").glob("*.json")
+    file.rename(file.with_name("Report.json"))
+
+    with pytest.raises(StoreError, match="it holds the session 'report'"):
+        box.ask("And?", model=ScriptedModel(["None."]), session="Report")
+
+
+def test_a_session_may_have_the_name_of_a_device_of_windows(make_box: MakeBox) -> None:
+    make_box().ask("1", model=ScriptedModel(["a"]), session="aux")
+
+    again = make_box()
+
+    assert again.ask.session_names() == ["aux"]
+    assert len(again.ask.session("aux").messages) == 2
+    names = names_in(again.config.paths.state / "sessions")
+    assert [windows_fault(name, ()) for name in names] == [""] * len(names)

@@ -91,7 +91,7 @@ class GuardedWorld:
         options = ProgramOptions(approve=approve)
         fixed = FixedWorld(clock=self.box.now(), seed=7)
         store = ProgramStore(
-            self.box.config.user_state / "programs",
+            self.box.config.paths.user_state / "programs",
             project="",
             now=self.box.now,
             ttl_s=60,
