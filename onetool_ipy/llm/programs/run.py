@@ -646,6 +646,7 @@ class ProgramRun:
         resolved = self._box.resolve(name, args, source=self._options.source, allow=is_allowed)
         if self._known:
             resolved.inputs = tuple(dict.fromkeys(self._inputs(args)))
+            resolved.is_straight = False
         return resolved
 
     def _know(self, data: object, call_id: str) -> None:
