@@ -5,8 +5,8 @@ that are not closed yet are read into memory, each line once. Nothing is kept on
 can be out of date: an answer covers every call that was recorded before the question.
 
 A part or journal that cannot be read costs itself: it is left out and named. If the journal of a
-part is still there, the journal is read instead. Files that vanish meanwhile, since another process closed a journal,
-are looked for again.
+part is still there, the journal is read instead. Files that vanish meanwhile, since another process
+closed a journal, are looked for again.
 """
 
 from __future__ import annotations
