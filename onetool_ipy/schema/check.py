@@ -258,6 +258,11 @@ class Checker:
             unknown = _unknown_names(error, keyword, path, args, self._parameters)
             if keyword == "required" and not path:
                 messages = [f"missing {noun} '{error.kind.as_dict().get('property')}'"]
+                # Where a schema allows any name, a mistyped one is no error of its own.
+                names = [param.name for param in self.params]
+                extra = next((name for name in args if name not in names), None)
+                if extra is not None and self._parameters.get("additionalProperties") is not False:
+                    messages = [f"{messages[0]} (you gave '{values.cut(mask(str(extra)), 80)}')"]
             elif unknown and not path:
                 messages = []
                 for name in unknown:

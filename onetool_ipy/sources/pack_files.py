@@ -27,6 +27,7 @@ import stat
 import sys
 import threading
 import types
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -256,7 +257,8 @@ class PackFile:
         self._owners = owners
         self._require_trust = require_trust
         self._origin: Origin = origin
-        self._stem = pack or path.stem
+        # macOS may write an umlaut as two characters; Python reads every name in this form.
+        self._stem = pack or unicodedata.normalize("NFKC", path.stem)
         self._module = module
         self._cache = cache
         self._code = PackCode(path, module)

@@ -154,7 +154,7 @@ def test_the_panel_in_its_three_tabs(notebook: Notebook) -> None:
 
 
 def test_a_narrow_browser_of_an_empty_project_says_how_to_begin(lab: Lab) -> None:
-    """The beginnings stand above the tools until one is open, and not beside the history."""
+    """The beginnings stand above the tools while none is open, and not beside the history."""
     notebook = lab.open_notebook([LOAD, "ot.browser()"], viewport=(933, 600))
     notebook.run_cell(0)
     notebook.run_cell(1)
@@ -173,6 +173,9 @@ def test_a_narrow_browser_of_an_empty_project_says_how_to_begin(lab: Lab) -> Non
     expect(beginnings).to_be_visible()
     tool.click()
     expect(beginnings).to_be_hidden()
+    browser.get_by_role("button", name="All tools").click()
+    expect(beginnings).to_be_visible()
+    expect(tool).to_be_visible()
     assert notebook.page_errors == []
 
 

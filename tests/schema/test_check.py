@@ -462,6 +462,10 @@ def test_a_default_is_not_taken_for_what_was_given() -> None:
     assert Checker(SERVER).check(given, "web.get") == given
     assert _failure({"url": "x", "depth": None}, SERVER).details[0]["pointer"] == "/depth"
     assert "missing argument 'url'" in _failure({"depth": 1}, SERVER).message
+    assert (
+        "missing argument 'url' (you gave 'ulr')"
+        in _failure({"ulr": "x"}, {**SERVER, "additionalProperties": True}).message
+    )
     assert _failure({"depth": 1}, SERVER).hint == (
         "Usage: p.add(url: str, depth: int = 3, tags: list[str] = ['a'], shape: dict = {})"
     )

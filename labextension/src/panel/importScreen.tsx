@@ -52,7 +52,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
   const blocked = signal('');
   const busy = signal('');
   const ids = uniqueId('import');
-  const element = elementOf('div.otx.onetool-Import-page', { 'data-lm-suppress-shortcuts': 'true', role: 'form', 'aria-label': 'Import tools' });
+  const element = elementOf('div.otx.onetool-Import-page', { role: 'form', 'aria-label': 'Import tools' });
   const find = (selector: string): HTMLElement | null => element.querySelector<HTMLElement>(selector);
   const errorId = (pointer: string): string => ids + pointer.replaceAll('/', '-');
   /** What is changed takes the errors away. */

@@ -60,6 +60,10 @@ function activate(
     file: (path, line) => void openFile(app, path, line)
   });
   app.shell.add(panel, 'left', { rank: 900 });
+  // Escape that nothing in the panel has a use for leads to what is beside it.
+  panel.node.addEventListener('keydown', event => {
+    if (event.key === 'Escape' && !event.defaultPrevented) app.shell.currentWidget?.activate();
+  });
   addCommands(app, panel);
   addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook));
   showQuestions(app, panel);

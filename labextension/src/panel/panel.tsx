@@ -329,7 +329,7 @@ export class ToolsPanel extends Widget {
     await this._current?.browser?.askTrustAgain();
   }
 
-  private readonly _inner = elementOf('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' });
+  private readonly _inner = elementOf('div.otx.onetool-Panel-inner');
   private readonly _releaseFocus: () => void;
   private readonly _notebooks = new Map<NotebookPanel, NotebookTools>();
   private _held: Partial<Record<Part, HTMLElement>> = {};

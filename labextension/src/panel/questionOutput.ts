@@ -7,6 +7,7 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { Widget } from '@lumino/widgets';
 
 import type { KernelConnection } from './kernelConnection';
+import { keepKeys } from '../screens/dom.js';
 
 const QUESTION_MIME = 'application/vnd.onetool.question+json';
 
@@ -24,6 +25,7 @@ class QuestionOutput extends Widget {
   constructor(private readonly connection: KernelConnection) {
     super();
     this.addClass('onetool-Question');
+    keepKeys(this.node);
     connection.changed.connect(this._draw, this);
   }
 

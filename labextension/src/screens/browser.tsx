@@ -382,7 +382,7 @@ export class ToolBrowser {
     classList.toggle('otx-disconnected', this.transport.closed !== null);
     const begin = this.overview.value?.begin ?? [];
     // A narrow browser has its beginnings above the list: what stands beside it is hidden there.
-    classList.toggle('otx-beginning', begin.length > 0 && !isSmall && view === 'tools' && this.pageState.value === 'none');
+    classList.toggle('otx-beginning', begin.length > 0 && !isSmall && view === 'tools' && this.pageState.value !== 'front');
     const tabs = isSmall && view === 'tools' ? null : <Tabs label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view} onSelect={kind => this.selectView(kind)} />;
     return (
       <>
@@ -404,7 +404,7 @@ export class ToolBrowser {
           </div>
           <div class="otx-right">
             <button class="otx-small otx-back" type="button" onClick={this.back}>‹ All tools</button>
-            <div class="otx-intro" hidden={this.pageState.value !== 'none'}>
+            <div class={this.pageState.value === 'none' ? 'otx-intro' : 'otx-intro otx-behind'}>
               {begin.length ? <><p>No tool is your own yet. Three ways to begin, each in a cell:</p><div class="otx-begin" role="list">{begin.map(([line, about]) => <div key={line} role="listitem"><code>{line}</code><div class="otx-muted">{about}</div></div>)}</div></> : null}
               <p class="otx-how">Type a few letters, choose a tool, fill in its form, press Run.</p>
               <p class="otx-how otx-muted">Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more</p>

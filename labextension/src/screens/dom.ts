@@ -27,8 +27,7 @@ export function debounce<A extends unknown[], R>(wait: number, fn: (...args: A) 
 
 /**
  * Keep the focus inside `root` when the focused element is removed. Otherwise the next key would reach the notebook,
- * where single letters delete cells. A click elsewhere still moves the focus, and so does Escape, if nothing inside has
- * a use for it: then the notebook has its keys again. Returns the function that stops this.
+ * where single letters delete cells. A click elsewhere still moves the focus. Returns the function that stops this.
  */
 export function keepFocus(root: HTMLElement): () => void {
   let isOutside = true;
@@ -46,9 +45,6 @@ export function keepFocus(root: HTMLElement): () => void {
   const onFocusIn = () => {
     isOutside = false;
   };
-  root.addEventListener('keydown', event => {
-    if (event.key === 'Escape' && !event.defaultPrevented) root.closest<HTMLElement>('.jp-Cell')?.focus();
-  });
   document.addEventListener('pointerdown', onPointerDown, true);
   root.addEventListener('focusin', onFocusIn);
   root.addEventListener('focusout', onFocusOut);
@@ -63,16 +59,23 @@ export function offerFocus(element: HTMLElement | null, root: HTMLElement): void
 }
 
 /**
- * Let Ctrl+S pressed inside `root` save the notebook around it. Our screens keep their keys from the notebook's shortcuts,
- * so the key is pressed again on the element around them.
+ * Keep the keys pressed inside `host`, which is in a cell, from the notebook, where single letters delete cells. Escape, if
+ * nothing inside has a use for it, gives the cell the focus. Ctrl+S and Ctrl+Shift+C, which opens the command palette, are
+ * the application's: they are pressed again on the element around.
  */
-export function passSaveOn(root: HTMLElement): void {
-  root.addEventListener(
+export function keepKeys(host: HTMLElement): void {
+  host.dataset.lmSuppressShortcuts = 'true';
+  host.addEventListener('keydown', event => {
+    event.stopPropagation();
+    if (event.key === 'Escape' && !event.defaultPrevented) host.closest<HTMLElement>('.jp-Cell')?.focus();
+  });
+  host.addEventListener(
     'keydown',
     event => {
-      if (event.key !== 's' || !(event.ctrlKey || event.metaKey)) return;
+      const isPassed = event.key === 's' || (event.shiftKey && event.key === 'C');
+      if (!isPassed || !(event.ctrlKey || event.metaKey)) return;
       event.stopPropagation();
-      const isTaken = !root.parentElement!.dispatchEvent(new KeyboardEvent('keydown', event));
+      const isTaken = !host.parentElement!.dispatchEvent(new KeyboardEvent('keydown', event));
       if (isTaken) event.preventDefault();
     },
     true

@@ -18,16 +18,10 @@ export function drawInto(element: Element, view: () => ComponentChild): () => vo
   });
 }
 
-/**
- * A whole screen, in a tab or in a cell: `draw` draws it, `onKey` gets its keys. No key goes on to JupyterLab, and the focus
- * stays in it when what has the focus goes.
- */
+/** A whole screen, in a tab or in a cell: `draw` draws it, `onKey` gets its keys. The focus stays in it when what has it goes. */
 export function createScreen(tag: string, attributes: Record<string, string>, draw: (element: HTMLElement) => ComponentChild, onKey = (_event: KeyboardEvent): void => {}) {
-  const element = elementOf(tag, { 'data-lm-suppress-shortcuts': 'true', ...attributes });
-  element.addEventListener('keydown', event => {
-    event.stopPropagation();
-    onKey(event);
-  });
+  const element = elementOf(tag, attributes);
+  element.addEventListener('keydown', onKey);
   const ends = [drawInto(element, () => draw(element)), keepFocus(element)];
   return { element, close: () => ends.forEach(end => end()) };
 }

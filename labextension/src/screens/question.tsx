@@ -68,8 +68,7 @@ export function createQuestion(question: Question, answer: (answer: Answer) => P
   const refused = signal<Props['refused']>({ content: {}, errors: [] });
   const failure = signal('');
   const titleId = uniqueId('question');
-  const element = elementOf('section.otx.otx-question', { role: 'group', ...(question.trust ? { 'aria-label': 'Trust' } : { 'aria-labelledby': titleId }), 'data-lm-suppress-shortcuts': 'true' });
-  element.addEventListener('keydown', event => event.stopPropagation());
+  const element = elementOf('section.otx.otx-question', { role: 'group', ...(question.trust ? { 'aria-label': 'Trust' } : { 'aria-labelledby': titleId }) });
 
   async function send(action: Answer['action'], content: Answer['content'] = {}): Promise<void> {
     if (isBusy.peek()) return;

@@ -1,7 +1,7 @@
 // The entry of the notebook widget: anywidget calls `render`. It is all that screens.js exports, so the screens of the side
 // panel alone are not in that file.
 import { createBrowser } from './browser.js';
-import { passSaveOn } from './dom.js';
+import { keepKeys } from './dom.js';
 import { createHttpEditor } from './httpEditor.js';
 import { Requests } from './requests.js';
 import { type Message, type Payload, Transport } from './transport.js';
@@ -36,7 +36,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const receive = (message: Message): void => transport.receive(message);
   model.on('msg:custom', receive);
   const stopWatching = watchKernel(model, () => transport.close(RESTARTED));
-  passSaveOn(el);
+  keepKeys(el);
   const requests = new Requests(transport);
   let view: View | null = null;
   // Without a reply the picture stays.

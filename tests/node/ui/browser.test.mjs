@@ -4,6 +4,7 @@ import test from 'node:test';
 import { press, transportOf, type, ui, until } from './page.mjs';
 
 const { createBrowser } = await ui('browser');
+const { keepKeys } = await ui('dom');
 
 const TOOLS = [
   ['brave.search', 'Search the web.', ['query', 'count'], ['web']],
@@ -568,13 +569,19 @@ test('a favourite is kept and comes first', async () => {
   browser.close();
 });
 
-test('keys typed inside never reach the notebook, and the help is not a dialog', async () => {
+test('keys typed in a cell never reach the notebook but Ctrl+S and Ctrl+Shift+C, and the help is not a dialog', async () => {
   const { browser, search } = await open();
-  let heard = 0;
-  document.body.addEventListener('keydown', () => (heard += 1));
-  for (const key of ['a', 'd', 'Enter', 'Escape', 'ArrowDown', '?']) press(search, key);
-  assert.equal(heard, 0);
-  assert.equal(browser.element.getAttribute('data-lm-suppress-shortcuts'), 'true');
+  const cell = document.createElement('div');
+  keepKeys(cell);
+  document.body.replaceChildren(cell);
+  cell.append(browser.element);
+  const heard = [];
+  document.body.addEventListener('keydown', event => heard.push(event.key));
+  for (const key of ['a', 'd', 'Enter', 'Escape', 'ArrowDown', '?', 'C']) press(search, key);
+  press(search, 's', { ctrlKey: true });
+  press(search, 'C', { ctrlKey: true, shiftKey: true });
+  assert.deepEqual(heard, ['s', 'C']);
+  assert.equal(cell.getAttribute('data-lm-suppress-shortcuts'), 'true');
   assert.ok(!$(browser, '.otx-keys').hidden);
   browser.close();
 });

@@ -4,6 +4,7 @@ import test from 'node:test';
 import { press, transportOf, type, ui, until } from './page.mjs';
 
 const { createBrowser } = await ui('browser');
+const { keepKeys } = await ui('dom');
 
 const ROWS = 120;
 const call = (id, more = {}) => ({ id, tool: 'shop.order', ok: true, ms: 12, when: '11:46:28', summary: `{"n": "${id}"}`, args: { n: 1 }, readOnly: true, ...more });
@@ -125,7 +126,9 @@ test('Escape goes back to the search, and from there to the notebook', async () 
   const cell = document.createElement('div');
   cell.className = 'jp-Cell';
   cell.tabIndex = -1;
-  cell.append(browser.element);
+  const host = cell.appendChild(document.createElement('div'));
+  keepKeys(host);
+  host.append(browser.element);
   document.body.replaceChildren(cell);
   await until(() => lines().length === 1);
   lines()[0].querySelector('button').focus();

@@ -4,6 +4,7 @@ import test from 'node:test';
 import { type, ui, until } from './page.mjs';
 
 const { createQuestion } = await ui('question');
+const { keepKeys } = await ui('dom');
 
 const EVIL = '<img src=x onerror=alert(1)>\u202eevil';
 
@@ -119,6 +120,9 @@ test('hostile text is text, and every argument is there with its whole value', a
 
 test('keys pressed in a question do not reach the notebook', () => {
   const { element } = draw({ calls: three });
+  const cell = document.body.appendChild(document.createElement('div'));
+  keepKeys(cell); // as the output of a cell does
+  cell.append(element);
   let heard = 0;
   document.body.addEventListener('keydown', () => (heard += 1));
   element.querySelector('button').dispatchEvent(new window.KeyboardEvent('keydown', { key: 'd', bubbles: true }));
