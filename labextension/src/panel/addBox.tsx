@@ -90,7 +90,7 @@ export class AddBox {
     return (
       <label key={name} class="onetool-Add-secret">
         <span>{name}</span>
-        <input class="otx-input" type="password" autocomplete="off" data-secret={name} title={description} placeholder={description || 'goes into secrets.yaml'} value={typed} onInput={event => (this._values.value = { ...this._values.value, [name]: event.currentTarget.value })} />
+        <input class="otx-input" type="password" autocomplete="off" data-secret={name} title={description} placeholder={description || 'for secrets.yaml'} value={typed} onInput={event => (this._values.value = { ...this._values.value, [name]: event.currentTarget.value })} />
       </label>
     );
   }
