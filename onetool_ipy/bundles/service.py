@@ -277,7 +277,7 @@ class Bundles:
             other = snapshot.of_slug(body.slug)
             if other is not None and other.bundle.bundle_id != bundle_id:
                 raise Conflict(
-                    f"The name '{body.slug}' is that of the bundle '{other.bundle.bundle_id}'."
+                    f"There is a bundle '{body.slug}' already.", hint="Choose another name."
                 )
             if before is not None and body.base_url is None:
                 # The base URL is not taken away from tools that need it.

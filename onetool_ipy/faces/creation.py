@@ -17,6 +17,7 @@ from onetool_ipy.base.errors import (
     BodyTooLarge,
     CallFailure,
     ExecutionFailed,
+    HostNotAllowed,
     InvalidRequest,
     OneToolError,
     UsageProblem,
@@ -298,7 +299,9 @@ def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple
     try:
         return fetch(box, source, also=also)
     except CallFailure as exc:
-        raise UsageProblem(exc.message, hint=exc.hint) from exc
+        is_refused = isinstance(exc, HostNotAllowed) and not also
+        hint = "If you trust it, add --allow-host." if is_refused else exc.hint
+        raise UsageProblem(exc.message, hint=hint) from exc
 
 
 def fetch(box: Toolbox, url: str, *, also: Sequence[str] = ()) -> tuple[bytes, str]:

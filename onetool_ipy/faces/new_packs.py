@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.files import names_in, windows_fault
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.edit import editing
 from onetool_ipy.config.paths import FOLDER
@@ -47,12 +48,16 @@ def _owner_of(box: Toolbox, name: str) -> str:
     """Say whose name it is; empty if it is free."""
     if keyword.iskeyword(name):
         return "a Python keyword"
-    specs = box.registry.known_packs().get(name)
+    # Most disks of macOS and Windows do not tell capital letters from small ones.
+    packs = {pack.casefold(): specs for pack, specs in box.registry.known_packs().items()}
+    specs = packs.get(name.casefold())
     if specs or name in ("ot", "nb"):
         is_built_in = not specs or specs[0].origin == "builtin"
         return (
             "the name of a built-in pack" if is_built_in else "the name of a pack of this project"
         )
+    if windows_fault(f"{name}.py", ()):
+        return "the name of a device of Windows"
     return "a name in this notebook" if box.host.has_name(identifier(name)) else ""
 
 
@@ -67,7 +72,7 @@ def save_cell(box: Toolbox, pack: str, source: str) -> list[str]:
     tools."""
     file = pack_file(box, pack)
     with box.gate.saving(), editing(box.config.paths):
-        if not file.exists():
+        if file.name not in names_in(file.parent):
             require_free_name(box, pack, "_tools")
         names = save_functions(file, source, pack=pack, cells=box.host.inputs())
     box.reload()

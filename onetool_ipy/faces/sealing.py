@@ -26,7 +26,7 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import bytes_of, make_folder, write_whole
+from onetool_ipy.base.files import bytes_of, make_folder, windows_fault, write_whole
 from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.printable import visible
 from onetool_ipy.base.processes import words_in
@@ -244,7 +244,9 @@ def _require_harmless(archive: zipfile.ZipFile) -> None:
             path.is_absolute() or {"..", FOLDER} & {part.casefold() for part in path.parts}
         )
         is_plain = entry.filename.isprintable() and path.as_posix() == entry.filename and path.parts
-        if not (is_inside and is_plain) or {"\\", ":"} & set(entry.filename) or plain in files:
+        # On Windows `.onetool.` is `.onetool`, and `nul` a device.
+        is_portable = "\\" not in plain and not windows_fault(plain, ())
+        if not (is_inside and is_plain and is_portable) or plain in files:
             raise UsageProblem(
                 f"The archive has a part with the name '{label}', which it may not have."
             )

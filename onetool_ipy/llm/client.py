@@ -146,7 +146,8 @@ def open_model(
     Raises UsageProblem if there is no such model, or none at all, saying what to write.
     """
     if not models.named:
-        raise UsageProblem("No model is configured.", hint=_HOW_TO)
+        missing = "" if which is None else f"No model '{values.cut(str(which), 80)}'. "
+        raise UsageProblem(f"{missing}No model is configured.", hint=_HOW_TO)
     configured = ", ".join(f"'{name}'" for name in models.named)
     name = models.default if which is None else which
     if name is None:

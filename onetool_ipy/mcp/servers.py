@@ -117,6 +117,11 @@ class Servers(Mapping[str, State]):
         """Return why a server is not connected; empty if it is, or was never started."""
         return self._mask(self._require(name).reason)
 
+    def advice(self, name: str) -> str:
+        """Return what to do about a server that is not connected; empty if it is, or was never
+        started."""
+        return self._mask(self._require(name).explanation()[1])
+
     def logs(self, name: str) -> str:
         """Return the end of a server's stderr output, secrets masked."""
         return self._mask(self._require(name).logs())

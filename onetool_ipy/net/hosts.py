@@ -156,7 +156,10 @@ class Hosts:
         patterns = ", ".join(self.patterns) or "none"
         raise HostNotAllowed(
             f"The host '{origin}' is not allowed.",
-            hint=f"Add it to http.allowed_hosts (allowed now: {patterns}), then run: %tool trust",
+            hint=(
+                f"Add it to http.allowed_hosts in .onetool/onetool.yaml (allowed now: {patterns}),"
+                " then run: %tool trust"
+            ),
         )
 
     def __repr__(self) -> str:

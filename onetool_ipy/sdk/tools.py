@@ -144,6 +144,11 @@ def ask_user(schema: Mapping[str, object], message: str, *, name: str = "answer"
     `schema` is a JSON Schema of type object with plain fields; no passwords. `name` is what MCP
     clients know the question by; each question of a call that asks several needs its own.
     """
+    if not isinstance(schema, Mapping):
+        raise UsageProblem(
+            "ask_user(schema, message) takes a JSON Schema first, not"
+            f" {values.safe_repr(schema, 40)}."
+        )
     here = current.scope()
     _require_thread()
     if here is not None and here.client is not None:

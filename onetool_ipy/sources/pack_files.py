@@ -27,6 +27,7 @@ import stat
 import sys
 import threading
 import types
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -256,7 +257,8 @@ class PackFile:
         self._owners = owners
         self._require_trust = require_trust
         self._origin: Origin = origin
-        self._stem = pack or path.stem
+        # macOS may write an umlaut as two characters; Python reads every name in this form.
+        self._stem = pack or unicodedata.normalize("NFKC", path.stem)
         self._module = module
         self._cache = cache
         self._code = PackCode(path, module)
@@ -347,6 +349,17 @@ class PackFile:
 
     def _load(self, name: str) -> ToolSpec:
         """Return the tool as the file has it now; import the file if needed."""
+        seen, loaded = self._seen, self._loaded
+        # Nearly every call of a tool ends here.
+        if (
+            loaded is not None
+            and name in loaded.specs
+            and not loaded.helpers
+            and loaded.outline is seen.outline
+            and seen.stamp is not None
+            and seen.stamp == stamp_of(self._file)
+        ):
+            return loaded.specs[name]
         self._look()
         loaded = self._loaded
         if loaded is None or not self._is_current(loaded):

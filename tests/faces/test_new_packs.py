@@ -50,6 +50,8 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
         ("nb", "the name of a built-in pack"),
         ("class", "a Python keyword"),
         ("weather", "the name of a pack of this project"),
+        ("Weather", "the name of a pack of this project"),
+        ("aux", "the name of a device of Windows"),
     ],
 )
 def test_a_taken_name_is_changed_if_we_propose_it_and_refused_if_a_person_typed_it(

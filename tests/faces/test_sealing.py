@@ -333,6 +333,8 @@ PLAIN = stat.S_IFREG | 0o644
         ([("..\\evil", b"x", PLAIN)], "may not have"),
         ([("C:evil", b"x", PLAIN)], "may not have"),
         ([(".onetool/tools/evil.py", b"x", PLAIN)], "may not have"),
+        ([(".onetool./tools/evil.py", b"x", PLAIN)], "may not have"),
+        ([("nul", b"x", PLAIN)], "may not have"),
         ([("link", b"/etc/passwd", stat.S_IFLNK | 0o777)], "is a link"),
         ([("pipe", b"", stat.S_IFIFO | 0o644)], "is a link or no plain file"),
         ([("bomb", bytes(1 << 26), PLAIN)], "too much"),

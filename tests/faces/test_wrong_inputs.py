@@ -109,7 +109,17 @@ NOTEBOOK = {
     "%%tool save time\ndef f(): pass": "UsageProblem: 'time' is the name of a built-in pack.\n  Choose another name: time_tools",
     "%%tool save geo\nx = 1": "UsageProblem: The cell has no function that could be a tool.\n  Write: def my_tool(text: str) ...",
     "%%tool save geo\nx = ": "UsageProblem: The cell is not plain Python (line 1): invalid syntax.\n  Magics and ! cannot be in a pack file.",
-    "%%snippet a\n{{ b": "UsageProblem: The snippet 'a': Its body cannot be read. Line 1: unexpected end of template, expected 'end of print statement'.\n  Write {{ name }} there, and name it: %%snippet a name",
+    "%%snippet a\n{{ b": "UsageProblem: The snippet 'a': Its body cannot be read. Line 1: unexpected end of template, expected 'end of print statement'.\n  Write {{ name }} where a value goes.",
+    "%%snippet a b\n{{ c }} {{ d }}": "UsageProblem: The snippet 'a': Its body uses 'c', which is not among its params.\n  Name all that it uses: %%snippet a b c d",
+    "$greet Ann": "UsageProblem: 'Ann' names no parameter.\n  Write name=Ann",
+    "%snippet greet --shwo": "UsageProblem: No flag '--shwo'.\n  There are --show and --save: %snippet NAME --show",
+    "%%tool\nhello": "UsageProblem: The text of the cell goes to no tool.\n  Name one in the first line: %%tool NAME",
+    "%%tool program\nshop.price(item='a')": "ToolCallError: Line 1: Name `shop` used when not defined. Write above it: import shop\n      shop.price(item='a')",
+    "%ask $nosuch.prompt x=1": "UsageProblem: No server has a prompt 'nosuch.prompt'.\n  Nothing was sent. See them with: %tool server prompts NAME",
+    "%tool history nosuchword": "No call matches. See all with: %tool history",
+    "%tool import http://127.0.0.1:9/openapi.json": "UsageProblem: The host '127.0.0.1:9' is not allowed.\n  If you trust it, add --allow-host.",
+    "%tool import .onetool/tools/shop.py": "UsageProblem: This is not the description of an API: it is neither JSON nor YAML (line 1: is not valid YAML: mapping values are not allowed in this context.)\n  OpenAPI, Swagger and Postman files are imported.",
+    'ot.map("shop.price", ["a"], retires=2)': "ToolCallError: 'shop.price' has no argument 'retires'. Did you mean 'retries'?\n  shop.price(item: str, count: int = 1)",
     "%%tool new http geo.town\ncurl": "UsageProblem: The command has no URL; it needs exactly one.\n  Quote a URL that has blanks or & in it.",
     "%%tool shop.price --args\n[1]": "UsageProblem: --args: the body is not a mapping: '[1]'.\n  Write lines like  key: value",
     "%tool sql select 1; select 2": "ToolCallError: One query at a time.\n  For example: select tool, count(*) from calls group by all",
@@ -264,6 +274,7 @@ def told(text: str, folder: Path) -> str:
 def in_notebook(kernel: Kernel) -> dict[str, str]:
     write_project(kernel.cwd)
     kernel.execute("%load_ext onetool_ipy\n%tool trust")
+    kernel.execute("%%snippet greet name\n'{{ name }}'")
     shown = {}
     for cell in NOTEBOOK:
         outcome = kernel.execute(cell, allow_errors=True)

@@ -616,9 +616,9 @@ def test_without_a_model_it_says_what_to_write(tmp_path: Path) -> None:
         open_toolbox(_project(tmp_path, "version: 1\n"), env={}) as box,
         pytest.raises(UsageProblem) as caught,
     ):
-        box.model()
+        box.model("mm")
 
-    assert caught.value.message == "No model is configured."
+    assert caught.value.message == "No model 'mm'. No model is configured."
     assert "provider: ollama" in caught.value.hint
 
 

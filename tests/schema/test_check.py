@@ -184,6 +184,34 @@ def test_a_whole_float_becomes_an_integer_where_one_is_asked_for() -> None:
     assert type(ready["age"]) is int
 
 
+@pytest.mark.parametrize(
+    "sub",
+    [
+        {},
+        *({"type": kind} for kind in ("string", "integer", "number", "boolean", "null", "array")),
+        {"type": ["integer", "null"], "description": "An age."},
+        {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "null"}]},
+        {"type": "integer", "enum": [1]},
+        {"type": "string", "minLength": 3},
+        {"type": "integer", "default": 7},
+    ],
+    ids=str,
+)
+def test_arguments_that_fit_by_their_types_are_those_that_the_whole_check_leaves_as_they_are(
+    sub: Any,
+) -> None:
+    """One look at the types stands for the native check of nearly every call."""
+    checker = Checker({"type": "object", "properties": {"x": sub}, "required": ["x"]})
+    odd = ([1], {}, b"", object(), collections.OrderedDict(), short)
+    for value in (0, 4, True, 2.0, 2.5, math.nan, 10**30, "", "abc", "\ud800", None, *odd):
+        if checker.brief_size({"x": value}) >= 0:
+            (left,) = checker.check({"x": value}, "t.x").values()
+            assert left is value
+    assert checker.brief_size({}) == checker.brief_size({"x": 1, "y": 1}) == -1
+    assert checker.brief_size({"x": "abc"}) in (3, -1)
+
+
 def test_the_tool_gets_a_copy() -> None:
     args = {**GOOD, "mail": ["a"], "home": {"city": "x"}}
 
@@ -441,6 +469,10 @@ def test_a_default_is_not_taken_for_what_was_given() -> None:
     assert Checker(SERVER).check(given, "web.get") == given
     assert _failure({"url": "x", "depth": None}, SERVER).details[0]["pointer"] == "/depth"
     assert "missing argument 'url'" in _failure({"depth": 1}, SERVER).message
+    assert (
+        "missing argument 'url' (you gave 'ulr')"
+        in _failure({"ulr": "x"}, {**SERVER, "additionalProperties": True}).message
+    )
     assert _failure({"depth": 1}, SERVER).hint == (
         "Usage: p.add(url: str, depth: int = 3, tags: list[str] = ['a'], shape: dict = {})"
     )

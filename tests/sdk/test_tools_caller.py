@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox, tool
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.host import Host
 from onetool_ipy.sdk import Roots, ask_client, ask_model, ask_user, client_can, log
@@ -63,6 +64,11 @@ async def order_async(in_thread: bool) -> Any:
         if in_thread
         else ask_user(FORM, "Which size?")
     )
+
+
+def test_a_question_with_its_arguments_swapped_says_their_order() -> None:
+    with pytest.raises(UsageProblem, match=r"ask_user\(schema, message\) .* not 'Which size\?'"):
+        ask_user("Which size?", "Say it.")  # type: ignore[arg-type]
 
 
 def test_a_person_is_asked_and_the_answer_comes_back(box: Toolbox) -> None:

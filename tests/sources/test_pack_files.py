@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -619,3 +620,12 @@ def test_the_folder_may_vanish(project: Project) -> None:
     assert box.call("geo.locate", {"place": "a"}).error.reason == "unavailable"
     assert box.call("geo.none").error.code == "tool_not_found"
     assert Path(project.home).exists()
+
+
+def test_a_pack_is_named_as_python_reads_the_name_of_its_file(project: Project) -> None:
+    """macOS, and archives made there, write an umlaut as two characters."""
+    project.write(
+        f"tools/{unicodedata.normalize('NFD', 'größe')}.py", GOOD.replace('pack = "geo"', "")
+    )
+
+    assert project.open().call("größe.locate", {"place": "a"}).data == "a"

@@ -208,7 +208,7 @@ class CallValues:
         if secret is None:
             raise MissingSecret(
                 f"'{self._tool}' needs the secret '{name}', which is missing.",
-                hint=f"Add '{name}' to secrets.yaml.",
+                hint=f'Write into .onetool/secrets.yaml: {name}: "...", then run ot.reload()',
             )
         return secret
 

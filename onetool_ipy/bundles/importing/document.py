@@ -122,7 +122,9 @@ def parse_document(
         text = yaml_text.parse(data, imported=True, most=max(yaml_text.MAX_VALUES, 2 * len(data)))
     except yaml_text.NotYaml as exc:
         raise InvalidRequest(
-            f"The document is neither JSON nor YAML: line {exc.fault.line}: {exc}"
+            "This is not the description of an API: it is neither JSON nor YAML"
+            f" (line {exc.fault.line}: {exc})",
+            hint="OpenAPI, Swagger and Postman files are imported.",
         ) from None
     for fault in text.faults:
         notes.add(f"line {fault.line}: {fault.message}")

@@ -118,7 +118,8 @@ class Pages:
         if specs is None:  # a server that lists no tools
             servers = self._box.servers
             raise UsageProblem(
-                f"The server '{name}' is {servers[name]}. {servers.reason(name)}".rstrip()
+                f"The server '{name}' is {servers[name]}. {servers.reason(name)}".rstrip(),
+                hint=servers.advice(name),
             )
         return self._pack_page(name, specs)
 
@@ -207,7 +208,8 @@ def list_tools(context: CommandContext, options: Options) -> Page:
             if pattern in name.lower():
                 raise UsageProblem(
                     f"The server '{name}' has no tools ({state}). {servers.reason(name)}".rstrip(),
-                    hint=f"Wait for it, or see what is wrong: %tool server test {name}",
+                    hint=servers.advice(name)
+                    or f"Wait for it, or see what is wrong: %tool server test {name}",
                 )
         raise UsageProblem(f"No tool has '{pattern}' in its name.", hint="See all with: %tool list")
     return Pages(context.box).list_page(specs)

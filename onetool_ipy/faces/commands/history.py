@@ -63,7 +63,11 @@ def history(context: CommandContext, options: Options) -> DataPage:
     numbers = {id(line): str(number) for number, line in enumerate(numbered, start=1)}
     rows = tuple(_row(line, numbers.get(id(line), "")) for line in lines)
     if not rows:
-        text = "No call matches." if words or options.values else "There are no calls yet."
+        text = (
+            "No call matches. See all with: %tool history"
+            if words or options.values
+            else "There are no calls yet."
+        )
         if words and words[0] in ("today", "yesterday"):
             text = (
                 f"No call has the word '{words[0]}'. From then on: %tool history --since {words[0]}"

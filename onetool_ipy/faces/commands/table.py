@@ -501,7 +501,7 @@ def shell_lines(text: str) -> str:
         is_call = "." in first and not first.endswith(".")
         return f"onetool-ipy tools invoke {first}{behind}" if is_call else match[0]
 
-    text = _LINE.sub(respelled, text).replace(", then run ot.reload():", ":")
+    text = _LINE.sub(respelled, text).replace(", then run ot.reload()", "")
     return text.replace("%ask --", "onetool-ipy ask --")
 
 

@@ -534,9 +534,14 @@ def read_snippet_arguments(text: str, evaluate: Evaluate) -> Json:
         if not _PARAM_KEY.match(text, word.start, word.value_start) or (
             word.quoted and not is_text
         ):
+            typed = _raw(text, word)
+            if typed.startswith("-"):
+                raise UsageProblem(
+                    f"No flag {show(typed)}.",
+                    hint="There are --show and --save: %snippet NAME --show",
+                )
             raise UsageProblem(
-                f"{show(_raw(text, word))} is not of the form name=value.",
-                hint="Write it as name=value.",
+                f"{show(typed)} names no parameter.", hint=f"Write name={typed[:40]}"
             )
         if word.key in arguments:
             raise UsageProblem(f"The parameter '{word.key}' was given twice.")

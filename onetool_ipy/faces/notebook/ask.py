@@ -24,6 +24,7 @@ from typing import Any, cast
 
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.tool import format_call
 from onetool_ipy.faces.commands import Page, page
@@ -59,6 +60,7 @@ from onetool_ipy.toolbox import Toolbox
 _HELP = "--help"
 _KINDS: Mapping[str, OptionKind] = {**ROW.kinds("notebook"), _HELP: "switch"}
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
+_ARGUMENTS = re.compile(r"\s*|(\s+[^\W\d]\w*=\S.*)+")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
 _PUNCTUATION = ".,;:!?)]}\"'"
 
@@ -340,6 +342,16 @@ class AskMagic:
             spec = next(
                 (each for each in self._box.registry.prompts() if each.name == hit["name"]), None
             )
+            if spec is None and (
+                hit["name"].partition(".")[0] in self._box.servers
+                or _ARGUMENTS.fullmatch(hit["rest"]) is not None
+            ):
+                prompts = [each.name for each in self._box.registry.prompts()]
+                near = did_you_mean(hit["name"], prompts)
+                raise UsageProblem(
+                    f"No server has a prompt '{hit['name'][:80]}'. {near}".rstrip(),
+                    hint="Nothing was sent. See them with: %tool server prompts NAME",
+                )
             if spec is not None:
                 args = read_arguments(hit["rest"], spec.parameters, self._shell.ev)
                 messages = self._box.run(spec.name, args).data

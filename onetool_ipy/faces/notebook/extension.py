@@ -13,8 +13,8 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from shutil import get_terminal_size
@@ -148,7 +148,8 @@ class OneTool(Magics):
         %%tool NAME                 the cell's body is the text argument
         %tool help                  everything else
         """
-        return self.runner.tool(line, cell, local_ns or {})
+        with _stopped_in_a_line(f"%{self.names[0]} {_first(line)}"):
+            return self.runner.tool(line, cell, local_ns or {})
 
     @no_var_expand
     @needs_local_scope
@@ -163,7 +164,8 @@ keeps it for good
         %snippet NAME --show            what it expands to
         %snippet                        the snippets there are
         """
-        return self.runner.snippet(line, cell, local_ns or {})
+        with _stopped_in_a_line(f"%snippet {_first(line)}"):
+            return self.runner.snippet(line, cell, local_ns or {})
 
     @no_var_expand
     @needs_local_scope
@@ -172,13 +174,15 @@ keeps it for good
     ) -> object:
         """Ask a model, which may call tools: %ask PROMPT, a = %ask PROMPT; %ask alone tells
         more."""
-        return self._asking.run(line, cell, local_ns or {})
+        with _stopped_in_a_line("%ask"):
+            return self._asking.run(line, cell, local_ns or {})
 
     @no_var_expand
     @needs_local_scope
     def shortcut(self, line: str, local_ns: dict[str, object] | None = None) -> object:
         """`$name k=v`, as `cell_input` rewrites it."""
-        return self.runner.shortcut(line, local_ns or {})
+        with _stopped_in_a_line(f"${_first(line)}"):
+            return self.runner.shortcut(line, local_ns or {})
 
     def show(self, value: object) -> None:
         """Display the value of a line that is not the last of its cell, as `cell_input` rewrites
@@ -187,6 +191,23 @@ keeps it for good
             from IPython.display import display
 
             display(value)  # type: ignore[no-untyped-call]  # IPython has no types here
+
+
+@contextmanager
+def _stopped_in_a_line(what: str) -> Iterator[None]:
+    """Show a Stop as one line, not as the frames of our own files. One of a call names the call
+    already."""
+    try:
+        yield
+    except KeyboardInterrupt as exc:
+        if not hasattr(exc, "_render_traceback_"):
+            line = f"KeyboardInterrupt: {what.rstrip()} was stopped."
+            exc._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # IPython's protocol
+        raise
+
+
+def _first(line: str) -> str:
+    return line.split(maxsplit=1)[0] if line.strip() else ""
 
 
 def _is_taken(manager: Any, name: str) -> bool:

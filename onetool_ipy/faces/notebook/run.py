@@ -49,6 +49,7 @@ from onetool_ipy.proxies import PackProxy, usage_of
 from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.pages import Row, Rows
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
+from onetool_ipy.snippets.expansion import TemplateProblem, undeclared
 from onetool_ipy.toolbox import Toolbox
 
 
@@ -91,6 +92,11 @@ class LineRunner:
             if request.flags != Flags():
                 raise UsageProblem(
                     "A flag needs a tool's name.", hint="For example: %tool time.now --dry"
+                )
+            if cell is not None and cell.strip():
+                raise UsageProblem(
+                    "The text of the cell goes to no tool.",
+                    hint="Name one in the first line: %%tool NAME",
                 )
             return self._pages.overview()
         if request.kind == "command":
@@ -202,10 +208,12 @@ class LineRunner:
         snippet, is_saved = read_snippet_definition(line, body)
         problems = faults_of(snippet)
         if problems:
-            raise UsageProblem(
-                f"The snippet '{snippet.name}': {problems[0]}",
-                hint=f"Write {{{{ name }}}} there, and name it: %%snippet {snippet.name} name",
-            )
+            try:
+                extra = sorted(undeclared(body) - {param.name for param in snippet.params})
+                hint = f"Name all that it uses: %%snippet {' '.join([line.strip(), *extra])}"
+            except TemplateProblem:
+                hint = "Write {{ name }} where a value goes."
+            raise UsageProblem(f"The snippet '{snippet.name}': {problems[0]}", hint=hint)
         self._box.session_snippets[snippet.name] = snippet
         message = f"${snippet.name} is ready: {snippet.usage}"
         if unused := unused_params(snippet):

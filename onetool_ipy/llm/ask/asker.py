@@ -19,6 +19,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import ToolLabels, needs_approval, own_settings
 from onetool_ipy.core import current, names
@@ -498,6 +499,7 @@ class Asker:
         allow = self._allow_list(tool_allow)
         is_on = self._box.config.settings.ask.with_tools if with_tools is None else with_tools
         if is_on:
+            self._note_unknown(tool_allow)
             allow = self._narrow(prompt, allow)
             self._note_unlisted(allow)
         return ToolSelection(self._box.registry, session, allow=allow, prompt=prompt, is_on=is_on)
@@ -544,6 +546,19 @@ class Asker:
                     f" yet. Start it with: %tool server start {server}"
                 )
 
+    def _note_unknown(self, listed: Sequence[str] | str | None) -> None:
+        """Say which entries of a list that the caller gave name no tool."""
+        entries = tools.allow_list(listed, self._box.shortcuts)
+        if not entries:
+            return
+        registry = self._box.registry
+        known = [spec.name for spec in (*registry.known(), *registry.unlisted())]
+        for entry in entries:
+            is_known = any(names.allowed(name, (entry,)) for name in known)
+            if not is_known and entry.partition(".")[0] not in self._box.servers.unlisted():
+                near = did_you_mean(entry, known)
+                self._box.host.note(f"No tool is called '{values.cut(entry, 80)}'. {near}".rstrip())
+
     def _narrow(self, prompt: str, allow: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Return the allow-list, limited to the tools that the prompt names with `+`."""
         mentions = tools.mentioned(prompt, self._box.registry, self._box.shortcuts)
@@ -561,6 +576,7 @@ class Asker:
         box = self._box
         place = box.config.paths.user_state / "approvals.json"
         by_settings = cache(partial(_approved_by_user, box.config.home))
+        self._note_unknown(approve)
         approved = tools.allow_list(_own_yes(approve), box.shortcuts)
         specs = [*box.registry.list(), *box.registry.unlisted()] if approved else []
         return Approvals(

@@ -4,8 +4,9 @@ A call out is free if the model has seen no private data of another place, or if
 arguments is explained without that data: the person typed it, the schema offers it, that very
 place or public data gave it. Whatever explains a value is also a choice, and choices can spell a
 secret, so each costs the bits that it can carry, and an ask has 64 of them. So do the tool, the
-arguments that are left out, their order, and each call. A call that is not free is put to the
-person with what would leave (`Flow`).
+arguments that are left out, their order, and each call. The prices are those of a prefix code: over
+all calls that could be made instead, 2 to the power of minus the price adds up to at most 1. A call
+that is not free is put to the person with what would leave (`Flow`).
 
 A `Guard` is what one conversation remembers: the text that the person typed, the private sources,
 what each place gave and got. It knows no tool and asks nobody.
@@ -14,6 +15,7 @@ what each place gave and got. It knows no tool and asks nobody.
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,21 +37,20 @@ ASKED, ALLOWED, NAMED = "asked: you let it go", "free: you allowed", "free: you 
 """How the words begin that say why a call went out by a yes, and not since it was explained."""
 
 _PUBLIC = "public"
-_TYPED, _OFFERED = "typed by you", "offered by its schema"
+_TYPED, _OFFERED, _NEXT = "typed by you", "offered by its schema", "the next of its list"
+_WAYS = {"stays": "sent there before", "next": _NEXT, "changes": ""}
 _MAX_VALUES = 20_000
 _MAX_CHARS = 200_000
 _MAX_SHOWN = 300
 _MAX_DEPTH = 100
 _MAX_NOTED = 1_000
-_KINDS = 7
-"""How many explanations there are besides what is expected: naming one costs log2 of that."""
 _MAX_SOURCES = 5
 _LEAST_MATCH = 3
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"[^\W_]+|[\W_]")
 _PARTS = re.compile(r"[\n\r,;\t|]+")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_PLAIN_GAP = re.compile(r"[\s.,:/'\"?!()&-]{1,3}")
+_GAP = re.compile(r"[ \n\t.,:/'\"?!()&-]{1,3}")
 _CODED = re.compile(r"[A-Za-z0-9+/_=%-]{16,}")
 
 _COMMON = frozenset(
@@ -65,12 +66,23 @@ _COMMON = frozenset(
 """Words of every search."""
 
 _EXPECTED, _UNEXPECTED = math.log2(4 / 3), 3.0
-"""What an argument costs that is as expected (three of four are), or that is not (an eighth)."""
+"""What is as expected costs (three of four are), and each of two ways of being otherwise."""
+
+_RARE = 2.0
+"""What the one other way costs, where there is one."""
+
+_LIKELY, _UNLIKELY = _EXPECTED + math.log2(4), _RARE + math.log2(5)
+"""What naming an explanation costs. Likely are: a passage that was typed, words, given by the
+place, by public data. Unlikely: a literal, an option, a number up to 100, a date, sent before."""
 
 _MAX_PRICED = 200
 """So many leaves cost more than an ask has, whatever they are."""
 
 Today = Callable[[], datetime.date]
+
+_Price = tuple[str, float | None, str]
+"""A part of a call: its argument, the bits that it costs (None if only private data explains it),
+and what explains it."""
 
 
 class PrivateSource(NamedTuple):
@@ -122,14 +134,18 @@ class _Text:
     def __init__(self, text: str) -> None:
         self.forms = tuple(dict.fromkeys((text, text.lower(), text.upper(), text.title())))
         self.words = frozenset(_WORD.findall(text))
+        self.pieces = frozenset(piece.strip(".,;:!?()'\"") for piece in text.split())
         self.length = _length(text)
 
     def bits(self, text: str) -> float | None:
-        """Return the bits of choosing a passage: where it begins, how long it is, its case."""
+        """Return the bits of choosing a piece of it, such as an address; or a passage: where it
+        begins, how long it is, its case."""
+        if text and text in self.pieces:
+            return 1 + math.log2(len(self.pieces))
         for number, form in enumerate(self.forms):
             if _stands_in(text, form):
-                start = math.log2(self.length + 1)
-                return start + 2 * math.log2(_length(text)) + 1 + (2 if number else 0)
+                start = 1 + math.log2(self.length + 1)
+                return start + _number_bits(_length(text)) + (4 if number else 0)
         return None
 
 
@@ -144,29 +160,28 @@ class _Given:
         self._chunks: list[str] = []
         self._size = 0
         self._text: _Text | None = None
-        self._last: tuple[str, int] = ("", -1)
 
     def add(self, data: object) -> None:
         """Take what a place gave. Nobody may change it afterwards."""
         self._waiting.append(data)
 
-    def bits(self, text: str) -> tuple[bool, float] | None:
-        """Return whether a value is the next one of the list that was gone through last, and what
-        its choice costs otherwise; None for what is not among the values."""
+    def bits(self, text: str) -> float | None:
+        """Return the bits of choosing a value, or a passage of the text; None for anything else."""
         self._read()
-        if (where := self._where.get(text)) is not None:
-            is_next = where == (self._last[0], self._last[1] + 1)
-            return is_next, math.log2(len(self._where) + 1)
+        if text in self._where:
+            return math.log2(len(self._where)) + 1
         if len(text) < _LEAST_MATCH:
             return None
         if self._text is None:
             self._text = _Text("\n".join(self._chunks))
         bits = self._text.bits(text)
-        return None if bits is None else (False, bits)
+        return None if bits is None else bits + 1
 
-    def chosen(self, text: str) -> None:
-        """Remember that a value was sent, so that the next one of its list is expected."""
-        self._last = self._where.get(text, self._last)
+    def after(self, text: str) -> str | None:
+        """Return the value behind this one in its list."""
+        key, number = self._where.get(text, ("", -1))
+        column = self._lists.get(key, [])
+        return column[number + 1] if 0 <= number < len(column) - 1 else None
 
     def values(self) -> Iterable[str]:
         """Return the values, each once."""
@@ -233,7 +248,8 @@ class Guard:
         self._sent: dict[str, dict[str, None]] = {}
         self._confided: dict[str, dict[str, None]] = {}
         self._last: dict[str, tuple[ToolSpec, Json]] = {}
-        self._changing: set[tuple[str, str]] = set()
+        self._ways: dict[tuple[str, str], str] = {}
+        self._next: dict[str, str] = {}
         self._last_place = ""
 
     # --- what was seen ----------------------------------------------------------------------------
@@ -268,7 +284,7 @@ class Guard:
             return Labels("nothing")
         if labels.reads != "public" or not (confided or own):
             return labels
-        leaves = [str(leaf) for _, leaf in islice(_typed_leaves(args, {}), _MAX_NOTED + 1)]
+        leaves = [str(leaf) for leaf in islice(_sent_leaves(args), _MAX_NOTED + 1)]
         is_known = any(
             text[:_MAX_SHOWN] in confided or (own is not None and own.bits(text) is not None)
             for text in leaves
@@ -311,169 +327,182 @@ class Guard:
         if place in self.allowed:
             self.sent(call)
             return Verdict(f"{ALLOWED} {place} for this ask")
-        leaves = islice(_leaves_of(call), _MAX_PRICED)
-        prices = [(name, self._price(name, leaf, node, call, today)) for name, node, leaf in leaves]
-        if unexplained := [*dict.fromkeys(name for name, price in prices if price is None)]:
+        prices = [*islice(self._prices(call, today), _MAX_PRICED)]
+        if unexplained := [*dict.fromkeys(name for name, bits, _ in prices if bits is None)]:
             return Verdict("", self.flow(call, foreign, unexplained))
-        explained = [price for _, price in prices if price is not None]
-        bits = self._place_bits(call) + self._shape_bits(call) + self._nesting_bits(call)
-        bits += sum(max(price[0], _EXPECTED) for price in explained)
+        bits = max(self._call_bits(call) + sum(price[1] or 0 for price in prices), 1.0)
         if self.spent + bits > BITS:
             return Verdict("", self.flow(call, foreign, [*call.args], is_spent=True))
         self.spent += bits
         self._note(call)
-        reasons = ", ".join(dict.fromkeys(price[1] for price in explained))
+        reasons = ", ".join(dict.fromkeys(why for _, _, why in prices if why))
         return Verdict(f"explained: {reasons or 'it has no arguments'}")
 
     def sent(self, call: Outgoing) -> None:
         """Remember a call that the person let out: what it carried is there now."""
         self._note(call)
         confided = self._confided.setdefault(call.place, {})
-        for _, leaf in islice(_typed_leaves(call.args, {}), _MAX_NOTED):
+        for leaf in islice(_sent_leaves(call.args), _MAX_NOTED):
             if len(confided) < _MAX_VALUES:
                 confided[str(leaf)[:_MAX_SHOWN]] = None
 
     def _note(self, call: Outgoing) -> None:
+        for name in call.args:
+            self._ways[call.place, name] = self._way(call, name)
         sent = self._sent.setdefault(call.place, {})
         sources = self._given.get(call.place), self._given.get(_PUBLIC)
-        for _, leaf in islice(_typed_leaves(call.args, {}), _MAX_NOTED):
+        for leaf in islice(_sent_leaves(call.args), _MAX_NOTED):
             text = str(leaf)
             if len(text) <= _MAX_SHOWN and len(sent) < _MAX_VALUES:
                 sent[text] = None
-            for each in sources:
-                if each is not None:
-                    each.chosen(text)
-        spec, args = self._last.get(call.place, (call.spec, {}))
-        for name in call.args:
-            if spec.name != call.spec.name or args.get(name) == call.args[name]:
-                self._changing.discard((call.place, name))
-            elif name in args:
-                self._changing.add((call.place, name))
+            for each in filter(None, sources):
+                if (after := each.after(text)) is not None:
+                    self._next[call.place] = after
+                    break
         self._last[call.place] = call.spec, dict(call.args)
         self._last_place = call.place
 
-    def _place_bits(self, call: Outgoing) -> float:
-        """Return the bits of which place is called; the last one is expected."""
-        if call.place == self._last_place:
-            return 0.0
-        return math.log2(call.place_count) + bool(self._last_place)
+    def _way(self, call: Outgoing, name: str) -> str:
+        """Return how an argument goes on from the last call to its place: it stays (or is what the
+        schema has as its default), it is the next of its list, it changes; "" for one that has
+        nothing to go on from."""
+        _, last = self._last.get(call.place, (None, {}))
+        before = last if name in last else _part(call.spec.parameters.get("properties"), name)
+        key = name if name in last else "default"
+        if key not in before:
+            return ""
+        if _is_same(call.args[name], before[key]):
+            return "stays"
+        return "next" if _text_of(call.args[name]) == self._next.get(call.place) else "changes"
 
-    def _shape_bits(self, call: Outgoing) -> float:
-        """Return the bits of making the call at all: which tool, which optional arguments, their
-        order. The shape of the last call to that place is expected, else the plainest one."""
+    def _call_bits(self, call: Outgoing) -> float:
+        """Return the bits of making the call at all: to which place, of which tool, which optional
+        arguments, their order. The shape of the last call to the last place is expected, then that
+        of the last call to this one; the fourth way is to make no call."""
         schema = call.spec.parameters
         properties = [*schema.get("properties", {})]
         required = [name for name in properties if name in schema.get("required", ())]
         spec, args = self._last.get(call.place, (None, {}))
-        expected = [*args] if spec is not None else required
-        is_tool = call.spec.name == spec.name if spec is not None else call.tool_count == 1
-        if is_tool and [*call.args] == expected:
-            return 1.0
-        bits = 1.0 + math.log2(max(call.tool_count, 1))
+        is_usual = spec is not None and (spec.name, [*args]) == (call.spec.name, [*call.args])
+        if is_usual and call.place == self._last_place:
+            return _EXPECTED
+        bits = (_RARE + 2 if self._last_place else 1.0) + math.log2(call.place_count)
+        if is_usual:
+            return bits
         optional = [name for name in call.args if name not in required]
         free = max(len(properties) - len(required), len(optional))
-        bits += math.log2(free + 1) + math.log2(math.comb(free, len(optional)))
+        bits += math.log2(call.tool_count) + math.log2(free + 1)
+        bits += math.log2(math.comb(free, len(optional)))
+        if len(call.args) < 2:
+            return bits
         in_order = [name for name in properties if name in call.args]
-        if [*call.args] not in (in_order, [*required, *optional]):
-            bits += math.lgamma(len(call.args) + 1) / math.log(2)
-        return bits
+        is_plain = [*call.args] in (in_order, [*required, *optional])
+        orders = 1 if is_plain else math.factorial(min(len(call.args), _MAX_PRICED - 50))
+        return bits + math.log2(3 * orders)
 
-    def _nesting_bits(self, call: Outgoing) -> float:
-        """Return the bits of where lists and objects begin and end inside the arguments.
-
-        The place of an argument and of a property says by itself that one begins there; in a list,
-        and where the schema does not say, it could be a value. What was sent last is repeated.
-        """
+    def _prices(self, call: Outgoing, today: Today) -> Iterator[_Price]:
+        """Yield what each part of each argument costs. A name that the schema does not have is a
+        part, too."""
         properties = call.spec.parameters.get("properties", {})
-        _, last = self._last.get(call.place, (None, {}))
-        waiting = [
-            (value, _part(properties, name), True)
-            for name, value in call.args.items()
-            if name not in last or last[name] != value
-        ]
-        count = 0
-        while waiting and count < _MAX_PRICED:
-            value, node, is_placed = waiting.pop()
-            if isinstance(value, Mapping):
-                count += not is_placed
-                fields = node.get("properties")
-                waiting += [
-                    (inner, part, bool(part.get("type")))
-                    for name, inner in value.items()
-                    for part in [_part(fields, name)]
-                ]
-            elif isinstance(value, (list, tuple)):
-                count += not is_placed
-                part = _part(node, "items")
-                waiting += [(inner, part, False) for inner in value[: _MAX_PRICED * 2]]
-        return 2 * _UNEXPECTED * count
+        for name, value in call.args.items():
+            node = _part(properties, name)
+            if name not in properties:
+                yield name, *self._leaf(name, {}, call, today)
+            if way := self._way(call, name):
+                # What an argument did last is what it is expected to do.
+                usual = self._ways.get((call.place, name)) or "stays"
+                bits = _EXPECTED if way == usual else _UNEXPECTED
+                # Without a type a text could be the number that it reads as.
+                bits += way == "next" and not isinstance(node.get("type"), str)
+                yield name, bits, _WAYS[way]
+            if way in ("", "changes"):
+                yield from self._parts(name, value, node, call, today)
 
-    def _price(
-        self, name: str, leaf: object, node: Mapping[str, Any], call: Outgoing, today: Today
-    ) -> tuple[float, str] | None:
+    def _parts(
+        self, name: str, value: object, node: Mapping[str, Any], call: Outgoing, today: Today
+    ) -> Iterator[_Price]:
+        """Yield what a value costs: where its schema does not say so, that it is a list or an
+        object; how long it is; its keys; its leaves."""
+        is_typed = isinstance(node.get("type"), str)
+        if isinstance(value, Mapping):
+            yield name, _number_bits(len(value) + 1) + (0 if is_typed else _UNEXPECTED), ""
+            fields = node.get("properties") or {}
+            for key, inner in value.items():
+                if key in fields:
+                    yield name, _EXPECTED + math.log2(len(fields)), _OFFERED
+                else:
+                    bits, why = self._leaf(key, {}, call, today)
+                    yield name, None if bits is None else bits + _RARE, why
+                yield from self._parts(name, inner, _part(fields, key), call, today)
+        elif isinstance(value, (list, tuple)):
+            yield name, _number_bits(len(value) + 1) + (0 if is_typed else _UNEXPECTED), ""
+            for inner in value:
+                yield from self._parts(name, inner, _part(node, "items"), call, today)
+        else:
+            bits, why = self._leaf(value, node, call, today)
+            yield name, bits if is_typed or bits is None else bits + _EXPECTED + 1, why
+
+    def _leaf(
+        self, leaf: object, node: Mapping[str, Any], call: Outgoing, today: Today
+    ) -> tuple[float | None, str]:
         """Return the bits of a value, and what explains it; None if only private data does.
 
-        It is a code: the value of the last call or the next one of a list is expected; anything
-        else first says which of the other explanations it has.
+        The next value of a list that was begun is expected; anything else first says which
+        explanation it has.
         """
-        options = _options(node)
+        options = [True, False] if node.get("type") == "boolean" else _options(node)
         is_option = any(leaf == option and type(leaf) is type(option) for option in options)
-        if leaf is None or isinstance(leaf, bool):
-            return 1.0, _OFFERED
-        if is_option and isinstance(node.get("enum"), list):
+        if is_option and ("enum" in node or node.get("type") == "boolean"):
             return math.log2(len(options)), _OFFERED
-        text = str(leaf)
-        spec, args = self._last.get(call.place, (None, {}))
-        has_last = spec is not None and spec.name == call.spec.name and name in args
-        # An argument that stayed is expected to stay, one that changed to go on along its list.
-        is_changing = (call.place, name) in self._changing
-        if has_last and type(args[name]) is type(leaf) and args[name] == leaf:
-            return _UNEXPECTED if is_changing else _EXPECTED, "sent there before"
-        kind = (_UNEXPECTED if has_last else 1.0) + math.log2(_KINDS)
-        next_bits = 1.0 if not has_last else _EXPECTED if is_changing else _UNEXPECTED
+        is_list = call.place in self._next
+        if leaf is None or isinstance(leaf, bool) or leaf == "":
+            return is_list + _UNLIKELY + 2, _OFFERED
+        text = _text_of(leaf)
+        if text == self._next.get(call.place):
+            return 1.0, _NEXT
         prices: list[tuple[float, str]] = []
         if is_option:
-            prices.append((kind + math.log2(len(options)), _OFFERED))
+            prices.append((_UNLIKELY + math.log2(len(options)), _OFFERED))
         if isinstance(leaf, int) and 0 <= leaf <= 100:
-            prices.append((kind + math.log2(101), _OFFERED))
-        if not text:
-            prices.append((kind, _OFFERED))
+            prices.append((_UNLIKELY + math.log2(101), _OFFERED))
         if text in (sent := self._sent.get(call.place, {})):
-            prices.append((kind + math.log2(len(sent)), "sent there before"))
+            prices.append((_UNLIKELY + math.log2(len(sent)), "sent there before"))
         for place, words in ((call.place, f"given by {call.place}"), (_PUBLIC, "public data")):
-            values_of_place = self._given.get(place)
-            if values_of_place and (hit := values_of_place.bits(text)) is not None:
-                is_next, bits = hit
-                prices.append((next_bits if is_next else kind + bits, words))
+            if (given := self._given.get(place)) and (bits := given.bits(text)) is not None:
+                prices.append((_LIKELY + bits, words))
         if _DATE.fullmatch(text) and (days := _days(text, today())) is not None:
-            prices.append((kind + 2 * math.log2(days + 1) + 2, "a date"))
-        if (bits_of := self._typed_bits(text, call.spec, node)) is not None:
-            prices.append((kind + bits_of, _TYPED))
-        return min(prices, default=None)
+            prices.append((_UNLIKELY + _number_bits(days + 1) + 1, "a date"))
+        typed = self._typed_text.bits(text), self._word_bits(text, call.spec, node)
+        prices += [(_LIKELY + bits, _TYPED) for bits in typed if bits is not None]
+        price, why = min(prices, default=(None, ""))
+        return (None if price is None else price + is_list), why
 
-    def _typed_bits(self, text: str, spec: ToolSpec, node: Mapping[str, Any]) -> float | None:
-        """Return the bits of choosing a text out of what the person typed: a passage of it, or
-        words of it, of the tool's own description and of every search."""
-        if (bits := self._typed_text.bits(text)) is not None:
-            return bits
-        if len(text) > _MAX_SHOWN:
-            return None
-        words = _WORD.findall(text)
-        gaps = [gap for gap in _WORD.split(text) if gap not in ("", " ")]
-        if not words or not all(map(_PLAIN_GAP.fullmatch, gaps)):
+    def _word_bits(self, text: str, spec: ToolSpec, node: Mapping[str, Any]) -> float | None:
+        """Return the bits of choosing words of what the person typed, of the tool's own description
+        and of every search: as they stand there with a blank between them, or else in another
+        case or number, and with other marks."""
+        words, gaps = _WORD.findall(text[: _MAX_SHOWN + 1]), _WORD.split(text[: _MAX_SHOWN + 1])
+        if not words or len(text) > _MAX_SHOWN:
             return None
         description = f"{spec.name} {spec.description[:2000]} {node.get('description', '')}"
         vocabulary = {*self._typed_text.words, *_WORD.findall(description), *_COMMON}
+        bits = 1 + _number_bits(len(words)) + len(words) * math.log2(len(vocabulary))
+        plain_gaps = ["", *[" "] * (len(words) - 1), ""]
+        if gaps == plain_gaps and vocabulary.issuperset(words):
+            return bits
         lower = {word.lower() for word in vocabulary}
-        bits = 4.0 * sum(map(len, gaps))
         for word in words:
             plain = word.lower()
             is_usual = word in (plain, word.upper(), word.capitalize())
-            stem = plain.removesuffix("s")
-            if word not in vocabulary and not (is_usual and {plain, stem, f"{plain}s"} & lower):
+            forms = {plain, plain.removesuffix("s"), f"{plain}s"}
+            if word not in vocabulary and not (is_usual and forms & lower):
                 return None
-            bits += math.log2(len(vocabulary)) + (0 if word in vocabulary else 3)
-        return bits + math.log2(len(words)) * 2 + 1
+            bits += _EXPECTED if word in vocabulary else _RARE + math.log2(9)
+        for gap, plain_gap in zip(gaps, plain_gaps, strict=True):
+            if gap not in ("", plain_gap) and not _GAP.fullmatch(gap):
+                return None
+            bits += _EXPECTED if gap == plain_gap else _RARE + math.log2(3) + 4 * len(gap)
+        return bits
 
     def flow(
         self,
@@ -616,37 +645,17 @@ def _leaves(value: object, key: str = "", depth: int = 0) -> Iterator[tuple[str,
         yield key, value if isinstance(value, (int, float)) else str(value)
 
 
-def _typed_leaves(
-    value: object, node: Mapping[str, Any], depth: int = 0
-) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    """Yield each leaf of an argument with its part of the schema. A key is a leaf that its schema
-    offers, or that must be explained like any other."""
+def _sent_leaves(value: object, depth: int = 0) -> Iterator[object]:
+    """Yield each leaf of an argument, and each key."""
     if isinstance(value, Mapping) and depth < _MAX_DEPTH:
-        properties = node.get("properties", {})
-        offered = {"enum": [*properties]} if isinstance(properties, Mapping) else {}
         for name, inner in value.items():
-            yield offered, name
-            yield from _typed_leaves(inner, _part(properties, name), depth + 1)
+            yield name
+            yield from _sent_leaves(inner, depth + 1)
     elif isinstance(value, (list, tuple)) and depth < _MAX_DEPTH:
-        if not value:
-            yield node, None
         for inner in value:
-            yield from _typed_leaves(inner, _part(node, "items"), depth + 1)
-    elif value is None or isinstance(value, (bool, int, float, str)):
-        yield node, value
+            yield from _sent_leaves(inner, depth + 1)
     else:
-        yield node, values.safe_repr(value, _MAX_CHARS)
-
-
-def _leaves_of(call: Outgoing) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
-    """Yield each leaf of each argument with the argument's name and its part of the schema. A name
-    that the schema does not have is a leaf, too."""
-    properties = call.spec.parameters.get("properties", {})
-    for name, value in call.args.items():
-        if name not in properties:
-            yield name, {}, name
-        for node, leaf in _typed_leaves(value, _part(properties, name)):
-            yield name, node, leaf
+        yield value
 
 
 def _part(node: object, name: object) -> Mapping[str, Any]:
@@ -663,6 +672,20 @@ def _options(node: Mapping[str, Any]) -> list[Any]:
             options += enum if isinstance(enum, list) else []
             options += [each[key] for key in ("const", "default") if key in each]
     return options
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether two values are the same in their types and the order of keys, too."""
+    return one == other and json.dumps(one, default=repr) == json.dumps(other, default=repr)
+
+
+def _text_of(leaf: object) -> str:
+    return leaf if isinstance(leaf, str) else values.safe_repr(leaf, _MAX_CHARS)
+
+
+def _number_bits(number: int) -> float:
+    """Return what a number from 1 costs, of which the small ones are likely."""
+    return 2 * math.log2(number) + 1
 
 
 def _length(text: str) -> int:

@@ -75,7 +75,7 @@ class SessionFile:
 
     def __init__(self, folder: Path, name: str, mask: Callable[[str], str]) -> None:
         stem = quote(name, safe=" ")
-        if len(stem) > _MAX_NAME:
+        if len(stem) > _MAX_NAME or files.windows_fault(stem + _SUFFIX, ()):
             stem = hashlib.sha256(name.encode()).hexdigest()
         self._path = folder / f"{stem}{_SUFFIX}"
         self._exchanges = self._path.with_name(f"{stem}{_EXCHANGES}")
@@ -97,6 +97,7 @@ class SessionFile:
             data = json.loads(files.read_own(self._path, MAX_BYTES) or b"")
             if data["format"] != _FORMAT:
                 raise ValueError("a format of another version")
+            other = str(data["name"])
             record = {
                 "messages": [_message(row) for row in data["messages"]],
                 **{name: dict.fromkeys(map(str, data[name])) for name in ("handles", "used")},
@@ -112,6 +113,14 @@ class SessionFile:
                 doing="read",
                 hint="Rename or delete this file, or take another name for the session.",
             ) from None
+        # A disk may not tell capital letters from small ones.
+        if other != self._name and other.casefold() == self._name.casefold():
+            raise StoreError(
+                self._path,
+                f"it holds the session '{other}'",
+                doing="read",
+                hint="Take another name for the session.",
+            )
         self._stamp = stamp
         return record
 

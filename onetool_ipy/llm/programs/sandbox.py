@@ -49,6 +49,7 @@ _UNKNOWN = "The result of a write that has not run is not known."
 _TYPING = re.compile(
     r"main\.py:(?P<line>\d+):\d+: (?:error|warning)\[(?P<kind>[\w-]+)\] (?P<words>.*)"
 )
+_UNDEFINED = re.compile(r"Name `(?P<name>\w+)` used when not defined")
 _UNSUPPORTED = re.compile(r"The monty syntax parser does not yet support (?P<what>.*)", re.DOTALL)
 # What the sandbox has, and its type checker has not heard of.
 _BUILTINS = """\
@@ -398,12 +399,20 @@ class Sandbox:
                 self._at(int(first["line"]), values.cut(first["words"], _MAX_WORDS))
             )
         listed = [
-            self._at(int(match["line"]), values.cut(match["words"], _MAX_WORDS))
+            self._at(
+                int(match["line"]),
+                values.cut(match["words"], _MAX_WORDS) + self._import_hint(match["words"]),
+            )
             for match in matches[:_MAX_ERRORS]
         ]
         if len(matches) > _MAX_ERRORS:
             listed.append(f"... and {len(matches) - _MAX_ERRORS} more.")
         return ProgramTypes("\n".join(listed) or values.cut(text, _MAX_WORDS), details=listed)
+
+    def _import_hint(self, words: str) -> str:
+        hit = _UNDEFINED.search(words)
+        known = hit is not None and hit["name"] in self._modules
+        return f". Write above it: import {hit['name']}" if hit is not None and known else ""
 
     def _at(self, line: int, words: str) -> str:
         source = values.cut(self._line(line).strip(), _MAX_WORDS)

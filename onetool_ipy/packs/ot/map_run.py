@@ -56,6 +56,7 @@ _MAX_LISTED = 12
 _MAX_ERROR = 80
 _OWN_ERROR = "execution_error: "
 _OWN_COLUMNS = ("ok", "error", "ms")
+_OPTIONS = ("workers", "engine", "retries", "per_minute", "timeout", "fresh", "expand", "columns")
 
 
 class RowResult(NamedTuple):
@@ -718,7 +719,7 @@ def _require_known(spec: ToolSpec, names: Iterable[str]) -> None:
     params = [param.name for param in spec.params]
     for name in names:
         if name not in params:
-            near = did_you_mean(str(name), params)
+            near = did_you_mean(str(name), [*params, *_OPTIONS])
             raise UsageProblem(
                 f"'{spec.name}' has no argument '{name}'. {near}".rstrip(), hint=spec.signature
             )

@@ -621,8 +621,10 @@ def lines_of(
     # Every retry follows a failed try of the same row, so both numbers without retries are those of
     # the rows.
     query = (
-        f"SELECT substr(call_id, 1, {RUN_LENGTH}) AS run, min(tool), epoch_us(min(ts)),"
-        " epoch_us(max(ts)), count(*) - count(*) FILTER (instr(call_id, '.') > 0), count(*) FILTER"
+        # A call is noted at its end, so the run began before its first note.
+        f"SELECT substr(call_id, 1, {RUN_LENGTH}) AS run, min(tool),"
+        " min(epoch_us(ts) - CAST(ms * 1000 AS BIGINT)), epoch_us(max(ts)),"
+        " count(*) - count(*) FILTER (instr(call_id, '.') > 0), count(*) FILTER"
         " (NOT ok) - count(*) FILTER (instr(call_id, '.') > 0) FROM"
         f" {calls.rows()} WHERE {where} AND {_IN_RUN} GROUP BY run"
     )

@@ -50,6 +50,7 @@ def shown_link(cell: Execution) -> str:
 def test_login_and_logout(loaded: Kernel, server: OAuthServer) -> None:
     """The cell shows the link and waits; then the link gives way to what came of it."""
     assert LOGIN in refused(loaded, "%tool crm.whoami")
+    assert LOGIN in refused(loaded, "%tool list crm")
     assert f"Sign in with: {LOGIN}" in loaded.execute("%tool server test crm", timeout=HANG_S).text
     cell = loaded.start_execute(LOGIN, allow_stdin=True)
 

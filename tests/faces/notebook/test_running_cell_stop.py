@@ -176,6 +176,29 @@ def test_stop_gives_control_back(ready: Kernel, code: str) -> None:
     assert ready.execute("nb.quiet(s=0); 'usable'").result_text == "'usable'"
 
 
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("%tool import {url} --allow-host", "%tool import was stopped."),
+        ('%ask tool:nb.quiet {{"s": 60}}', "%ask was stopped."),
+        ("$napping", "$napping was stopped."),
+    ],
+    ids=["import", "ask", "snippet"],
+)
+def test_stop_of_a_line_without_a_call_is_one_line(
+    ready: Kernel, silent_server: str, code: str, line: str
+) -> None:
+    ready.execute("%%snippet napping\nprint('begun'); time.sleep(60)")
+    running = ready.start_execute(f"print('begun', flush=True)\n{code.format(url=silent_server)}")
+    running.wait_for_output("begun")
+
+    ready.interrupt()
+    outcome = running.wait(allow_errors=True)
+
+    assert outcome.error is not None
+    assert outcome.error.text == f"KeyboardInterrupt: {line}"
+
+
 @pytest.mark.posix("a signal that a thread does not get")
 @pytest.mark.parametrize(
     "call", ["nb.nap.aio(s=60)", "nb.anap.aio(s=60)"], ids=["sync tool", "async tool"]

@@ -491,6 +491,63 @@ def test_the_shape_of_an_argument_costs_what_it_can_say(tree: list[Any]) -> None
     assert not is_free or guard.spent >= math.log2(math.comb(2 * count, count) / (count + 1))
 
 
+def _texts() -> set[str]:
+    """Texts of every kind that is explained to the guards of the next test."""
+    passages = {
+        form(text[start:end])
+        for text in (_PROMPT, "x1\nx2\nx3\nsome Text", "p1 p2")
+        for form in (str, str.upper, str.lower, str.title)
+        for start in range(len(text))
+        for end in range(start + 1, len(text) + 1)
+    }
+    words = {
+        form(f"{word}{s}") for word in passages for form in (str.upper, str.lower) for s in "s"
+    }
+    marks = " .,:/'\"?!()&-\n\t"
+    framed = {f"{one}{word}{two}" for word in ("week", "Alpha") for one in marks for two in marks}
+    dates = {(_DAY + datetime.timedelta(days)).isoformat() for days in range(-99, 99)}
+    return passages | words | framed | dates | {str(n) for n in range(103)}
+
+
+_PROMPT = "Alpha beta, Delta-7"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "before", [[], ["x1"], ["x1", "x2"], ["beta", "Alpha"], ["p1", "p1"]], ids=str
+)
+@pytest.mark.parametrize(
+    "schema", [{"type": "string"}, {"type": "string", "default": "x9"}, {}], ids=str
+)
+def test_the_prices_are_those_of_a_prefix_code(before: list[str], schema: dict[str, Any]) -> None:
+    """If 2 to the power of minus the price adds up to more than 1, choices carry more than they
+    cost."""
+    spec = _SPEC.replace(
+        parameters={"type": "object", "properties": {"q": schema}, "required": ["q"]}
+    )
+    here = Labels("private", PLACE, PLACE)
+
+    def spent(value: Any) -> float | None:
+        guard = _guard(_PROMPT)
+        guard.see(
+            PrivateSource("w", "web.s", PLACE), here, {"id": ["x1", "x2", "x3"], "a": "some Text"}
+        )
+        guard.give(Labels("public", "o", "o"), ["p1", "p2"])
+        for each in before:
+            guard.sent(Outgoing(spec, {"q": each}, PLACE))
+        is_free = _flow(guard, value, spec) is None
+        return guard.spent if is_free else None
+
+    numbers = (
+        () if schema else (None, True, False, [], {}, [[]], *range(103), *map(float, range(9)))
+    )
+    prices = [price for value in (*_texts(), *numbers) if (price := spent(value)) is not None]
+
+    assert len(prices) > 300
+    # The rest is for calls of another shape, and for none.
+    assert sum(2**-price for price in prices) <= 3 / 4
+
+
 @pytest.mark.parametrize("signs", ["!?.:;-*/", "_", "\U0001f600\U0001f680"], ids=ascii)
 def test_a_passage_costs_what_can_be_chosen_also_of_signs(signs: str) -> None:
     """A place could give a long text of signs, any part of which is another word."""

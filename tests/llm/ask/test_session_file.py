@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import StoreError
+from onetool_ipy.base.files import StoreError, names_in, windows_fault
 from onetool_ipy.llm import Outcome, Outcomes, ScriptedModel, Turn, User
 from tests.harness.systems import has_mode
 from tests.llm.ask.conftest import MakeBox
@@ -237,3 +237,26 @@ def test_rule_18_exchanges_of_many_threads_are_all_kept(make_box: MakeBox) -> No
     assert exchanges == {
         (f"{n}/{turn}", f"answer {n}/{turn}") for n in range(len(boxes)) for turn in range(3)
     }
+
+
+def test_the_file_of_another_session_is_not_gone_on_with(make_box: MakeBox) -> None:
+    """`Report` and `report` are one file on most disks of macOS and Windows: it is renamed to what
+    such a disk would find."""
+    box = make_box()
+    box.ask("Our plans?", model=ScriptedModel(["Few."]), session="report")
+    (file,) = (box.config.paths.state / "sessions").glob("*.json")
+    file.rename(file.with_name("Report.json"))
+
+    with pytest.raises(StoreError, match="it holds the session 'report'"):
+        box.ask("And?", model=ScriptedModel(["None."]), session="Report")
+
+
+def test_a_session_may_have_the_name_of_a_device_of_windows(make_box: MakeBox) -> None:
+    make_box().ask("1", model=ScriptedModel(["a"]), session="aux")
+
+    again = make_box()
+
+    assert again.ask.session_names() == ["aux"]
+    assert len(again.ask.session("aux").messages) == 2
+    names = names_in(again.config.paths.state / "sessions")
+    assert [windows_fault(name, ()) for name in names] == [""] * len(names)

@@ -251,6 +251,17 @@ def test_an_ask_starts_no_server_and_says_whose_tools_are_not_offered(make_box: 
     assert model.requests[-1].offered == ["srv.echo"]
 
 
+def test_a_list_that_names_no_tool_says_so(make_box: MakeBox) -> None:
+    box = make_box("servers: " + json.dumps({"srv": servers.hostile()}))
+    box.host = host = NotingHost()
+
+    box.ask("Hello", model=ScriptedModel(["ok"]), tool_allow="tools.ecko,srv.*", approve=["time.*"])
+
+    assert host.notes[0] == "No tool is called 'tools.ecko'. Did you mean 'tools.echo'?"
+    assert "srv" in host.notes[1]
+    assert len(host.notes) == 2
+
+
 class NotingHost(Host):
     """A host that keeps the lines it is given."""
 
