@@ -346,7 +346,7 @@ class Project:
             return
         files = ("prompts.yaml", "snippets.yaml", "secrets.yaml", "environments.json")
         watched = [paths.config_file or folder / CONFIG_NAME, *(folder / name for name in files)]
-        watched += [] if trust.record is None else [trust.record]
+        watched += [] if trust.record is None else [Path(trust.record)]
         for bundle in (paths.bundles, *map(paths.bundles.joinpath, names_in(paths.bundles))):
             watched += [bundle, bundle / "bundle.json"]
         keep_names(

@@ -55,11 +55,11 @@ _Mark = tuple[int, int, int] | None
 
 class Trust(NamedTuple):
     """Whether a project was trusted when its configuration was loaded. `record` is the path of its
-    record."""
+    record, a text: every call looks at it, and a Path would put it together again each time."""
 
     how: How = "no project"
     folder: Path | None = None
-    record: Path | None = None
+    record: str | None = None
     mark: _Mark = None
     pins: Pins = NO_PINS
 
@@ -159,7 +159,7 @@ def trust_of(
     if is_there and any(project.is_relative_to(true_path(folder)) for folder in folders):
         return Trust(how="environment", folder=project)
     records = TrustList.of(env, home)
-    record = records.path(project)
+    record = str(records.path(project))
     mark = _mark_of(record)
     pins = records.get(project) if mark is not None else None
     how: How = "no project" if not is_there else "untrusted" if pins is None else "listed"
@@ -288,7 +288,7 @@ def as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _mark_of(path: Path) -> _Mark:
+def _mark_of(path: str) -> _Mark:
     try:
         status = os.lstat(path)
     except (OSError, ValueError):

@@ -99,7 +99,7 @@ class Executor:
         self._is_watched = is_watched
         self._switched = switched
         self._find_origin = find_origin
-        self._record = record
+        self._record = record or (lambda _call, _result: None)
         self._mask = mask
         self._is_write = is_write
 
@@ -111,13 +111,9 @@ class Executor:
         if outer is None and listen is not None:
             listener = call.listener = listen(call)
         try:
-            if (
-                outer is not None
-                or not call.is_straight
-                or call.limit_s is not None
-                or self._switched
-                or self._is_watched()
-            ):
+            if outer is not None or call.limit_s is not None:
+                call.is_straight = False
+            if not call.is_straight or self._switched or self._is_watched():
                 result = self._call(call)
             else:
                 try:
@@ -129,7 +125,8 @@ class Executor:
                             value = self._finish(value, None)
                     finally:
                         enter(None)
-                    ms = round((perf_counter() - call.began - call.waited_s) * 1e6) / 1000
+                    call.took_s = took_s = perf_counter() - call.began
+                    ms = round((took_s - call.waited_s) * 1e6) / 1000
                     meta = {
                         "tool": call.tool,
                         "call_id": call.id,
@@ -143,11 +140,11 @@ class Executor:
                     result = self._fail(call, exc)
                 else:
                     # Stop cannot arrive between the result and its record.
-                    if self._record is not None:
-                        try:
-                            self._record(call, result)
-                        except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
-                            self._report("The call of '%s' could not be logged: %s", call, exc)
+                    record = self._record
+                    try:
+                        record(call, result)
+                    except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
+                        self._report("The call of '%s' could not be logged: %s", call, exc)
         except BaseException as exc:
             if listener is None:
                 raise
@@ -160,7 +157,7 @@ class Executor:
         """Run a call to its end without blocking the event loop."""
         listener = None
         call.outer = outer = scope()
-        call.began = perf_counter()
+        call.began, call.is_straight = perf_counter(), False
         if outer is None and listen is not None:
             listener = call.listener = listen(call)
         entered: _Steps = []
@@ -256,17 +253,17 @@ class Executor:
         try:
             # What a person took to answer is not the tool's time. `round(..., 3)` takes three times
             # as long.
-            duration_ms = round((perf_counter() - call.began - call.waited_s) * 1e6) / 1000
+            call.took_s = perf_counter() - call.began
+            duration_ms = round((call.took_s - call.waited_s) * 1e6) / 1000
             self._stamp(call, result, duration_ms)
             try:
                 if entered:
                     result = self._leave_steps(call, entered, result, duration_ms)
             finally:
-                if self._record is not None:
-                    try:
-                        self._record(call, result)
-                    except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
-                        self._report("The call of '%s' could not be logged: %s", call, exc)
+                try:
+                    self._record(call, result)
+                except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
+                    self._report("The call of '%s' could not be logged: %s", call, exc)
             return result
         finally:
             if deferred.has_stop:

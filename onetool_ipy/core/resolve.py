@@ -88,8 +88,9 @@ class ResolvedCall(Scope):
     pack file has taken `load_s`. Steps and sources write into `meta` what the result's `meta` shall
     show. `has_yes` says that a person approved this tool, or that an allow-list of our MCP server
     names it: then it may change something through other tools. `began` is the time by
-    `perf_counter` at which it began. A call is straight if it is a person's call of a plain
-    function, with arguments that come from no result.
+    `perf_counter` at which it began; `took_s` is known at its end. A call is straight if it is a
+    person's call of a plain function, without a limit and inside no other call, with arguments that
+    come from no result.
     """
 
     spec: ToolSpec | None
@@ -112,6 +113,7 @@ class ResolvedCall(Scope):
     has_yes: bool = False
     is_straight: bool = False
     began: float = 0.0
+    took_s: float = 0.0
     listener: CallListener | None = None
     _report: Report | None = None
 
@@ -124,6 +126,7 @@ class ResolvedCall(Scope):
         source: CallSource,
         spec: ToolSpec | None,
         tool: str,
+        limit_s: float | None = None,
     ) -> None:
         self.id = call_id
         self.name = name
@@ -131,8 +134,10 @@ class ResolvedCall(Scope):
         self.source = self.asked_by = source
         self.spec = spec
         self.tool = tool
+        self.limit_s = limit_s
         self.meta = {}
         self.args = {}
+        self.waited_s = 0.0
 
     @property
     def call(self) -> ToolCall:  # type: ignore[override]  # few ask for it
@@ -185,16 +190,24 @@ stopped."""
 
 
 class _Permit(NamedTuple):
-    """A tool that a caller may call, whatever the arguments. `is_final` says that nothing is asked
-    again for each call: neither the user's trust, nor the tool's file or record."""
+    """A tool that a caller may call, whatever the arguments. Its calls are straight where their
+    arguments are. `is_final` says that nothing is asked again for each call: neither the user's
+    trust (`is_guarded`), nor the tool's file or record."""
 
-    spec: ToolSpec
+    spec: ToolSpec | None
     tool: str
-    limit_s: float | None
-    is_final: bool
+    limit_s: float | None = None
+    is_straight: bool = False
+    is_guarded: bool = False
+    is_final: bool = False
 
-
-_NO_PERMIT: tuple[None, str, None, bool] = (None, "", None, False)
+    @classmethod
+    def of(
+        cls, spec: ToolSpec, source: CallSource, limit_s: float | None, *, is_guarded: bool
+    ) -> _Permit:
+        is_straight = limit_s is None and spec.is_plain_function and source not in OUTSIDE
+        is_final = not is_guarded and spec.load is None
+        return cls(spec, spec.name, limit_s, is_straight, is_guarded, is_final)
 
 
 class Resolver:
@@ -246,22 +259,35 @@ class Resolver:
         permit = None
         if generation == self.registry.generation and type(name) is str:
             permit = permits.get((name, source))
-        spec, tool, limit_s, is_final = permit or _NO_PERMIT
         resolver, load_s, failure = self, 0.0, None
-        if not is_final or timeout_s is not None or allow is not None:
-            found = self._find(permit, name, source, timeout_s, allow)
-            resolver, spec, tool, limit_s, load_s, failure = found
-        given = args if type(args) is dict else _read(args, spec)
-        resolved = ResolvedCall(call_id, name, given, source, spec, tool)
-        if limit_s is not None:
-            resolved.limit_s, resolved.load_s = limit_s, load_s
-        if not check:
-            resolved.is_checked = False
+        if permit is not None and permit[-1] and timeout_s is None and allow is None:
+            spec, tool, limit_s, is_straight, _, _ = permit
+        else:
+            resolver, found, load_s, failure = self._find(permit, name, source, timeout_s, allow)
+            spec, tool, limit_s, is_straight, _, _ = found
+        given: Any = args
+        if type(args) is tuple and len(args) == 2 and type(args[1]) is dict:
+            given = {} if spec is None else spec.named(args[0], args[1])
+        elif callable(args):
+            given = {} if spec is None else args(spec)
+        elif type(args) is not dict:
+            given = dict(args) if isinstance(args, Mapping) else args
+        resolved = ResolvedCall(call_id, name, given, source, spec, tool, limit_s)
+        if load_s:
+            resolved.load_s = load_s
         if failure is not None or spec is None:
             resolved.failure = failure
             return resolved
         try:
-            resolver._check(resolved, spec)
+            size = spec.checker.brief_size(given) if check and type(given) is dict else -1
+            if size >= 0:
+                resolved.args = given.copy()
+                resolved.args_size = size
+            else:
+                size = resolver._check(resolved, spec, check)
+            # Last: what is refused is never straight.
+            if is_straight and 0 <= size < HANDLE_LENGTH:
+                resolved.is_straight = True
         except OneToolError as exc:
             # Its traceback holds this frame, and so the call itself: only the collector could
             # free them.
@@ -275,26 +301,27 @@ class Resolver:
         source: CallSource,
         timeout_s: float | None,
         allow: Allow | None,
-    ) -> tuple[Resolver, ToolSpec | None, str, float | None, float, BaseException | None]:
+    ) -> tuple[Resolver, _Permit, float, BaseException | None]:
         """Find a tool that is not final, or for which this call has rules of its own. Returns who
-        decided, the tool, its name, the limit, how long its import took, and what is in the way."""
+        decided, the permit, how long the import of the tool took, and what is in the way."""
         if timeout_s is not None:
             timeout_s = seconds(timeout_s)
         resolver, load_s, failure = self, 0.0, None
-        spec: ToolSpec | None
         if (
-            permit is not None
-            and (allow is None or _is_allowed(permit.spec, allow))
-            and not (self._is_guarded(permit.spec) and self._has_news())
+            permit is None
+            or permit.spec is None
+            or (allow is not None and not _is_allowed(permit.spec, allow))
+            or (permit.is_guarded and self._has_news())
         ):
-            spec, tool, limit_s, _ = permit
-        else:
-            resolver, tool, spec, limit_s, failure = self._decide(name, source, allow)
+            resolver, permit, failure = self._decide(name, source, allow)
         if timeout_s is not None:
-            limit_s = timeout_s
+            permit = permit._replace(limit_s=timeout_s, is_straight=False)
+        spec = permit.spec
         if failure is None and spec is not None and spec.load is not None:
-            spec, load_s, failure = resolver._load(spec, tool, limit_s)
-        return resolver, spec, tool, limit_s, load_s, failure
+            loaded, load_s, failure = resolver._load(spec, permit.tool, permit.limit_s)
+            if loaded is not spec:
+                permit = _Permit.of(loaded, source, permit.limit_s, is_guarded=permit.is_guarded)
+        return resolver, permit, load_s, failure
 
     def _is_guarded(self, spec: ToolSpec | None) -> bool:
         """Whether the user's trust is looked at for each call of this tool."""
@@ -307,15 +334,16 @@ class Resolver:
         permit = permits.get((name, source)) if type(name) is str else None
         return (
             permit is not None
+            and permit.spec is not None
             and generation == self.registry.generation
             and permit.spec.origin not in _IMPORTED
         )
 
     def _decide(
         self, name: str, source: CallSource, allow: Allow | None
-    ) -> tuple[Resolver, str, ToolSpec | None, float | None, BaseException | None]:
-        """Find out whether the caller may call the tool. Returns who decided, the tool's name, the
-        tool, the limit of its calls, and what is in the way."""
+    ) -> tuple[Resolver, _Permit, BaseException | None]:
+        """Find out whether the caller may call the tool. Returns who decided, the permit, and what
+        is in the way; then the permit holds what is known of the tool."""
         resolver, is_name = self, type(name) is str
         # The number is read first: a tool that is replaced meanwhile must not be kept under the
         # next.
@@ -342,12 +370,12 @@ class Resolver:
             permit = resolver._permit(tool, spec, source, allow)
         except BaseException as exc:  # noqa: BLE001 - an import may raise anything
             _require_failure(exc)
-            return resolver, tool, spec, None, exc
+            return resolver, _Permit(spec, tool), exc
         permits = resolver._permits
         if permits[0] != generation:
             permits = resolver._permits = (generation, {})
         permits[1][name, source] = permit
-        return resolver, tool, spec, permit.limit_s, None
+        return resolver, permit, None
 
     def _permit(
         self, tool: str, spec: ToolSpec | None, source: CallSource, allow: Allow | None
@@ -372,7 +400,7 @@ class Resolver:
             not spec.limits_itself or (source in REMOTE and spec.http is None)
         ):
             limit_s = self._local_s if spec.timeout_s is None else spec.timeout_s
-        return _Permit(spec, spec.name, limit_s, not is_guarded and spec.load is None)
+        return _Permit.of(spec, source, limit_s, is_guarded=is_guarded)
 
     def _load(
         self, spec: ToolSpec, tool: str, limit_s: float | None
@@ -396,7 +424,9 @@ class Resolver:
             return spec, load_s, exc
         return spec, load_s, Disabled.of(spec.name, spec.disabled) if spec.disabled else None
 
-    def _check(self, resolved: ResolvedCall, spec: ToolSpec) -> None:
+    def _check(self, resolved: ResolvedCall, spec: ToolSpec, is_checked: bool) -> int:
+        """Copy the arguments, and check and complete the copy if `is_checked`. Returns how long
+        they are as text; -1 if something may be inside them."""
         given: object = resolved.given
         if not isinstance(given, dict):
             raise InvalidArgs(
@@ -405,25 +435,13 @@ class Resolver:
                 details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
             )
         args, is_plain, size, copier = values.plain_copy(given)
-        resolved.args, resolved.args_size = args, size
-        if copier is not None:
-            resolved.copier = copier
-            if resolved.is_checked and copier.is_too_deep:
+        resolved.args, resolved.args_size, resolved.copier = args, size, copier
+        resolved.is_checked = is_checked
+        if is_checked:
+            if copier is not None and copier.is_too_deep:
                 raise spec.checker.too_deep(spec.name)
-        if resolved.is_checked:
             spec.checker.fit(args, is_plain, spec.name, self._mask)
-        # Last: what is refused is never straight.
-        if copier is None and size < HANDLE_LENGTH and spec.is_plain_function:
-            resolved.is_straight = resolved.source not in OUTSIDE
-
-
-def _read(args: Any, spec: ToolSpec | None) -> Any:
-    """Return the arguments as a dict; what is no arguments as it is, for the check."""
-    if type(args) is tuple and len(args) == 2 and type(args[1]) is dict:
-        return {} if spec is None else spec.named(*args)
-    if callable(args):
-        return {} if spec is None else args(spec)
-    return dict(args) if isinstance(args, Mapping) else args
+        return size if copier is None else -1
 
 
 def _is_allowed(spec: ToolSpec, allow: Allow) -> bool:

@@ -325,9 +325,11 @@ class ToolSpec:
                         f"it takes {len(fixed)} arguments by position, not {len(args)}"
                     )
                 arguments[rest] = list(args[len(fixed) :])
-        spelled = self.spelled
+        if not self.spelled and arguments.keys().isdisjoint(kwargs):
+            arguments |= kwargs
+            return arguments
         for key, value in kwargs.items():
-            name = spelled[key] if key in spelled else key  # noqa: SIM401 - `get` takes twice as long
+            name = self.spelled.get(key, key)
             if name in arguments:
                 raise self._misused(f"the argument '{name}' was given twice")
             arguments[name] = value

@@ -73,6 +73,17 @@ _PLAIN_ROOT = _ANNOTATIONS | {
 }
 
 
+_BRIEF_TYPES: Mapping[str, set[type]] = {
+    "string": {str},
+    "integer": {int},
+    "number": {int, float},
+    "boolean": {bool},
+    "null": {type(None)},
+}
+"""The values of a JSON type that have nothing inside them. A float may be a whole number, and is
+looked at more closely where one is expected."""
+
+
 class Converter(Protocol):
     """Makes one argument what the function asks for."""
 
@@ -94,9 +105,11 @@ class Checker:
 
     __slots__ = (
         *(
+            "_brief",
             "_converters",
             "_ints",
             "_parameters",
+            "_required",
             "_unconstrained",
             "_usage",
             "_valid",
@@ -121,13 +134,31 @@ class Checker:
         self.params = params(parameters)
         self._ints = tuple(p.name for p in self.params if p.schema.get("type") == "integer")
         # Arguments that may be anything are not looked at, however large they are.
-        listed = parameters.get("properties") if parameters.keys() <= _PLAIN_ROOT else None
+        is_plain = parameters.keys() <= _PLAIN_ROOT
+        listed: Schema = parameters.get("properties", {}) if is_plain else {}
         self._unconstrained = frozenset(
             name
-            for name, sub in (listed.items() if isinstance(listed, Mapping) else ())
+            for name, sub in listed.items()
             if sub is True or (isinstance(sub, Mapping) and sub.keys() <= _ANNOTATIONS)
         )
+        self._brief = {name: _brief_types(sub) for name, sub in listed.items()}
+        self._required = frozenset(parameters.get("required", ()))
         self._usage: dict[str, str] = {}
+
+    def brief_size(self, args: Mapping[str, object]) -> int:
+        """Return how long the arguments are as text, if they are all there and the type of each
+        says that it fits; -1 if they need a closer look."""
+        types, size = self._brief, 0
+        try:
+            for name, value in args.items():
+                kind = type(value)
+                if kind not in types[name]:
+                    return -1
+                if kind is str:
+                    size += len(value)  # type: ignore[arg-type]  # it is a text
+        except KeyError:
+            return -1
+        return size if self._required.issubset(args) else -1
 
     def check(self, args: Mapping[str, object], tool: str, mask: Mask = str) -> Json:
         """Return the arguments ready for the tool. Raises InvalidArgs with every violation, in
@@ -442,6 +473,18 @@ def _nodes(schema: Schema) -> list[Mapping[str, Any]]:
                 if isinstance(inner, (dict, list))
             ]
     return nodes
+
+
+def _brief_types(schema: object) -> frozenset[type]:
+    """Return the types of values without inside whose type alone says that they fit a schema."""
+    types: set[type] = set()
+    if isinstance(schema, Mapping) and schema.keys() - _ANNOTATIONS <= {"type"}:
+        named = schema.get("type", [*_BRIEF_TYPES])
+        for name in (named,) if isinstance(named, str) else named:
+            types |= _BRIEF_TYPES.get(name, set())
+    elif isinstance(schema, Mapping) and schema.keys() - _ANNOTATIONS == {"anyOf"}:
+        types = set().union(*map(_brief_types, schema["anyOf"]))
+    return frozenset(types)
 
 
 def relevant_errors(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:

@@ -349,6 +349,17 @@ class PackFile:
 
     def _load(self, name: str) -> ToolSpec:
         """Return the tool as the file has it now; import the file if needed."""
+        seen, loaded = self._seen, self._loaded
+        # Nearly every call of a tool ends here.
+        if (
+            loaded is not None
+            and name in loaded.specs
+            and not loaded.helpers
+            and loaded.outline is seen.outline
+            and seen.stamp is not None
+            and seen.stamp == stamp_of(self._file)
+        ):
+            return loaded.specs[name]
         self._look()
         loaded = self._loaded
         if loaded is None or not self._is_current(loaded):

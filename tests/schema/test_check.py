@@ -184,6 +184,34 @@ def test_a_whole_float_becomes_an_integer_where_one_is_asked_for() -> None:
     assert type(ready["age"]) is int
 
 
+@pytest.mark.parametrize(
+    "sub",
+    [
+        {},
+        *({"type": kind} for kind in ("string", "integer", "number", "boolean", "null", "array")),
+        {"type": ["integer", "null"], "description": "An age."},
+        {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "null"}]},
+        {"type": "integer", "enum": [1]},
+        {"type": "string", "minLength": 3},
+        {"type": "integer", "default": 7},
+    ],
+    ids=str,
+)
+def test_arguments_that_fit_by_their_types_are_those_that_the_whole_check_leaves_as_they_are(
+    sub: Any,
+) -> None:
+    """One look at the types stands for the native check of nearly every call."""
+    checker = Checker({"type": "object", "properties": {"x": sub}, "required": ["x"]})
+    odd = ([1], {}, b"", object(), collections.OrderedDict(), short)
+    for value in (0, 4, True, 2.0, 2.5, math.nan, 10**30, "", "abc", "\ud800", None, *odd):
+        if checker.brief_size({"x": value}) >= 0:
+            (left,) = checker.check({"x": value}, "t.x").values()
+            assert left is value
+    assert checker.brief_size({}) == checker.brief_size({"x": 1, "y": 1}) == -1
+    assert checker.brief_size({"x": "abc"}) in (3, -1)
+
+
 def test_the_tool_gets_a_copy() -> None:
     args = {**GOOD, "mail": ["a"], "home": {"city": "x"}}
 

@@ -223,7 +223,7 @@ class ProgressArea:
 
     def ended(self, call: ResolvedCall, ok: bool) -> None:
         """A call has ended."""
-        if self._over or perf_counter() - call.began >= PATIENCE_S:
+        if self._over or call.took_s >= PATIENCE_S:
             self._add(call, "" if ok else "failed")
         else:
             self.running.pop(call, None)

@@ -411,7 +411,7 @@ class ProgramRun:
                 f"The program gave its calls more than {limit} MB of arguments. It was ended."
             )
         if not this.is_fork and this.position < len(self._entries):
-            return self._repeated(key, args, this)
+            return self._repeated(call, key, args, this)
         if (answer := self._pooled(key, this)) is not _AGAIN:
             return answer
         resolved = self._resolve(spec.name, args)
@@ -438,7 +438,7 @@ class ProgramRun:
             this.left_out.append(PlannedWrite(key=key, text=text, is_chosen=self._is_named(spec)))
         return StandIn(is_final=is_final)
 
-    def _repeated(self, key: CallKey, args: Json, this: _Round) -> object:
+    def _repeated(self, call: HostCall, key: CallKey, args: Json, this: _Round) -> object:
         """Answer a call that an earlier round, or an earlier kernel, made."""
         entry = self._entries[this.position]
         this.position += 1
@@ -452,6 +452,7 @@ class ProgramRun:
             resolved = self._resolve(key.tool, args)
             if resolved.failure is None and self._is_write(resolved.require(), args):
                 raise _changed_tool(key.tool)
+            resolved.guard = partial(self._guard.require_nested, resolved, call)
             entry.answer = self._execute(resolved)
         return entry.answer
 
@@ -645,6 +646,7 @@ class ProgramRun:
         resolved = self._box.resolve(name, args, source=self._options.source, allow=is_allowed)
         if self._known:
             resolved.inputs = tuple(dict.fromkeys(self._inputs(args)))
+            resolved.is_straight = False
         return resolved
 
     def _know(self, data: object, call_id: str) -> None:

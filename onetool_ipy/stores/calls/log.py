@@ -184,20 +184,19 @@ class CallLog:
         @deferred.during
         def record_call(resolved: ResolvedCall, result: ToolResult) -> None:
             try:
-                call_id, args, spec = resolved.id, resolved.given, resolved.spec
-                error, meta, data = result.error, result.meta, result.data
+                call_id, args, data, meta = resolved.id, resolved.given, result.data, result.meta
                 tool, extra, line, size = resolved.tool, None, None, 0
-                outer = resolved.outer
-                is_odd = error is not None or spec is None or outer is not None
-                if is_odd or resolved.inputs or len(meta) != _PLAIN_META:
-                    tool, extra = self._describe(resolved, result, outer)
+                # What is told of few calls: a straight one has no other call around it, and
+                # arguments from nowhere.
+                is_odd = not resolved.is_straight or len(meta) != _PLAIN_META or not result.ok
+                if is_odd:
+                    tool, extra = self._describe(resolved, result)
                 try:
-                    size = measure(data) if error is None else len(error.message)
+                    size = measure(data) if result.error is None else len(result.error.message)
                 except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
                     self._note_fault(call_id, exc)
                 # A number that a call gave is nobody's: two are the same object by chance.
-                is_remembered = type(data) not in NUMBERS or is_odd or resolved.lent is not None
-                if is_remembered and lineage is not None:
+                if (is_odd or type(data) not in NUMBERS) and lineage is not None:
                     try:
                         lineage.end(resolved, result, size)
                     except Exception as exc:  # noqa: BLE001 - the same
@@ -220,7 +219,7 @@ class CallLog:
                         pass
                 if line is None:
                     line = self._encode(ts, call_id, args, args_size, ms, size, extra)
-                fingerprint = "" if spec is None else spec.first_fingerprint
+                fingerprint = "" if resolved.spec is None else resolved.spec.first_fingerprint
                 if add((tool, resolved.source, fingerprint, cell(), self._notebook(call_id)), line):
                     self._close_later()
             finally:
@@ -230,11 +229,11 @@ class CallLog:
         return record_call if self.enabled else None
 
     def _describe(
-        self, resolved: ResolvedCall, result: ToolResult, outer: current.Scope | None
+        self, resolved: ResolvedCall, result: ToolResult
     ) -> tuple[str, dict[str, object]]:
         """Return the tool's name as the log has it, and what is not the same for every good
         call."""
-        error, spec, mask = result.error, resolved.spec, self.mask
+        error, spec, mask, outer = result.error, resolved.spec, self.mask, resolved.outer
         tool, extra = _NO_NAME if spec is None else resolved.tool, dict[str, object]()
         if error is not None:
             extra = {"ok": False, "code": error.code, "reason": error.reason or ""}
@@ -563,11 +562,8 @@ class CallLog:
 
 def _fit(call_id: str) -> str:
     """Return a call's id as the log has it: a foreign one may be long, or not be text for UTF-8."""
-    return call_id if _is_fit(call_id) else short_text(call_id, str, _MAX_NAME)
-
-
-def _is_fit(call_id: str) -> bool:
-    return call_id.isascii() and len(call_id) <= _MAX_NAME
+    is_fit = call_id.isascii() and len(call_id) <= _MAX_NAME
+    return call_id if is_fit else short_text(call_id, str, _MAX_NAME)
 
 
 def _session() -> dict[str, str]:

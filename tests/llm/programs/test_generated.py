@@ -15,8 +15,26 @@ from tests.llm.programs.conftest import Shop
 COUNT = 300 if os.environ.get("ONETOOL_SOAK") else 12
 
 
+_FORMS = {
+    "comprehension": "[shop.write(n=x) for x in range({v} % 3)]",
+    "unpacked": "k = {{'n': {v}}}\nshop.fill(**k)\nk['n'] = k['n'] + 1\na = shop.fill(*[a], **{{}})['n']",
+    "default": (
+        "def d{c}(x, seen=[]):\n    seen.append(x)\n    shop.write(n=len(seen))\n"
+        "d{c}({v})\nd{c}(1)\na = a + 1"
+    ),
+    "closure": (
+        "def o{c}():\n    n = {v}\n    def f():\n        nonlocal n\n        n += 1\n"
+        "        return shop.write(n=n)\n    f()\n    return f()['n']\na = o{c}()"
+    ),
+    "late": "w = [lambda: shop.write(n=i) for i in range(2)]\nfor f in w:\n    f()",
+    "finally": "try:\n    a = shop.write(n={v})['n']\nfinally:\n    shop.write(n=a % 9)",
+    "either": "a = shop.write(n={v})['n'] and shop.write(n=1)['n'] or shop.read(n=2)['n']",
+}
+
+
 class _Writer:
-    """Writes one random program: reads, writes, loops, branches, functions, exceptions, sums."""
+    """Writes one random program: reads, writes, loops, branches, functions, exceptions, sums, and
+    the forms below."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -47,11 +65,13 @@ class _Writer:
 
     def _statement(self, depth: int) -> list[str]:
         kind = self._chance.choice(
-            ["set", "set", "write", "write", "used", "if", "for", "try", "function"]
+            ["set", "set", "write", "write", "used", "if", "for", "try", "function", *_FORMS]
         )
         if depth > 1 or self._count > 12:
             kind = "set"
         self._count += 1
+        if kind in _FORMS:
+            return _FORMS[kind].format(v=self._value(), c=self._count).splitlines()
         if kind == "set":
             return [self._assign(depth, self._value())]
         if kind == "write":
@@ -107,7 +127,9 @@ def _reference(code: str) -> tuple[list[Any], list[Any]]:
         writes.append((n, text))
         return {"n": n * 3 % 11}
 
-    shop = types.SimpleNamespace(read=lambda n: {"n": n % 5}, rows=_rows, write=write, fail=fail)
+    shop = types.SimpleNamespace(
+        fill=write, read=lambda n: {"n": n % 5}, rows=_rows, write=write, fail=fail
+    )
     *body, last = code.splitlines()
     namespace: dict[str, Any] = {"shop": shop}
     exec("\n".join(body).replace("import shop", ""), namespace)
@@ -140,7 +162,13 @@ def test_a_generated_program_does_what_python_does(shop: Shop, seed: int) -> Non
 
     shop.add("shop.read", read, read_only=True)
     shop.add("shop.rows", rows, read_only=True)
+
+    def fill(n: int) -> dict[str, int]:
+        """Write."""
+        return write(n)
+
     shop.add("shop.write", write)
+    shop.add("shop.fill", fill)
     shop.add("shop.fail", fail)
     answer = shop.run(code, *["all"] * 100)
     expected_writes, expected_value = _reference(code)

@@ -179,6 +179,25 @@ def test_a_resumed_program_is_judged_alike(world: GuardedWorld) -> None:
         assert not world.sent
 
 
+def test_a_read_that_is_made_again_at_a_resume_is_guarded_inside(
+    make_shop: Callable[..., Shop],
+) -> None:
+    """What nb.look raised had a secret in it, so it is called again."""
+    world = GuardedWorld(make_shop(secrets="KEY: verysecretvalue123\n").box)
+    world.secret = {**world.secret, "notes.txt": "verysecretvalue123"}
+    code = (
+        "import crm, files, nb\nt = files.read(path='notes.txt')\n"
+        "try:\n    nb.look(q=t)\nexcept Exception:\n    pass\ncrm.remind(customer=1)"
+    )
+    assert world.run(code, None).stop_reason == "waiting"
+
+    (row,) = world.box.ask.waiting()
+    world.box.host = Person("yes")
+    answer = world.box.ask.resume(str(row["id"]))
+
+    assert (answer.stop_reason, world.sent) == ("done", [])
+
+
 def test_more_places_than_have_shadows_are_asked_about(world: GuardedWorld) -> None:
     for n in range(MAX_PLACES + 1):
         spec = TOOLS["web.search"].spec(f"p{n}.go")

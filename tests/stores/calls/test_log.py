@@ -78,12 +78,22 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         """Call another tool."""
         return made.call("tools.echo", {"message": "hi"}).unwrap()
 
+    @onetool_ipy.tool("nb.waits")
+    async def waits() -> Any:
+        """Wait for another tool."""
+        return await made.executor.acall(made.box.resolve("nb.add", {"a": 1}))
+
+    @onetool_ipy.tool("nb.add")
+    def add(a: int) -> int:
+        """Add one."""
+        return a + 1
+
     @onetool_ipy.tool("nb.slow")
     async def slow() -> None:
         """Take too long."""
         await asyncio.Event().wait()
 
-    for function in (fail, stop, inner, slow):
+    for function in (fail, stop, inner, waits, add, slow):
         made.box.adopt(function)
     yield made
     made.box.close()
@@ -142,11 +152,14 @@ def test_a_call_inside_a_call_counts_too(bench: Bench) -> None:
     }
 
 
-def test_a_call_is_recorded_with_the_call_that_made_it(bench: Bench) -> None:
-    outer = bench.call("nb.inner", {})
+@pytest.mark.parametrize(("name", "inside"), [("nb.inner", "tools.echo"), ("nb.waits", "nb.add")])
+def test_a_call_is_recorded_with_the_call_that_made_it(
+    bench: Bench, name: str, inside: str
+) -> None:
+    outer = bench.call(name, {})
 
-    inner_row, outer_row = sorted(bench.log.history(), key=lambda row: row.tool, reverse=True)
-    assert (inner_row.tool, inner_row.parent) == ("tools.echo", outer.meta["call_id"])
+    outer_row, inner_row = sorted(bench.log.history(), key=lambda row: row.tool != name)
+    assert (inner_row.tool, inner_row.parent) == (inside, outer.meta["call_id"])
     assert outer_row.parent is None
 
 
