@@ -23,6 +23,7 @@ import ast
 import contextlib
 import functools
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -160,6 +161,10 @@ def main(words: Sequence[str]) -> int:
         names = ", ".join([*ENVIRONMENTS, *NODE])
         print((__doc__ or "").format(names=names), file=sys.stderr)
         return 2
+    # A pipe on Windows takes only the characters of a code page.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # What ends this process ends what it started: see `running`.
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
@@ -666,15 +671,16 @@ def _run(words: Sequence[str | Path]) -> int:
 def _quiet(
     words: Sequence[str | Path], env: Mapping[str, str] | None = None, cwd: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command and keep what it prints."""
+    """Run a command and keep what it prints: uv in UTF-8 on every system, Python where it is
+    told."""
     command = [str(word) for word in words]
     try:
         return subprocess.run(
             command,
             cwd=cwd,
-            env=dict(env or _clean()),
+            env={**(env or _clean()), "PYTHONIOENCODING": "utf-8"},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             check=False,
         )
@@ -688,7 +694,7 @@ def _heard(words: Sequence[str | Path], env: Mapping[str, str]) -> subprocess.Co
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     lines = []
     with subprocess.Popen(
-        command, cwd=ROOT, env=dict(env), text=True, errors="replace", **pipes
+        command, cwd=ROOT, env=dict(env), encoding="utf-8", errors="replace", **pipes
     ) as uv:
         for line in uv.stdout or ():
             if line.startswith(_TELLING):

@@ -232,3 +232,31 @@ def test_only_programs_that_a_system_has_are_asked_for(system: str) -> None:
     )
 
     assert done.stdout.split() == ["browser", "strace"][: 2 if system == "linux" else 1]
+
+
+def test_a_home_with_an_umlaut_is_read_and_told_on_every_console(small: Small) -> None:
+    """uv prints UTF-8 whatever the code page of Windows is, and a pipe may take less than that."""
+    script = (
+        "import sys, tasks\n"
+        "tasks.main(['need'])\n"
+        "uv = 'import sys; sys.stdout.buffer.write(\"C:/J\\\\xf6rg M\".encode())'\n"
+        "said = tasks._quiet([sys.executable, '-c', uv]).stdout\n"
+        "said += tasks._quiet([sys.executable, '-c', 'print(\"/J\\\\xf6rg\")']).stdout\n"
+        "tasks._say(ascii(said))\n"
+        "tasks._say(said)\n"
+    )
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=small.root,
+        env={**OUTSIDE, **plain},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.splitlines() == [
+        r"'C:/J\xf6rg M/J\xf6rg\n'",
+        r"C:/J\xf6rg M/J\xf6rg",
+        "",
+    ], done.stderr

@@ -55,6 +55,8 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_FOLLOW | _COMMON_FLAGS
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
 
+# FILE_APPEND_DATA, FILE_READ_ATTRIBUTES, SYNCHRONIZE.
+_APPEND_ONLY = 0x4 | 0x80 | 0x10_0000
 _SHARING_S = 2.0
 _ACCESS_DENIED, _IN_USE = 5, (32, 33)
 _CLAIMED_BYTE = 1 << 30
@@ -699,12 +701,24 @@ def open_to_append(path: Path) -> int:
     alone."""
     try:
         try:
-            return patiently(lambda: os.open(path, _APPEND_FLAGS, 0o600), path)
+            return patiently(lambda: _opened_to_append(path), path)
         except FileNotFoundError:
             make_folder(path.parent)
-            return os.open(path, _APPEND_FLAGS, 0o600)
+            return _opened_to_append(path)
     except (OSError, ValueError) as exc:
         raise StoreError.of(path, exc) from exc
+
+
+def _opened_to_append(path: Path) -> int:
+    if sys.platform == "win32":
+        import _winapi
+        import msvcrt
+
+        # O_APPEND of the C library looks up the end and then writes: a process that writes in
+        # between loses its record. To a file that is open for nothing else the system appends.
+        handle = _winapi.CreateFile(os.fspath(path), _APPEND_ONLY, 3, 0, 4, 0, 0)
+        return msvcrt.open_osfhandle(handle, os.O_APPEND)
+    return os.open(path, _APPEND_FLAGS, 0o600)
 
 
 def append_to(fd: int, data: bytes) -> None:
@@ -718,8 +732,9 @@ def append_to(fd: int, data: bytes) -> None:
         while written < len(data):
             written += os.write(fd, memoryview(data)[written:])
     except OSError:
-        if os.fstat(fd).st_size == start + written:
-            os.ftruncate(fd, start)
+        with suppress(OSError):  # Windows cuts no file that is open to append
+            if os.fstat(fd).st_size == start + written:
+                os.ftruncate(fd, start)
         raise
 
 

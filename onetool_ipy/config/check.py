@@ -154,7 +154,8 @@ class ConfigFile:
         """Report a value that a secret is missing for."""
         message = f"${{{name}}} is neither in secrets.yaml nor in the environment."
         hint = f"Add {name} to one of them."
-        self._note(self.line(path), path, message, hint, False, secret=name)
+        server = str(path[1]) if path[0] == "servers" else ""
+        self._note(self.line(path), path, message, hint, False, secret=name, server=server)
 
     @property
     def is_full(self) -> bool:
@@ -167,7 +168,15 @@ class ConfigFile:
         return self._strict and not (len(path) > 1 and path[0] in ("tools", "servers", "snippets"))
 
     def _note(
-        self, line: int, path: Path, message: str, hint: str, error: bool, *, secret: str = ""
+        self,
+        line: int,
+        path: Path,
+        message: str,
+        hint: str,
+        error: bool,
+        *,
+        secret: str = "",
+        server: str = "",
     ) -> None:
         self._count += 1
         key = "".join(c if c.isprintable() else "?" for c in dotted(path)[:120])
@@ -177,8 +186,9 @@ class ConfigFile:
             if self._count > _MAX_PROBLEMS + 1:
                 return
             text = f"has more than {_MAX_PROBLEMS} problems; the others are not listed."
-            hint = secret = ""
-        self._problems.add(Problem(f"{self.name}:{line}", text, hint, secret=secret), error=error)
+            hint = secret = server = ""
+        problem = Problem(f"{self.name}:{line}", text, hint, server=server, secret=secret)
+        self._problems.add(problem, error=error)
 
 
 def settings_schema() -> Json:

@@ -114,6 +114,15 @@ class Config(NamedTuple):
             problem = _mode_problem(file.stat(), name)
         return others if problem is None else [problem, *others]
 
+    def waiting_servers(self) -> dict[str, list[str]]:
+        """Return the servers that are left out for secrets that are missing, and the names of
+        these."""
+        waiting: dict[str, list[str]] = {}
+        for problem in self.problems:
+            if problem.server and problem.secret:
+                waiting.setdefault(problem.server, []).append(problem.secret)
+        return waiting
+
     def raise_if_bad(self) -> None:
         """Raise InvalidConfig with every error, the first three in its text."""
         if not self.errors:

@@ -334,6 +334,7 @@ def _compare_tables(
     import numpy as np
     import pandas as pd
 
+    before, after = _with_plain_labels(before), _with_plain_labels(after)
     for side in (before, after):
         if not side.columns.is_unique:
             name = side.columns[side.columns.duplicated()][0]
@@ -385,6 +386,16 @@ def _compare_tables(
     )
 
 
+def _with_plain_labels(side: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which a column of several levels is named by a tuple: `"a"` is then not the
+    columns below it."""
+    import pandas as pd
+
+    if side.columns.nlevels == 1:
+        return side
+    return side.set_axis(pd.Index([*side.columns], tupleize_cols=False), axis=1)
+
+
 def _with_whole_numbers(
     before: pd.DataFrame, after: pd.DataFrame, shared: Sequence[Any]
 ) -> Sequence[pd.DataFrame]:
@@ -392,8 +403,19 @@ def _with_whole_numbers(
     numbers again."""
     names = [name for name in shared if "f" in {side[name].dtype.kind for side in (before, after)}]
     names = [name for name in names if _kind(before[name]) == _kind(after[name]) == "whole number"]
-    sides = (before, after)
-    return [side.astype(dict.fromkeys(names, "Int64")) for side in sides] if names else sides
+    sides = [side.copy(deep=False) for side in (before, after)]
+    for side in sides:
+        for name in names:
+            side[name] = _whole(side[name])
+    return sides
+
+
+def _whole(column: pd.Series) -> pd.Series:
+    """Return a column of whole numbers as one of a type that holds each of them."""
+    try:
+        return column.astype("Int64")
+    except (TypeError, OverflowError):  # one of them has more than 63 bits
+        return column.astype(object)
 
 
 def _changed_cells(

@@ -49,6 +49,7 @@ _SAMPLE = 10_000
 _CELL_LENGTHS = (60, 20, 8)
 _NAME_LENGTH = 80
 _LONGEST_SECRET = 2_000
+_PICTURE_LEVELS = 20
 _MAX_NODES = 2_000
 _LISTS = (list, tuple, set, frozenset, deque)
 _CODE = (FunctionType, BuiltinFunctionType, MethodType, type, ModuleType)
@@ -445,12 +446,12 @@ def _scaled(image: Image, limits: ImageLimits) -> Image:
 
 def without_pictures(data: object, limits: TakesImages) -> tuple[object, tuple[Image, ...]]:
     """Return a tool's data with a sentence in place of each picture, and the pictures that a model
-    takes."""
+    takes. What is nested deeper than some levels, or holds itself, is not looked into."""
     images: list[Image] = []
 
-    def replaced(part: object) -> object:
-        if type(part) is list or isinstance(part, Blocks):
-            parts = [replaced(inner) for inner in part]
+    def replaced(part: object, levels: int = _PICTURE_LEVELS) -> object:
+        if levels and (type(part) is list or isinstance(part, Blocks)):
+            parts = [replaced(inner, levels - 1) for inner in part]
             return part if all(new is old for new, old in zip(parts, part, strict=True)) else parts
         image = picture_of(part)
         if image is None:

@@ -30,7 +30,8 @@ _COLOURS = {
     "skipped": "var(--jp-ui-font-color2,#777)",
 }
 _BOX = (
-    "border-left:3px solid {colour};padding:1px 0 1px 10px;margin:4px 0 6px;"
+    "border-left:3px solid {colour};padding:1px 0 1px 10px;"
+    "margin:4px 0 6px calc(var(--jp-code-font-size,0px)*.602);"
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px)"
 )
 _SUMMARY = "cursor:pointer;overflow-wrap:anywhere;color:var(--jp-content-font-color1,inherit)"

@@ -53,7 +53,7 @@ _BACKTRACKS = 10_000
 _MAX_ROUNDS = 8
 _MAX_MESSAGE = 120
 _MAX_REPR = 10_000
-_NUMBER = re.compile(r"-?\d{1,30}(\.\d{1,30})?")
+_NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
 _NESTED: dict[type, str] = {list: "array", dict: "object"}
 _ANNOTATIONS = frozenset(
     (
@@ -641,11 +641,15 @@ def _words(
         return f"'{about['property']}' {MISSING}"
     words = f"{text} {predicate(keyword, about)}"
     if keyword == "type" and isinstance(value, str):
-        # A text that would be a number: say what to change in it.
-        if _NUMBER.fullmatch(value):
+        # A text that would be such a number: say what to change in it.
+        number, kinds = value.removesuffix(","), _expected_types(error)
+        is_fit = _NUMBER.fullmatch(number) and (
+            "number" in kinds or ("integer" in kinds and float(number).is_integer())
+        )
+        if is_fit and number == value:
             words += f": it is text, so write {value} without quotes"
-        elif _NUMBER.fullmatch(value.removesuffix(",")):
-            words += f": write {value[:-1]} without the comma"
+        elif is_fit:
+            words += f": write {number} without the comma"
     return words
 
 

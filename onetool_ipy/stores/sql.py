@@ -11,6 +11,7 @@ switched off but for the files of its tables, and the settings are locked.
 
 from __future__ import annotations
 
+import atexit
 import json
 import mmap
 import re
@@ -222,6 +223,8 @@ class _Asked:
     def run(self) -> pd.DataFrame:
         """Answer the query."""
         problem: OneToolError
+        # A process that ends while a thread is in DuckDB is aborted.
+        atexit.register(self.stop)
         try:
             return self._run()
         except DatabaseMissing as exc:
@@ -232,6 +235,7 @@ class _Asked:
             problem = self._worded(exc)
         finally:
             self._connection, self._is_over = None, True
+            atexit.unregister(self.stop)
         # Whoever keeps a failure would keep the connection in its frames, and DuckDB prints a page
         # about one that is there at the end of the interpreter.
         problem.__cause__ = problem.__context__ = None

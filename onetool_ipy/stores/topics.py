@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from onetool_ipy.base.files import StoreError, append_to, is_inside, locked, make_folder
+from onetool_ipy.base.files import StoreError, append_to, is_inside, locked, make_folder, to_disk
 from onetool_ipy.config.settings import Topic
 
 NO_TOPIC = "SKIP: no matching topic"
@@ -127,7 +127,7 @@ def _add(path: Path, data: bytes) -> None:
                 os.ftruncate(fd, size)
         try:
             append_to(fd, data)
-            os.fsync(fd)
+            to_disk(fd)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(fd, size)

@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 from onetool_ipy.base.files import (
     StoreError,
     Unreadable,
+    append,
+    append_to,
     claim,
     is_in_use,
     is_inside,
     open_plain,
+    open_to_append,
     place_of,
     read,
     remove,
@@ -202,6 +205,24 @@ def test_a_file_is_brought_to_the_disk_itself_as_on_macos(
 
     assert int(said) >= 1 if not is_network_drive else int(said) == 0
     assert (tmp_path / "file").read_bytes() == b"kept"
+
+
+@pytest.mark.windows("handles that may do nothing but append")
+def test_no_record_lands_on_that_of_another_process(tmp_path: Path) -> None:
+    """Between the look for the end and the write another process may have written."""
+    assert sys.platform == "win32"
+    import _winapi
+    import msvcrt
+
+    append(tmp_path / "log", b"of another\n")
+    fd = open_to_append(tmp_path / "log")
+    os.lseek(fd, 0, os.SEEK_SET)
+
+    _winapi.WriteFile(msvcrt.get_osfhandle(fd), b"ours\n")
+
+    append_to(fd, b"more\n")
+    os.close(fd)
+    assert (tmp_path / "log").read_bytes() == b"of another\nours\nmore\n"
 
 
 @pytest.mark.linux("what macOS answers about a file is made of what Linux knows")

@@ -146,6 +146,18 @@ def test_equal_values_have_no_difference(before: Any, after: Any) -> None:
         ),
         (mixed(math.inf, "a"), mixed(5.0, "a"), "1 x changed"),
         (mixed(10**400), mixed(1.5), "1 x changed"),
+        (pd.DataFrame({7: [1.0, None]}), pd.DataFrame({7: [2**63, 1]}), "2 7s changed"),
+        (pd.DataFrame({"x": [1.0, None]}), pd.DataFrame({"x": [2**64, 1]}), "2 xs changed"),
+        (
+            pd.DataFrame({("x", "y"): [1]}),
+            pd.DataFrame({"x": [1]}),
+            "column '('x', 'y')' is gone, column 'x' is new",
+        ),
+        (
+            pd.DataFrame({("x", "y"): [1], ("x", "z"): [1]}),
+            pd.DataFrame({("x", "y"): [1], ("x", "z"): [2]}),
+            "1 ('x', 'z') changed: 0",
+        ),
         (mixed(np.array([1, 2])), mixed(np.array([1, 3])), "1 x changed: 0 x [1, 2] → [1, 3]"),
     ],
 )

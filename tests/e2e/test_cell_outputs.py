@@ -91,7 +91,7 @@ def test_a_long_table_in_a_cell_scrolls_by_keyboard(screens: Screens) -> None:
 
 _LEFT_EDGES = """output => {
   const base = output.querySelector('.jp-OutputArea-output').getBoundingClientRect().left;
-  const parts = output.querySelectorAll('table, .otx-open, .otx-cut > div:first-child, pre');
+  const parts = output.querySelectorAll('table, .otx-open, .otx-cut > div:first-child, pre, .otx-answer > div, .jp-RenderedMarkdown');
   return [...parts].map(part => {
     const left = part.getBoundingClientRect().left + parseFloat(getComputedStyle(part).paddingLeft);
     return Math.round(part.matches('.otx-open') ? part.getBoundingClientRect().left - base : left - base);
@@ -100,21 +100,25 @@ _LEFT_EDGES = """output => {
 
 
 def test_what_a_cell_shows_has_one_left_edge_and_the_size_of_print(screens: Screens) -> None:
-    """A table of pandas, the line and the button below it, text of a tool, and what `print`
-    writes."""
+    """A table of pandas, the line and the button below it, text of a tool, what `print` writes,
+    and the answer of a model with its line."""
+    screens.notebook.execute(
+        "from onetool_ipy.llm import ScriptedModel; m = ScriptedModel(['Hello.'])"
+    )
     first = len(screens.cells())
     screens.notebook.execute("%tool tools.echo message={pd.DataFrame({'a': range(900)})}")
     screens.notebook.execute("%tool time.now")
     screens.notebook.execute("print('hello')")
-    outputs = [screens.notebook.output(first + n) for n in range(3)]
+    screens.notebook.execute("a = %ask --model m Say hello")
+    outputs = [screens.notebook.output(first + n) for n in range(4)]
     expect(outputs[0].get_by_role("button", name="Open in viewer")).to_be_visible()
 
     edges = [edge for output in outputs for edge in output.evaluate(_LEFT_EDGES)]
 
-    assert len(edges) == 5
+    assert len(edges) == 7
     assert len(set(edges)) == 1
     sizes = [
         output.locator("pre").evaluate("pre => getComputedStyle(pre).fontSize")
-        for output in outputs[1:]
+        for output in outputs[1:3]
     ]
     assert len(set(sizes)) == 1

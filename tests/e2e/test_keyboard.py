@@ -22,7 +22,7 @@ def choose(page: Page, command: str) -> None:
 
 def test_a_tool_is_found_run_and_left_and_a_source_is_added_by_keys(lab: Lab) -> None:
     """From a cell to the panel, to a value in a tool's tab, to a source, and back to the cell."""
-    notebook = lab.open_notebook(["%load_ext onetool_ipy", ""], name="keys", viewport=(1400, 900))
+    notebook = lab.open_notebook(["%load_ext onetool_ipy", ""], name="keys", viewport=(933, 600))
     notebook.run_cell(0)
     page, keys = notebook.page, notebook.page.keyboard
     panel, tool = page.locator(f"#{PANEL_ID}"), page.locator(".onetool-ToolTab")
@@ -56,10 +56,12 @@ def test_a_tool_is_found_run_and_left_and_a_source_is_added_by_keys(lab: Lab) ->
     expect(panel.get_by_role("tab", name="Sources")).to_be_focused()
     keys.press("Tab")
     expect(panel.get_by_label("Add", exact=True)).to_be_focused()
-    keys.type("curl https://api.example.com/orders")
+    keys.type("curl -H 'Authorization: Bearer a-token' https://api.example.com/orders?limit=3")
     expect(panel.get_by_role("button", name="Clear")).to_be_visible()
     keys.press("Enter")
     editor = page.locator(".onetool-HttpTool")
+    expect(editor).to_contain_text("Filled in.")
+    assert editor.evaluate("editor => editor.scrollTop") == 0
     expect(editor.get_by_label("URL", exact=True)).to_have_value("https://api.example.com/orders")
     keys.press("Alt+w")
     expect(editor).to_have_count(0)

@@ -277,6 +277,17 @@ def test_init_pack_writes_a_pack_its_test_and_its_settings(
     assert main(["init", "--pack", "not a name"]) == 1
 
 
+@pytest.mark.parametrize("option", ["--tool-allow", "--allow"])
+def test_what_is_served_is_named_by_either_word(tmp_path: Path, option: str) -> None:
+    line = [sys.executable, "-m", "onetool_ipy", "mcp", option, "time.now,no.such"]
+
+    done = subprocess.run(
+        line, cwd=tmp_path, input="", capture_output=True, text=True, check=True, timeout=HANG_S
+    )
+
+    assert done.stderr.strip() == "Offering 1 tool. No tool is named 'no.such'."
+
+
 def test_a_pack_in_a_project_leaves_every_other_byte_of_its_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

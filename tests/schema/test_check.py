@@ -22,6 +22,7 @@ import pytest
 
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool
 from onetool_ipy.schema.check import Checker
+from onetool_ipy.schema.words import TYPES
 from tests.core.support import short
 from tests.harness.patience import HANG_S
 
@@ -93,6 +94,26 @@ def test_a_violation_says_what_is_wrong_with_which_value(
     args: dict[Any, Any], message: str
 ) -> None:
     assert message in _failure(args).message
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "advice"),
+    [
+        ("integer", "2", ": it is text, so write 2 without quotes"),
+        ("integer", "2,", ": write 2 without the comma"),
+        ("integer", "2.5", ""),
+        ("integer", "\u0663", ""),
+        ("number", "2.5", ": it is text, so write 2.5 without quotes"),
+        ("boolean", "1", ""),
+    ],
+)
+def test_a_text_is_said_to_be_a_number_only_where_that_number_would_do(
+    kind: str, value: str, advice: str
+) -> None:
+    with pytest.raises(InvalidArgs) as caught:
+        Checker({"type": "object", "properties": {"n": {"type": kind}}}).check({"n": value}, "p.f")
+
+    assert caught.value.message.endswith(f"is not {TYPES[kind]}{advice}")
 
 
 def test_a_long_value_is_cut_and_a_secret_is_masked_before_that() -> None:

@@ -166,6 +166,14 @@ def test_a_bad_favourite_and_an_unknown_key_stay_in_the_file(tmp_path: Path) -> 
     assert Favourites(file).set("fs.read_file", is_on=False) == ["time.now"]
 
 
+def test_a_favourite_with_half_a_character_is_kept_as_any_other(tmp_path: Path) -> None:
+    file = tmp_path / "favourites.json"
+    file.write_text(r'{"format": 1, "tools": ["a.\ud800"]}', encoding="utf-8")
+
+    assert Favourites(file).set("b.\udc00", is_on=True) == ["a.\ud800", "b.\udc00"]
+    assert Favourites(file).names() == ["a.\ud800", "b.\udc00"]
+
+
 def test_newer_approvals_allow_nothing_and_older_ones_ask_again(home: Home) -> None:
     def reason(box: Toolbox) -> str | None:
         spec = ToolSpec(

@@ -448,6 +448,23 @@ def test_a_query_past_its_limit_is_ended(box: Toolbox) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
+def test_a_process_that_ends_during_a_query_ends_the_query(tmp_path: Path) -> None:
+    """As `onetool-ipy sql` does after its time limit. DuckDB would abort the process."""
+    query = "select count(*) from range(10000000) a, range(10000000) b where a.range < b.range"
+    done = subprocess.run(
+        [sys.executable, "-m", "onetool_ipy", "sql", "--timeout", "0.3", query],
+        cwd=tmp_path,
+        env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    last = "'ot.sql' did not finish within 0.3 s.\nRaise the limit: --timeout 30\n"
+    assert (done.returncode, done.stderr) == (1, last)
+
+
 @pytest.mark.parametrize("damage", ["cut", "gone", "schema"])
 def test_a_damaged_part_costs_itself(box: Toolbox, damage: str) -> None:
     from tests.stores.calls.test_database import DAMAGES

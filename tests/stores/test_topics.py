@@ -16,6 +16,7 @@ from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.config.settings import Topic
 from onetool_ipy.stores.topics import NO_TOPIC, Topics, document, matches
+from tests.harness import macos
 from tests.harness.systems import make_pipe
 
 NOW = datetime.datetime(2026, 3, 4, 10, 20, 30, 123456, tzinfo=datetime.UTC)
@@ -44,6 +45,23 @@ def test_a_message_is_appended_to_the_file_of_its_topic(tmp_path: Path) -> None:
         {"ts": NOW, "topic": "notes", "message": "And #124"},
     ]
     assert not (tmp_path / "rest.yaml").exists()
+
+
+@pytest.mark.linux("what macOS answers about a file is made of what Linux knows")
+def test_a_message_is_on_the_disk_itself_as_on_macos(tmp_path: Path) -> None:
+    """There fsync ends at the cache of the drive."""
+    said = macos.run(
+        "import datetime, pathlib\n"
+        "from onetool_ipy.config.settings import Topic\n"
+        "from onetool_ipy.stores.topics import Topics\n"
+        "topics = [Topic(pattern='notes', file='notes.yaml')]\n"
+        "clock = lambda: datetime.datetime(2026, 1, 1)\n"
+        "Topics(topics, pathlib.Path(sys.argv[1]), clock=clock).notify('notes', 'x')\n"
+        "print(len(macos.SYNCED))\n",
+        str(tmp_path),
+    )
+
+    assert said.strip() == "1"
 
 
 @pytest.mark.spec("001/Notify Message/No matching topic")

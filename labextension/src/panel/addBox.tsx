@@ -67,7 +67,7 @@ export class AddBox {
     const change = (part: Partial<typeof EMPTY>): void => void (this._draft.value = { ...this._draft.value, ...part });
     return (
       <form class="onetool-Add" onSubmit={event => (event.preventDefault(), void this._go())}>
-        <textarea ref={this._box} class="otx-input otx-json" rows={text.includes('\n') ? 6 : 3} aria-label="Add" placeholder="Paste a curl command, an address, an OpenAPI document, or an MCP server's command or JSON" spellcheck={false} value={text} onInput={event => this._type(event)} onKeyDown={event => this._onKey(event)} />
+        <textarea ref={this._box} class="otx-input otx-json" rows={text.length > 90 || text.includes('\n') ? 6 : 4} aria-label="Add" placeholder="Paste a curl command, an address, an OpenAPI document, or an MCP server's command or JSON" spellcheck={false} value={text} onInput={event => this._type(event)} onKeyDown={event => this._onKey(event)} />
         {failure ? <p class="otx-error" role="alert">{failure}</p> : <p class="onetool-Add-says" role="status">{pasted?.says ?? this._done.value}</p>}
         {pasted?.runs.map((line, at) => <code key={at} class="otx-whole onetool-Add-runs">{line}</code>)}
         {isOnlyServer ? pasted?.fields.map(field => this._secret(field)) : null}
@@ -90,7 +90,7 @@ export class AddBox {
     return (
       <label key={name} class="onetool-Add-secret">
         <span>{name}</span>
-        <input class="otx-input" type="password" autocomplete="off" data-secret={name} title={description} placeholder={description || 'goes into secrets.yaml'} value={typed} onInput={event => (this._values.value = { ...this._values.value, [name]: event.currentTarget.value })} />
+        <input class="otx-input" type="password" autocomplete="off" data-secret={name} title={description} placeholder={description || 'for secrets.yaml'} value={typed} onInput={event => (this._values.value = { ...this._values.value, [name]: event.currentTarget.value })} />
       </label>
     );
   }

@@ -122,6 +122,7 @@ function open(app: JupyterFrontEnd, wanted: ITab): IScreen {
   const content = new Widget({ node: screen.element });
   content.addClass(wanted.className);
   const tab = new MainAreaWidget({ content });
+  tab.toolbar.hide();
   tab.id = `onetool-tab-${Date.now()}`;
   Object.assign(tab.title, { label: wanted.label, caption: wanted.caption ?? '', icon: toolsIcon, closable: true });
   tabs.set(tab, { wanted, screen });

@@ -182,7 +182,7 @@ export class NotebookTools {
     this._closeBrowser();
     this._browserTransport = transport;
     transport.store.onChanged(() => void this._sources?.refresh());
-    this._setServers(createServers(transport, { onOpen: this.actions.server }));
+    this._setServers(createServers(transport, { onOpen: this.actions.server, onKept: () => void this.connection.refresh() }));
     this._browser = createBrowser(transport, {
       isSmall: true,
       onOpen: this.actions.tool,

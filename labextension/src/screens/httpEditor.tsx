@@ -131,7 +131,7 @@ class HttpEditor {
 
   /** Put the cursor into the URL, as soon as one can type there. */
   focus(): void {
-    (this.isLoading.peek() ? this.element : this.urlField).focus();
+    (this.isLoading.peek() ? this.element : this.urlField).focus({ preventScroll: true });
   }
 
   private get urlField(): HTMLElement {

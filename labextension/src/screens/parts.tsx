@@ -179,7 +179,7 @@ export function SecretField({ name, keep, onKept = () => {} }: { name: string; k
   if (isKept.value) return <p class="otx-secret-field" role="status">{name} is in secrets.yaml now.</p>;
   return (
     <form class="otx-secret-field" onSubmit={save}>
-      <label><span>{name}</span><Input label={`Value of ${name}`} type="password" placeholder="goes into secrets.yaml" value={value.value} onInput={text => (value.value = text)} /></label>
+      <label><span>{name}</span><Input label={`Value of ${name}`} type="password" placeholder="for secrets.yaml" value={value.value} onInput={text => (value.value = text)} /></label>
       <button class="otx-run" type="submit" aria-label={`Save ${name}`}>Save</button>
       {failure.value ? <span class="otx-error" role="alert">{failure.value}</span> : null}
     </form>

@@ -4,7 +4,7 @@ import { signal } from '@preact/signals';
 import type { Key } from 'preact';
 import { useSure } from './controls.js';
 import { counted, STATES } from './format.js';
-import { Icon } from './parts.js';
+import { Icon, keptBy, SecretField } from './parts.js';
 import { Requests } from './requests.js';
 import type { Transport } from './transport.js';
 
@@ -12,6 +12,8 @@ const STARTS = 'It starts when its tools are needed.';
 const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 
 export type Server = Record<'name' | 'type' | 'state' | 'reason' | 'address', string> & { tools: string[]; icon?: string; isSaved: boolean; signsIn: boolean };
+/** A server of the project that is left out while the secrets of these names are missing. */
+type Waiting = { name: string; lacks: string[] };
 /** What the kernel says of an action: a sentence, or where one signs in. */
 export type Done = { said?: string; url?: string };
 type Below = { logs: string } | { url: string };
@@ -19,11 +21,11 @@ export type Servers = ReturnType<typeof createServers>;
 
 /**
  * Returns `{items(), row(server), notice(), load(), act(name, action), close()}`; `act` does what a button of that server does,
- * `notice` is what the last action gave. `onOpen(name)` opens the page of a server.
+ * `notice` is what the last action gave. `onOpen(name)` opens the page of a server; `onKept()` is told of a secret.
  */
-export function createServers(transport: Transport, { onOpen }: { onOpen: (name: string) => void }) {
+export function createServers(transport: Transport, { onOpen, onKept = () => {} }: { onOpen: (name: string) => void; onKept?: () => void }) {
   const requests = new Requests(transport);
-  const servers = requests.latest<{ items: Server[] }>('servers');
+  const servers = requests.latest<{ items: (Server | Waiting)[] }>('servers');
   const said = signal({ text: '', isFailed: false });
   const say = (text: string, isFailed = false): void => void (said.value = { text, isFailed });
   /** What stands below the servers: the logs of one, or where one signs in. */
@@ -68,7 +70,19 @@ export function createServers(transport: Transport, { onOpen }: { onOpen: (name:
     return undefined;
   }
 
-  const row = (server: Server) => {
+  const waitingRow = ({ name, lacks }: Waiting) => (
+    <div key={`server ${name}`} class="otx-server" role="listitem">
+      <div class="otx-server-facts">
+        <span class="otx-state otx-state-warning" aria-hidden="true">●</span>
+        <strong>{name}</strong> <span class="otx-chip">MCP</span>
+        <span>needs a secret</span>
+      </div>
+      {lacks.map(secret => <SecretField key={secret} name={secret} keep={keptBy(requests)} onKept={() => (onKept(), load())} />)}
+    </div>
+  );
+
+  const row = (server: Server | Waiting) => {
+    if ('lacks' in server) return waitingRow(server);
     const { name, state, reason, address } = server;
     const more = below.value[name];
     return (

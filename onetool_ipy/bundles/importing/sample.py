@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -466,14 +466,7 @@ class _Maker:
             return
         if not command.data:
             return
-        fields = []
-        for kind, text in command.data:
-            # One value of --data-urlencode is `content`, `=content` or `name=content`.
-            name, equals, content = text.rpartition("=") if "=" not in text else text.partition("=")
-            lead = f"{name}=" if name and equals else ""
-            fields.append(
-                lead + quote(content, safe=_OPEN + _CLOSE) if kind == "data-urlencode" else text
-            )
+        fields = list(self._form_fields())
         if command.is_get:
             for text in fields:
                 self._query |= self._fields(text)
@@ -507,6 +500,26 @@ class _Maker:
             self._json_or_text(joined, "application/json")
         else:
             self._body_type, self._body = "form", self._fields(joined)
+
+    def _form_fields(self) -> Iterator[str]:
+        """Yield each piece of data as a form has it."""
+        for kind, text in self._command.data:
+            if kind != "data-urlencode":
+                yield text
+                continue
+            # One value of --data-urlencode is `content`, `=content`, `name=content`, `@file` or
+            # `name@file`.
+            name, equals, content = text.rpartition("=") if "=" not in text else text.partition("=")
+            if not equals and text.find("@") > 0:
+                name, _, file = text.partition("@")
+                variable = re.sub(r"^(?=[0-9])|\W", "_", name, flags=re.ASCII)
+                self._notes.append(
+                    f"the file '{file[:60]}' is not read; '{name}' takes its content"
+                )
+                yield f"{name}={mark(variable)}"
+                continue
+            lead = f"{name}=" if name and equals else ""
+            yield lead + quote(content, safe=_OPEN + _CLOSE)
 
     def _fields(self, text: str) -> Json:
         """The pairs of a query or form; a repeated name is one argument, a list."""

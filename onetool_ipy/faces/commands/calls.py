@@ -51,7 +51,12 @@ def sql(context: CommandContext, options: Options) -> object:
     if query[0] in "\"'" and query.find(query[0], 1) == len(query) - 1:
         query = query[1:-1]
     box, in_shell = context.box, context.place == "shell"
-    result = box.call("ot.sql", {"query": query}, source="cli" if in_shell else "magic")
+    result = box.call(
+        "ot.sql",
+        {"query": query},
+        source="cli" if in_shell else "magic",
+        timeout=options.values.get("--timeout"),
+    )
     if in_shell and result.ok:
         return Listing(values.map_text(values.to_json(result.data), box.mask))
     if not result.ok and not in_shell:

@@ -66,8 +66,8 @@ def list_servers(context: CommandContext, options: Options) -> Listing | Page:
     """`%tool server`: the servers and their states."""
     if options.words:
         raise UsageProblem(f"%tool server list takes no '{options.words[0]}'.")
-    servers = context.box.servers
-    if not servers:
+    servers, waiting = context.box.servers, context.box.config.waiting_servers()
+    if not servers and not waiting:
         return context.page("There are no MCP servers.", f"Add one with: {_HOW}")
     packs = context.box.registry.known_packs()
     rows = [
@@ -79,6 +79,11 @@ def list_servers(context: CommandContext, options: Options) -> Listing | Page:
             "why": context.box.mask(servers.reason(name)),
         }
         for name, state in sorted(servers.items())
+    ]
+    rows += [
+        {"server": name, "type": "", "state": "waiting", "tools": 0}
+        | {"why": f"Add {' and '.join(lacks)} to secrets.yaml or to the environment."}
+        for name, lacks in sorted(waiting.items())
     ]
     return Listing(rows)
 

@@ -208,7 +208,7 @@ def _markdown(text: str) -> dict[str, str]:
 
 
 def _line(text: str) -> dict[str, str]:
-    return {"text/plain": printable(text), "text/html": html.note(text)}
+    return {"text/plain": printable(text), "text/html": html.marked_note("otx-answer", text)}
 
 
 class AskMagic:

@@ -547,7 +547,7 @@ class Favourites:
             # An entry that is no name stays as it is.
             kept = [other for other in tools if other != name][-_MAX_FAVOURITES + 1 :]
             content |= {"format": _FAVOURITES_FORMAT, "tools": [*kept, *([name] if is_on else [])]}
-            write_whole(self._file, json.dumps(content, ensure_ascii=False).encode())
+            write_whole(self._file, json.dumps(content).encode())
         return _favourites_in(content)
 
 

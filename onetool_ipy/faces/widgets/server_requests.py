@@ -42,8 +42,11 @@ class ServerRequests:
         self._setup = ServerSetup(box)
 
     def list(self, _payload: Json) -> Json:
-        """Every server: what it is, how it is, why, and which tools it has."""
-        return {"items": [self._item(name) for name in self._box.servers]}
+        """Every server: what it is, how it is, why, and which tools it has; then those that wait
+        for a secret."""
+        waiting = self._box.config.waiting_servers().items()
+        items = [self._item(name) for name in self._box.servers]
+        return {"items": [*items, *({"name": name, "lacks": lacks} for name, lacks in waiting)]}
 
     def page(self, payload: Json) -> Json:
         """All that is known of one server: what it offers and what it says about itself."""

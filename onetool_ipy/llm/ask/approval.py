@@ -6,7 +6,7 @@ changed tool asks again. "Always" lasts as long as the toolbox. For `ask.approve
 settings the fingerprints are kept in the user's state folder, as first seen, with what the tool
 was, so that the question says what changed; naming a tool in `approve=` adds its current one. A
 file of a later format approves nothing and is not changed; neither is one that cannot be read,
-which counts as empty.
+which counts as empty. What cannot be kept holds for the life of the toolbox.
 """
 
 from __future__ import annotations
@@ -107,8 +107,9 @@ class Approvals:
             names.allowed(name, self._by_settings())
             and (approved := _read(self._place)) is not None
         ):
-            if name not in approved:
-                _add(self._place, [spec])
+            if name not in approved and not _add(self._place, [spec]):
+                # What cannot be kept, on a full disk, holds as it is for the life of the toolbox.
+                self.always(spec, fingerprint)
             if fingerprint in approved.get(name, [fingerprint]) and not before:
                 return "allowed"
             before.add(fingerprint)
@@ -164,15 +165,14 @@ def _fingerprints(entry: object) -> list[str]:
     return [str(each) for each in (entry if isinstance(entry, list) else [entry])]
 
 
-def _add(place: Path, specs: Sequence[ToolSpec]) -> None:
-    """Add the fingerprint of each tool, and what it is. A failed write only means that they are
-    seen as new again."""
+def _add(place: Path, specs: Sequence[ToolSpec]) -> bool:
+    """Add the fingerprint of each tool, and what it is; False if the file could not be written."""
     try:
         files.make_folder(place.parent)
         with files.locked(place):
             data = files.read_object(place)  # raises where nothing may be written over it
             if _read(place) is None or not _is_ours(data):
-                return
+                return False
             if "format" not in data:
                 data = {"format": _FORMAT, "tools": data}
             data["format"] = _FORMAT
@@ -183,7 +183,8 @@ def _add(place: Path, specs: Sequence[ToolSpec]) -> None:
                     described[spec.name] = facts(spec)
             files.write_whole(place, json.dumps(data, indent=1).encode("utf-8"))
     except OneToolError:
-        return
+        return False
+    return True
 
 
 def _is_ours(data: Mapping[str, Any]) -> bool:

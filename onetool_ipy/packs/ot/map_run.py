@@ -298,10 +298,10 @@ def require_options(
     if spec.name == "ot.map":
         raise UsageProblem("'ot.map' cannot be mapped.")
     require_engine(engine)
-    if workers < 1:
-        raise UsageProblem(f"workers={workers} is not 1 or more.")
-    if retries < 0:
-        raise UsageProblem(f"retries={retries} is not 0 or more.")
+    # NaN is not compared with a schema, since JSON has none.
+    for name, number, least in (("workers", workers, 1), ("retries", retries, 0)):
+        if not number >= least:
+            raise UsageProblem(f"{name}={number} is not {least} or more.")
     if per_minute is not None and not per_minute > 0:
         raise UsageProblem(f"per_minute={per_minute} is not above 0.")
 

@@ -89,7 +89,7 @@ def close_journal(connection: DuckDBPyConnection, file: JournalFile, least_calls
         return
     try:
         fd = os.open(file.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # another user's stays a journal
         return
     try:
         # Whoever had it before may have closed it, and deleted it, a moment ago.

@@ -4,9 +4,9 @@
 that are not closed yet are read into memory, each line once. Nothing is kept on disk, so nothing
 can be out of date: an answer covers every call that was recorded before the question.
 
-A part that cannot be read costs itself: it is left out and named. If its journal is still there,
-the journal is read instead. Files that vanish meanwhile, since another process closed a journal,
-are looked for again.
+A part or journal that cannot be read costs itself: it is left out and named. If the journal of a
+part is still there, the journal is read instead. Files that vanish meanwhile, since another process
+closed a journal, are looked for again.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ class CallDatabase:
             for file in files
             if file.state in ("open", "closed") and file.name not in members | whole
         ]
-        self._read_journals(connection, journals)
+        damaged += self._read_journals(connection, journals)
         handles: dict[str, str] = {}
         for fresh in self._fresh.values():
             handles |= fresh.handles
@@ -328,8 +328,10 @@ class CallDatabase:
 
     def _read_journals(
         self, connection: DuckDBPyConnection, journals: Sequence[JournalFile]
-    ) -> None:
-        """Bring the lines of open journals that are new into memory."""
+    ) -> list[tuple[str, int]]:
+        """Bring the lines of open journals that are new into memory. Give those that cannot be
+        read, such as one of another user."""
+        damaged = []
         names = {file.name for file in journals}
         for name in self._fresh.keys() - names:
             self._drop(connection, name)
@@ -337,13 +339,17 @@ class CallDatabase:
             if file.size < self._fresh.get(file.name, _Fresh()).offset:
                 self._drop(connection, file.name)
             fresh = self._fresh.setdefault(file.name, _Fresh())
-            for data, offset in file.lines(fresh.offset):
-                lines = parse(data, fresh.contexts)
-                insert(connection, _FRESH, lines.calls, fresh.calls, journal=file.name)
-                fresh.offset = offset
-                fresh.calls += len(lines.calls)
-                fresh.damaged += lines.damaged
-                fresh.handles |= dict(lines.handles)
+            try:
+                for data, offset in file.lines(fresh.offset):
+                    lines = parse(data, fresh.contexts)
+                    insert(connection, _FRESH, lines.calls, fresh.calls, journal=file.name)
+                    fresh.offset = offset
+                    fresh.calls += len(lines.calls)
+                    fresh.damaged += lines.damaged
+                    fresh.handles |= dict(lines.handles)
+            except PermissionError:
+                damaged.append((file.path.name, 0))
+        return damaged
 
     def _drop(self, connection: DuckDBPyConnection, name: str) -> None:
         del self._fresh[name]

@@ -246,6 +246,8 @@ class Journal:
         try:
             written = os.write(self._fd or self._open(), line)
         except OSError as exc:
+            if exc.errno == errno.EBADF:
+                self._lose()
             self._drop(exc)
             return False
         self._size += written
@@ -275,8 +277,11 @@ class Journal:
     def release_deleted(self) -> None:
         """Leave a file that somebody deleted."""
         with self._lock:
-            if self._fd is not None and os.fstat(self._fd).st_nlink == 0:
-                self._close()
+            try:
+                if self._fd is not None and os.fstat(self._fd).st_nlink == 0:
+                    self._close()
+            except OSError:
+                self._lose()
 
     def restart(self) -> None:
         """Forget what belongs to the process that this one was forked from."""
@@ -292,6 +297,10 @@ class Journal:
         return [
             Problem(str(self.fault.path), message, self.fault.hint or "Make this place writable.")
         ]
+
+    def _lose(self) -> None:
+        """Forget a file that somebody else closed, so that the next line opens another."""
+        self._fd, self._heads = None, {}
 
     def _drop(self, exc: OSError) -> None:
         self.dropped += 1

@@ -185,6 +185,17 @@ def test_what_cannot_be_kept_is_noted() -> None:
     assert draft.tool["http"]["request"]["timeoutMs"] == 2500
 
 
+def test_the_value_of_a_field_that_is_a_file_is_an_argument(stub: Stub, client: HttpClient) -> None:
+    command = f"curl {stub.url()}up --data-urlencode my-note@notes.txt -d n=1"
+
+    found = call(stub, client, command, {"my_note": "a & b"})
+
+    assert found.body == b"my-note=a%20%26%20b&n=1"
+    assert import_curl(command).notes == [
+        "the file 'notes.txt' is not read; 'my-note' takes its content"
+    ]
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [

@@ -12,7 +12,10 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.faces import cli
+from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
 from onetool_ipy.faces.widgets.server_requests import ServerRequests
+from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.toolbox import Toolbox
 
 PLUS = (
@@ -141,6 +144,29 @@ def test_what_a_readme_leaves_open_is_filled_in_and_kept_as_a_secret(
     assert secrets == 'API_TOKEN: "abc"\n'
     assert dict(box.servers.definition("y").env) == {"API_TOKEN": "abc"}
     assert servers.pasted({"text": text.replace('"y"', '"z"')})["fields"] == []
+
+
+def test_a_server_that_lacks_a_secret_is_listed_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A clone of somebody's project: its secrets.yaml is not there. With the secret it is a server
+    as any."""
+    config = "version: 1\nservers:\n  maps: {command: 'true', env: {A: '${MAPS_KEY}', B: '${MAPS_ID}'}}\n"
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "onetool.yaml").write_text(config, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with open_toolbox(tmp_path) as box:
+        servers = ServerRequests(box)
+        assert servers.list({}) == {"items": [{"name": "maps", "lacks": ["MAPS_KEY", "MAPS_ID"]}]}
+        assert cli.main(["server", "list"]) == 0
+        assert "Add MAPS_KEY and MAPS_ID to secrets.yaml" in capsys.readouterr().out
+
+        keep = HttpToolRequests(box, ResultViewer(box)).keep_secret
+        keep({"name": "MAPS_KEY", "value": "abc"})
+        assert servers.list({}) == {"items": [{"name": "maps", "lacks": ["MAPS_ID"]}]}
+        keep({"name": "MAPS_ID", "value": "7"})
+
+        assert [item["state"] for item in servers.list({})["items"]] == ["not started"]
 
 
 def test_an_untrusted_server_is_not_started(

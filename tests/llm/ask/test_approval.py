@@ -443,6 +443,24 @@ def test_a_damaged_file_of_approvals_costs_nothing(
         assert any(problem.where == str(place) for problem in box.problems())
 
 
+def test_a_tool_that_changes_asks_again_though_nothing_could_be_kept(
+    make_box: MakeBox, own: Own, traces: Traces
+) -> None:
+    """With a damaged file each change counted as what was seen first."""
+    own("ask: {approve: [srv.send]}")
+    box = make_box()
+    place = box.config.paths.user_state / "approvals.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("{not json")
+    tool = Changing(box, traces)
+
+    assert _sends(box) == [None]
+    assert _sends(box) == [None]
+    tool.set("Other words.")
+    assert _sends(box) == ["not_approved"]
+    assert place.read_text() == "{not json"
+
+
 @pytest.mark.parametrize(
     "text", ["ask: [", "ask: {approve: 7}", "models: {x: {provider: openai, model: ${NO}}}"]
 )

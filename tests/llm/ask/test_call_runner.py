@@ -4,6 +4,8 @@ masked and marked."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -246,3 +248,31 @@ def test_rule_13_a_tools_picture_is_sent_beside_its_data(box: Toolbox, traces: T
     assert all(
         not message.images for message in blind.requests[0].messages if isinstance(message, User)
     )
+
+
+def _itself() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+def _nested() -> list[Any]:
+    value: list[Any] = []
+    for _ in range(10_000):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("make", [_itself, _nested])
+def test_an_ask_goes_on_after_a_result_that_has_no_end(
+    box: Toolbox, make: Callable[[], list[Any]]
+) -> None:
+    def tree() -> list[Any]:
+        return make()
+
+    box.adopt(tree)
+
+    answer = box.ask("Go", model=ScriptedModel([("nb.tree", {}), "done"]), approve="nb.tree")
+
+    assert answer.text == "done", answer.note
+    assert answer.calls[0].result.ok

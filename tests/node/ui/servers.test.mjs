@@ -36,6 +36,23 @@ test('a server shows its state, and the buttons that fit it', async () => {
   screen.close();
 });
 
+test('a server that lacks a secret has a field for it, and is one to start once it is kept', async () => {
+  const kept = [];
+  const answers = {
+    servers: () => ({ items: kept.length ? [{ ...SERVER, state: 'not started' }] : [{ name: 'time', lacks: ['TIME_KEY'] }] }),
+    httpSecret: payload => (kept.push(payload), {})
+  };
+  const { screen, text, button } = await open(answers);
+  assert.match(text(), /time.*needs a secret.*TIME_KEY/);
+  const field = screen.element.querySelector('input');
+  field.value = 'abc';
+  field.dispatchEvent(new window.Event('input', { bubbles: true }));
+  button('Save').click();
+  await until(() => button('Start'));
+  assert.deepEqual(kept, [{ name: 'TIME_KEY', value: 'abc' }]);
+  screen.close();
+});
+
 test('a server that starts is neither to be started nor a fault, and the page shows that it is up when the kernel says so', async () => {
   const states = ['starting', 'connected'];
   const { screen, asked, text, button, emit } = await open({ servers: () => ({ items: [{ ...SERVER, state: states.length > 1 ? states.shift() : states[0], tools: [] }] }) });

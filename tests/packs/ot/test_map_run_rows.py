@@ -158,6 +158,7 @@ def test_missing_cells_are_left_out_where_the_argument_is_optional(
         (5, {}, "5 is not a table"),
         (np.zeros((2, 2, 2)), {}, "An array of 3 dimensions"),
         (FRAME, {"address": "addr", "workers": 0}, "workers=0"),
+        (FRAME, {"address": "addr", "workers": math.nan}, "workers=nan"),
         (FRAME, {"address": "addr", "workers": "eight"}, "workers"),
         (FRAME, {"address": "addr", "retries": -1}, "retries=-1"),
         (FRAME, {"address": "addr", "per_minute": 0}, "per_minute=0"),

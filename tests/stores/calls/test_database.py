@@ -86,6 +86,35 @@ def test_a_part_of_no_rows_is_no_problem(tmp_path: Path, clock: Clock) -> None:
     assert log.problems() == []
 
 
+ASKED = """
+import sys
+from pathlib import Path
+from onetool_ipy.stores.calls.log import CallLog
+
+log = CallLog(Path(sys.argv[1]))
+log.tidy()
+print(log.usage().total_calls, len(log.frame()), [Path(one.where).name for one in log.problems()])
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no mode that keeps an owner from reading")
+def test_a_journal_of_another_user_costs_itself_and_is_named(tmp_path: Path, clock: Clock) -> None:
+    """As after one start with sudo. Root itself may read everything, so it gives that right up."""
+    logs = [filled(tmp_path, clock, 10), filled(tmp_path, clock, 5)]
+    paths = sorted(tmp_path.glob("*.jsonl"))
+    for log in logs:
+        log.close()
+    small = min(paths, key=lambda path: path.stat().st_size)
+    small.chmod(0)
+    rights = "-dac_override,-dac_read_search"
+    lowered = ["setpriv", "--bounding-set", rights, "--inh-caps", rights]
+    command = [*(lowered if os.geteuid() == 0 else []), sys.executable, "-c", ASKED, str(tmp_path)]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout == f"10 10 ['{small.name}']\n"
+
+
 def test_a_damaged_part_gives_way_to_its_journal(tmp_path: Path, clock: Clock) -> None:
     log = filled(tmp_path, clock, 50)
     log.close()

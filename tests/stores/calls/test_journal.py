@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -254,6 +255,25 @@ def test_a_folder_deleted_under_a_running_process_is_made_again(calls: CallLog) 
     note(calls, number=2)
 
     assert [row.call_id for row in calls.history()] == ["id2"]
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_log_whose_file_a_tool_closed_goes_on_in_another(calls: CallLog, is_asked: bool) -> None:
+    """As code does that makes itself a daemon, or closes one number twice."""
+    note(calls, number=1)
+    (file,) = calls.folder.glob("*.jsonl")
+    for number in range(3, 512):
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(number), file.stat()):
+                os.close(number)
+    if is_asked:
+        calls.usage()
+    note(calls, number=2)
+    note(calls, number=3)
+
+    kept = {row.call_id for row in calls.history()}
+    assert kept == ({"id1", "id2", "id3"} if is_asked else {"id1", "id3"})
+    assert len(calls.problems()) == (not is_asked), "a call that was not recorded is told"
 
 
 class ChangingFolder(type(Path())):  # type: ignore[misc]  # the class differs by system
