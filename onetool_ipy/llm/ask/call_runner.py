@@ -14,7 +14,6 @@ import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
@@ -29,6 +28,7 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.printable import visible
 from onetool_ipy.config.load import ToolLabels, needs_approval
 from onetool_ipy.core import names
+from onetool_ipy.core.current import NestedGuard
 from onetool_ipy.core.labels import Labels
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, Reply
@@ -264,7 +264,7 @@ class CallRunner:
         """Return what a call would carry elsewhere, if the person must be asked about it."""
         spec, guard = resolved.require(), self._session.guard
         place = self._labels.of_call(spec, resolved.given).sends
-        resolved.guard = partial(self._check_nested, resolved)
+        resolved.guard = self._guard_inside(resolved)
         if not place:
             return None
         call = Outgoing(spec, resolved.given, place)
@@ -285,17 +285,23 @@ class CallRunner:
         resolved.meta["guard"] = f"{ASKED} to {place}"
         self._session.guard.sent(Outgoing(resolved.require(), resolved.given, place))
 
-    def _check_nested(self, outer: ResolvedCall, inner: ToolSpec, args: Mapping[str, Any]) -> None:
+    def _guard_inside(self, outer: ResolvedCall) -> NestedGuard:
         """Let a tool call another one that sends elsewhere only if what the model gave it is
-        explained for that place. Raises NotApproved."""
-        place, spec = self._labels.of_call(inner, args).sends, outer.require()
-        own = self._labels.of_call(spec, outer.given).sends
-        if not place or place == own or self._approvals.names(spec):
-            return
-        call = Outgoing(spec, outer.given, place)
-        flow = self._session.guard.check(call, self._today, self._labels.allow).flow
-        if flow is not None:
-            raise not_nested(spec, inner, flow)
+        explained for that place. How often it does so is up to the tool."""
+        free = {""}
+
+        def require(inner: ToolSpec, args: Mapping[str, Any]) -> None:
+            place, spec = self._labels.of_call(inner, args).sends, outer.require()
+            free.add(self._labels.of_call(spec, outer.given).sends)
+            if place in free or self._approvals.names(spec):
+                return
+            call = Outgoing(spec, outer.given, place)
+            flow = self._session.guard.check(call, self._today, self._labels.allow).flow
+            if flow is not None:
+                raise not_nested(spec, inner, flow)
+            free.add(place)
+
+        return require
 
     def _tool_counts(self) -> Counter[str]:
         """Return how many of the offered tools send to each place."""
@@ -310,8 +316,7 @@ class CallRunner:
         if (before := plan.resolved) is None or before.failure is not None:
             return plan
         resolved = self._resolve(plan.name, before.given)
-        resolved.has_yes = before.has_yes
-        resolved.guard = partial(self._check_nested, resolved)
+        resolved.has_yes, resolved.guard = before.has_yes, before.guard
         resolved.meta.update(before.meta)
         if resolved.failure is None and resolved.require().fingerprint != plan.fingerprint:
             message = (

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from onetool_ipy.config.load import ToolLabels
+from onetool_ipy.core.current import NestedGuard
 from onetool_ipy.core.labels import UNKNOWN, Labels
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, Reply
@@ -106,7 +106,7 @@ class ProgramGuard:
     def require(self, call: HostCall, resolved: ResolvedCall) -> None:
         """Let a call go out if it is free, or if the person says so. Raises NotApproved."""
         spec = resolved.require()
-        resolved.guard = partial(self.require_nested, resolved, call)
+        resolved.guard = self.inside(resolved, call)
         if (flow := self.flow(call, resolved)) is None:
             return
         proposed = ProposedCall.of(spec, resolved.given, flow.text, flow.place)
@@ -150,23 +150,22 @@ class ProgramGuard:
             place = self._labels.of_call(spec, resolved.given).sends
             self._told.sent(Outgoing(spec, resolved.given, place))
 
-    def require_nested(
-        self,
-        outer: ResolvedCall,
-        call: HostCall | None,
-        inner: ToolSpec,
-        args: Mapping[str, Any],
-    ) -> None:
+    def inside(self, outer: ResolvedCall, call: HostCall) -> NestedGuard:
         """Let a tool call another one that sends elsewhere only if the program's own call is free
-        for that place. Raises NotApproved."""
-        place, spec = self._labels.of_call(inner, args).sends, outer.require()
-        is_allowed = place in self._allowed or self._is_named(spec)
-        own = self._labels.of_call(spec, outer.given).sends
-        if not place or is_allowed or place == own:
-            return
-        verdict = self._judge(call, Outgoing(spec, outer.given, place))
-        if verdict.flow is not None:
-            raise not_nested(spec, inner, verdict.flow)
+        for that place."""
+        free = {""}
+
+        def require(inner: ToolSpec, args: Mapping[str, Any]) -> None:
+            place, spec = self._labels.of_call(inner, args).sends, outer.require()
+            free.add(self._labels.of_call(spec, outer.given).sends)
+            if place in free | self._allowed or self._is_named(spec):
+                return
+            verdict = self._judge(call, Outgoing(spec, outer.given, place))
+            if verdict.flow is not None:
+                raise not_nested(spec, inner, verdict.flow)
+            free.add(place)
+
+        return require
 
     def _judge(self, call: HostCall | None, out: Outgoing) -> Verdict:
         verdict = self._running.judge(call, out)

@@ -21,7 +21,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
 from onetool_ipy.base import values
@@ -452,7 +451,7 @@ class ProgramRun:
             resolved = self._resolve(key.tool, args)
             if resolved.failure is None and self._is_write(resolved.require(), args):
                 raise _changed_tool(key.tool)
-            resolved.guard = partial(self._guard.require_nested, resolved, call)
+            resolved.guard = self._guard.inside(resolved, call)
             entry.answer = self._execute(resolved)
         return entry.answer
 
@@ -535,7 +534,7 @@ class ProgramRun:
         resolved = self._resolve(key.tool, write.args)
         if resolved.failure is None and resolved.require().fingerprint != write.key.fingerprint:
             raise _changed_tool(key.tool)
-        resolved.guard = partial(self._guard.require_nested, resolved, call)
+        resolved.guard = self._guard.inside(resolved, call)
         if write.note and resolved.failure is None:
             self._guard.let_out(resolved, f"{ASKED} out")
         self._note("begun", key, fingerprint=write.key.fingerprint)

@@ -188,6 +188,20 @@ def test_the_threads_of_a_batch_are_guarded(box: Toolbox) -> None:
     assert "'web.search' was not run: 'nb.many' called it" in answer.calls[1].result.data
 
 
+def test_a_tool_may_call_another_one_as_often_as_it_likes(box: Toolbox) -> None:
+    """What the model gave it is explained once; the loop is the person's own."""
+
+    @tool("nb.loop", read_only=True)
+    def loop(q: str) -> int:
+        """Look it up on each of many pages."""
+        return len([call_tool("web.search", q=f"{q} {page}") for page in range(100)])
+
+    box.adopt(loop)
+    prompt = "Read it, and tango"
+    answer = ask_box(box, Person(), READ, ("nb.loop", {"q": "tango"}), prompt=prompt)
+    assert answer.calls[1].result.data == 100
+
+
 def test_what_a_model_asks_another_one_was_typed_by_nobody(box: Toolbox) -> None:
     """The ask inside is a conversation of its own, in which its prompt explains everything."""
     inside: list[Answer] = []
