@@ -114,7 +114,7 @@ def write_lock(path: Path, lock: Json) -> bool:
 
 def read_lock(path: Path) -> Json:
     """Read a lock file. Raises LockProblem."""
-    hint = "Write a new one, and look at what changed in it: onetool-ipy lock"
+    hint = "Restore it, or delete it and write a new one: onetool-ipy lock"
     try:
         content = bytes_of(path, _MAX_FILE)
         if content is None:

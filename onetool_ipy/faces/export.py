@@ -120,7 +120,7 @@ def _code_cells(file: Path) -> list[tuple[int, str]]:
     except NotJson as exc:
         raise UsageProblem(f"'{file}' is not a notebook: it {exc}.") from exc
     except (KeyError, TypeError) as exc:
-        raise UsageProblem(f"'{file}' is not a notebook: it has no list of cells.") from exc
+        raise UsageProblem(f"'{file}' is not a notebook: it has no cells with text.") from exc
     return [(number, text) for number, text in cells if text.strip()]
 
 

@@ -19,6 +19,7 @@ import builtins
 import datetime
 import hashlib
 import json
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
@@ -27,7 +28,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onetool_ipy.base import values
+from onetool_ipy.base import forks, values
 from onetool_ipy.base.errors import (
     Disabled,
     ExecutionFailed,
@@ -149,6 +150,12 @@ class Cassette:
             self._unplayed.setdefault(call.key, deque()).append(call)
         self._counts = {key: len(calls) for key, calls in self._unplayed.items()}
         self._refreshed: set[str] = set()
+        self.after_fork()
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Take a lock of this process's own."""
+        self._recording = threading.Lock()
 
     def answer(self, kind: str, key: Any, produce: Callable[[], Any], *, version: str = "") -> Any:
         """Return the value recorded for (kind, key), or call `produce` and record its value. Not
@@ -202,6 +209,11 @@ class Cassette:
     def record(self, call: RecordedCall, value: Any) -> str:
         """Append a call and what it gave. Returns "", or why it cannot be recorded; raises
         StoreError for a disk."""
+        # A line that replaces others stands before all that are new.
+        with self._recording:
+            return self._record(call, value)
+
+    def _record(self, call: RecordedCall, value: Any) -> str:
         call = replace(
             call,
             replaces=self.mode == "refresh" and call.key not in self._refreshed,

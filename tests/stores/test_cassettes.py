@@ -10,7 +10,9 @@ import os
 import socket
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +241,24 @@ def test_a_refresh_that_is_killed_loses_nothing(bench: Open) -> None:
     other = bench()
     assert other.ask("a", mode="replay").data == {"number": 3}
     assert other.ask("b", mode="replay").data == {"number": 2}
+
+
+def test_a_refresh_in_threads_keeps_every_answer(tmp_path: Path) -> None:
+    """As a map does over rows that are equal."""
+    begin = threading.Barrier(8)
+
+    def record(number: int) -> None:
+        for turn in range(40):
+            begin.wait()
+            cassette.record(RecordedCall(tool="a.b", key=f"{turn}"), number)
+
+    cassette = Cassette(tmp_path / "calls.jsonl", mode="refresh")
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(record, range(8)))
+    cassette.close()
+
+    kept = Counter(line["key"] for line in lines(cassette.path))
+    assert set(kept.values()) == {8}
 
 
 def test_secrets_are_masked_in_arguments_and_results(bench: Open) -> None:

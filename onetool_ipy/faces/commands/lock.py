@@ -3,6 +3,7 @@ since."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def lock(context: CommandContext, _options: Options) -> DataPage:
             f"The tools of the server '{silent[0]}' are not known, so nothing was written.",
             hint=hint,
         )
-    before = read_lock(path) if path.exists() else None
+    before = read_lock(path) if os.path.lexists(path) else None
     is_new = write_lock(path, now)
     place = f"{path.parent.name}/{path.name}"
     tools = counted(len(now["tools"]), "tool")

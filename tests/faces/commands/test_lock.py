@@ -252,6 +252,21 @@ def test_a_server_is_asked_anew(shop: Project, capsys: pytest.CaptureFixture[str
     assert _run("lock") == 1
 
 
+def test_what_is_said_of_a_damaged_lock_file_can_be_done(
+    shop: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after a merge with conflicts in it."""
+    assert main(["lock"]) == 0
+    file = shop.home / "onetool.lock"
+    file.write_text("<<<<<<< HEAD\n", encoding="utf-8")
+    capsys.readouterr()
+
+    assert main(["lock"]) == main(["verify"]) == 1
+    assert capsys.readouterr().err.count("Restore it, or delete it and write a new one") == 2
+    file.unlink()
+    assert main(["lock"]) == main(["verify"]) == 0
+
+
 def test_a_folder_without_a_project_has_nothing_to_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
