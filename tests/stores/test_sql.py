@@ -296,6 +296,7 @@ TREES = {
     "unknown": ("select * from cals", "No table 'cals'. Did you mean 'calls'?\nThere are: calls"),
     "column": ("select tol from calls", "No column 'tol'. Did you mean 'tool'?"),
     "function": ("select lenght('a')", "No function 'lenght'. Did you mean 'length'?"),
+    "arrow": ("select list_transform([1], x -> x)", "'->' makes no function.\nWrite: lambda x: x"),
     "syntax": (
         "select *\nfrom calls were ok = = 1",
         "The SQL is wrong at line 2, character",
