@@ -125,7 +125,7 @@ def test_import_of_another_clients_file(loaded: Kernel) -> None:
         ("%tool server export nobody", "No server 'nobody'."),
         ("%tool server export vscode nobody", "No server 'nobody'."),
         ("%tool server import nowhere.json", "cannot be read"),
-        ("%tool server import /", "cannot be read"),
+        ("%tool server import /", "is a folder"),
         ("%tool server list x", "does not know 'x'"),
     ],
 )
