@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -345,6 +346,35 @@ def test_a_tool_whose_code_changed_is_called_anew(box: Toolbox) -> None:
     assert box.ot.map("nb.twice", [1])["twice"].tolist() == [2]
     define("def twice(n: int) -> int:\n    'Twice.'\n    return n * 3")
     assert box.ot.map("nb.twice", [1])["twice"].tolist() == [3]
+
+
+def test_rows_of_another_environment_are_not_kept_for_this_one(project: Project) -> None:
+    """What production gave is not what staging gives, though tool and arguments are the same."""
+    box = project.open(
+        {"http": {"allowed_hosts": ["*.example.com"]}},
+        replies=lambda request: httpx.Response(200, json={"url": str(request.url)}),
+    )
+    bundle_id, request = box.bundles.new_id(), {"urlTemplate": "/me", "query": {"in": "${region}"}}
+
+    def called_in(environment: str, region: str) -> list[str]:
+        about = {
+            "slug": "shop",
+            "display_name": "Shop",
+            "base_url": f"https://{environment}.example.com",
+        }
+        active = {"name": environment, "variables": {"region": region}}
+        box.bundles.put_bundle(bundle_id, **about, environment=active)
+        if not box.bundles.all_tools(bundle_id):
+            box.bundles.put_tool(
+                bundle_id, "me", "1", {"type": "http", "http": {"request": request}}
+            )
+        frame = box.ot.map("shop.me", [{}])
+        return [*frame["url"], frame.attrs["onetool"]["resumed"]]
+
+    assert called_in("prod", "eu") == ["https://prod.example.com/me?in=eu", 0]
+    assert called_in("prod", "eu") == ["https://prod.example.com/me?in=eu", 1]
+    assert called_in("prod", "us") == ["https://prod.example.com/me?in=us", 0]
+    assert called_in("staging", "eu") == ["https://staging.example.com/me?in=eu", 0]
 
 
 def test_fresh_calls_every_row_anew(box: Toolbox, calls: list[Any]) -> None:
