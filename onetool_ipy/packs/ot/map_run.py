@@ -1,9 +1,10 @@
 """One run of `ot.map`: table -> arguments of each row -> calls, many at once -> DataFrame.
 
 A row is stored in `stores.map_progress` before it counts as finished, so a run that was stopped can
-be resumed. `sdk.batch` runs the rows. In threads, rows are called in this toolbox (`_CallHere`). In
-another process (Dask, an Executor of processes) `_CallElsewhere` opens the same project's toolbox,
-once per process: calls are logged, checked and masked as they are here, and no secret travels.
+be resumed; while a replay is on, its file alone counts. `sdk.batch` runs the rows. In threads, rows
+are called in this toolbox (`_CallHere`). In another process (Dask, an Executor of processes)
+`_CallElsewhere` opens the same project's toolbox, once per process: calls are logged, checked and
+masked as they are here, and no secret travels.
 
 Arguments: a text names a column, anything else is a constant; `columns=` and `const=` state it. All
 errors in names are reported before anything runs. A missing cell (None, NaN, NaT, NA) is not passed
@@ -89,6 +90,11 @@ def run_map(
     spec = box.registry.load(tool)
     try:
         require_options(spec, **options)
+        if box.replays.active is not None and not runs_in_threads(options["engine"]):
+            raise UsageProblem(
+                "A replay is on, and answers in this process alone.",
+                hint="Leave engine= out, or switch it off: %tool replay off",
+            )
         rows = read_rows(spec, data, arguments, **named)
         run = MapRun(box, spec, rows, timeout_s=timeout_s, **options)
         result = run.run(fresh=fresh)
@@ -140,7 +146,9 @@ class MapRun:
             None if outer is None else outer.asked_by,
             outer is None or outer.may_write,
         )
-        self._keys = row_keys(rows)
+        # What a recording gave is not what the tool gave, and the other way round.
+        self._is_replay = box.replays.active is not None
+        self._keys = [""] * len(rows) if self._is_replay else row_keys(rows)
         self._results: list[RowResult | None] = [None] * len(rows)
         plain_name = "".join(c if c.isascii() and c.isalnum() else "_" for c in spec.name)[:60]
         path = progress_file(box.config.paths.state / "maps", f"{plain_name}-{code_hash(spec)}")
@@ -199,7 +207,9 @@ class MapRun:
             "resumed": self._resumed,
         }
         facts |= {"failed": self._failed, "not_kept": self._not_stored}
-        if self._stored.fault is not None:
+        if self._is_replay:
+            facts["not_kept_because"] = "a replay is on"
+        elif self._stored.fault is not None:
             facts["not_kept_because"] = self._box.mask(self._stored.fault.message)
         return facts
 

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -575,11 +576,29 @@ def test_rows_know_who_asked_for_the_run(box: Toolbox) -> None:
 
 
 def test_rows_are_recorded_and_played_back(box: Toolbox, calls: list[Any], tmp_path: Path) -> None:
-    for mode in ("auto", "replay"):
+    """Rows that went well before are in the recording too, and what it gave is never taken for what
+    the tool gave."""
+    words = ["a", "b", "c", "a"]
+    box.ot.map("nb.place", ["a"])
+    for mode in ("auto", "replay", "replay"):
         with box.ot.replay(tmp_path / "rows.jsonl", mode=mode):
-            frame = box.ot.map("nb.place", ["a", "b", "c", "a"], fresh=True)
+            frame = box.ot.map("nb.place", words)
         assert frame["place"].tolist() == ["a/en", "b/en", "c/en", "a/en"]
-    assert len(calls) == 4
+        assert frame.attrs["onetool"]["not_kept_because"] == "a replay is on"
+    assert len(calls) == 1 + 4
+
+    assert box.ot.map("nb.place", words).attrs["onetool"]["resumed"] == 1
+
+
+def test_no_other_process_calls_rows_while_a_replay_is_on(
+    box: Toolbox, calls: list[Any], tmp_path: Path
+) -> None:
+    with (
+        ProcessPoolExecutor(1) as pool,
+        box.ot.replay(tmp_path / "rows.jsonl"),
+        pytest.raises(ToolCallError, match="A replay is on, and answers in this process alone"),
+    ):
+        box.ot.map("nb.place", ["a"], engine=pool)
 
 
 @pytest.mark.soak
