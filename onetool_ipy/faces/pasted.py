@@ -405,8 +405,10 @@ def _with_fields(server: FoundServer, fields: dict[str, Field]) -> FoundServer:
                 # `--to=<place>`, and `KEY=<your key>` behind `-e`: the name of a value stays.
                 flag, equals, value = word.partition("=")
                 label = f"{server.name}_{(flag if equals else before or word).lstrip('-')}"
-                value = filled(flag if equals else before, label, value if equals else word)
-                word = f"{flag}={value}" if equals else value
+                if equals:
+                    word = f"{flag}={filled(flag, label, value)}"
+                else:
+                    word = filled(before, label, word)
             words.append(word)
         data["args"] = words
     return server._replace(data=data)
