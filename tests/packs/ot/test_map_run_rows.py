@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onetool_ipy import Toolbox
+from onetool_ipy import Toolbox, tool
 from onetool_ipy.base.errors import CallTimeout, RateLimited, Unavailable
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolCallError
@@ -376,6 +376,25 @@ def test_rows_of_another_environment_are_not_kept_for_this_one(project: Project)
     assert called_in("prod", "eu") == ["https://prod.example.com/me?in=eu", 1]
     assert called_in("prod", "us") == ["https://prod.example.com/me?in=us", 0]
     assert called_in("staging", "eu") == ["https://staging.example.com/me?in=eu", 0]
+
+
+def test_rows_of_a_tool_that_changes_during_the_run_fail(box: Toolbox, calls: list[Any]) -> None:
+    """A switch of the environment, or a cell that defines the tool anew, makes another table of the
+    rows behind it."""
+
+    def again(n: int) -> int:
+        """Give it, and become another tool."""
+        if n == 2:
+            box.adopt(tool(name="nb.again")(lambda n: -n))
+        return n
+
+    box.adopt(again)
+
+    frame = box.ot.map("nb.again", [1, 2, 3], workers=1)
+
+    assert frame["again"].dropna().tolist() == [1, 2]
+    assert "'nb.again' has changed since this run began" in frame["error"].iloc[2]
+    assert box.ot.map("nb.again", [1, 2, 3])["again"].tolist() == [-1, -2, -3]
 
 
 def test_fresh_calls_every_row_anew(box: Toolbox, calls: list[Any]) -> None:
