@@ -437,6 +437,7 @@ def test_numbers_are_explained_only_up_to_100(number: int, real: float) -> None:
     assert _flow(guard, real) is not None
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),
