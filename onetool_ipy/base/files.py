@@ -371,7 +371,7 @@ def read(path: Path, limit: int = MAX_BYTES) -> Content | None:
         try:
             status = os.fstat(fd)
             if stat.S_ISDIR(status.st_mode):
-                raise Unreadable("is a directory, not a file.")
+                raise Unreadable("is a folder, not a file.")
             if not stat.S_ISREG(status.st_mode):
                 raise Unreadable("is not a regular file.")
             # The file may grow meanwhile. Room for the largest file would take longer than to read
@@ -391,7 +391,7 @@ def read(path: Path, limit: int = MAX_BYTES) -> Content | None:
         return None
     except (OSError, ValueError) as exc:
         if os.path.isdir(path):  # Windows opens no folder
-            raise Unreadable("is a directory, not a file.") from None
+            raise Unreadable("is a folder, not a file.") from None
         reason = (getattr(exc, "strerror", None) or str(exc)).lower()
         if isinstance(exc, PermissionError) and is_in_use(path, exc):
             reason = "another program has it open"

@@ -66,6 +66,7 @@ _INSTALLS = re.compile(
     r"|python3? -m pip)) (?:install|i|add|get)(?= |$)|docker pull(?= |$)"
 )
 _ORIGINS = {"npx": "It comes with Node.js.", "uvx": "It comes with uv: pip install uv"}
+_ADDRESS = re.compile(r"[\w-]+(?:\.[\w-]+)+(?::\d+)?/\S*$")
 _OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted", "--yes")
 _HEADER_FLAGS = ("-H", "--header")
 _MAX_COMMAND = 32_000
@@ -243,8 +244,17 @@ def require_server(data: Json, folder: Path) -> None:
         where = f"in {cwd}" if os.path.dirname(command) else "on your PATH"
         raise UsageProblem(
             f"There is no program '{command[:80]}' {where}.",
-            hint=_ORIGINS.get(Path(command).name, "Install it first, or correct its name."),
+            hint=_origin(command),
         )
+
+
+def _origin(command: str) -> str:
+    """Say where a program comes from that is not there, or what was meant."""
+    if _ADDRESS.match(command):
+        return f"For an address, write https://{command[:80]}"
+    if len(command.split()) > 1:
+        return f"Its arguments stand outside of the quotes: {command[:80]}"
+    return _ORIGINS.get(Path(command).name, "Install it first, or correct its name.")
 
 
 def require_no_installer(words: Sequence[str]) -> None:
@@ -255,7 +265,7 @@ def require_no_installer(words: Sequence[str]) -> None:
             f"'{hit[0]}' installs a program and does not run a server.",
             hint=(
                 "Run it in a terminal. Then add what it installed: %tool server add NAME"
-                f" {words[-1]}"
+                f" {words[-1].split()[-1]}"
             ),
         )
 

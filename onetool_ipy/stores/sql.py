@@ -335,6 +335,8 @@ class _Asked:
             return InvalidArgs(f"No function '{match[1]}'. {hint}".rstrip())
         if isinstance(exc, duckdb.PermissionException):
             return InvalidArgs(_NO_FILES)
+        if "lambda arrow" in text:
+            return InvalidArgs("'->' makes no function.", hint="Write: lambda x: x + 1")
         _, _, said = text.partition(": ")
         # What follows the first sentence is advice for whoever may change DuckDB's settings.
         said = " ".join(said.split("\n\n")[0].split()).split(". ")[0].rstrip(".")

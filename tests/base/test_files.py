@@ -126,7 +126,7 @@ def test_a_plain_file_is_read_whole_and_a_missing_one_is_none(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("folder", "is a directory, not a file."),
+        ("folder", "is a folder, not a file."),
         pytest.param(
             *("pipe", "is not a regular file."), marks=pytest.mark.posix("pipes in folders")
         ),

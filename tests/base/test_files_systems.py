@@ -138,7 +138,7 @@ class TestFilesInUse:
         assert not is_in_use(tmp_path / "missing", PermissionError(13, "denied"))
 
     def test_a_folder_is_read_as_a_folder(self, tmp_path: Path) -> None:
-        with pytest.raises(Unreadable, match="is a directory"):
+        with pytest.raises(Unreadable, match="is a folder"):
             read(tmp_path)
 
 

@@ -398,7 +398,7 @@ class TestFiles:
     )
     def test_directory(self, project: Project, name: str) -> None:
         (project.onetool / name).mkdir(parents=True)
-        assert project.says() == [f".onetool/{name}: is a directory, not a file."]
+        assert project.says() == [f".onetool/{name}: is a folder, not a file."]
         assert bool(project.load().errors) == (name == "onetool.yaml")
 
     @pytest.mark.posix("pipes in folders")

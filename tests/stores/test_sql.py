@@ -126,6 +126,7 @@ def test_a_held_table_and_the_same_table_on_disk_give_one_answer(box: Toolbox) -
     assert rows(box, query) == held
 
 
+@pytest.mark.slow
 def test_without_duckdb_it_says_so_in_words(tmp_path: Path) -> None:
     program = """
         import sys
@@ -296,6 +297,7 @@ TREES = {
     "unknown": ("select * from cals", "No table 'cals'. Did you mean 'calls'?\nThere are: calls"),
     "column": ("select tol from calls", "No column 'tol'. Did you mean 'tool'?"),
     "function": ("select lenght('a')", "No function 'lenght'. Did you mean 'length'?"),
+    "arrow": ("select list_transform([1], x -> x)", "'->' makes no function.\nWrite: lambda x: x"),
     "syntax": (
         "select *\nfrom calls were ok = = 1",
         "The SQL is wrong at line 2, character",

@@ -60,7 +60,7 @@ from onetool_ipy.toolbox import Toolbox
 _HELP = "--help"
 _KINDS: Mapping[str, OptionKind] = {**ROW.kinds("notebook"), _HELP: "switch"}
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
-_ARGUMENTS = re.compile(r"\s*|(\s+[^\W\d]\w*=\S.*)+")
+_ARGUMENTS = re.compile(r"\s*|\s+[^\W\d]\w*=\S.*")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
 _PUNCTUATION = ".,;:!?)]}\"'"
 

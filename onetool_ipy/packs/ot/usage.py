@@ -283,7 +283,7 @@ def _obstacle(path: Path) -> str:
     if stat.S_ISLNK(mode):
         return "it is a symbolic link"
     if stat.S_ISDIR(mode):
-        return "it is a directory"
+        return "it is a folder"
     if not stat.S_ISREG(mode):
         return "it is not a plain file"
     # The flags keep the opening from blocking if the file has become a FIFO.

@@ -54,6 +54,9 @@ def test_the_life_of_a_server(loaded: Kernel) -> None:
     [
         ("x missingprogram-xyz --port 1", "There is no program 'missingprogram-xyz' on your PATH."),
         ("x ./missing.sh", "There is no program './missing.sh' in "),
+        ("x mcp.example.com/mcp", "For an address, write https://mcp.example.com/mcp"),
+        ("x 'missing-xyz --port 1'", "stand outside of the quotes: missing-xyz --port 1"),
+        ("x 'pip install mcp-x'", "Then add what it installed: %tool server add NAME mcp-x"),
         ("--save x missingprogram-xyz", "There is no program 'missingprogram-xyz' on your PATH."),
         ("x pip install mcp-server-time", "'pip install' installs a program"),
         ("pip install mcp-server-time", "'pip install' installs a program"),
@@ -122,7 +125,7 @@ def test_import_of_another_clients_file(loaded: Kernel) -> None:
         ("%tool server export nobody", "No server 'nobody'."),
         ("%tool server export vscode nobody", "No server 'nobody'."),
         ("%tool server import nowhere.json", "cannot be read"),
-        ("%tool server import /", "cannot be read"),
+        ("%tool server import /", "is a folder"),
         ("%tool server list x", "does not know 'x'"),
     ],
 )
