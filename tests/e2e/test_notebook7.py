@@ -96,7 +96,7 @@ def test_a_low_window_shows_rows_of_a_result_below_the_notebook(notebook: Notebo
     tool = page.locator(".onetool-ToolTab")
     expect(field(tool, "n")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(tool.locator(".otx-table-row").nth(2)).to_be_in_viewport(ratio=1)
+    expect(tool.locator(".otx-table-row").nth(2)).to_be_in_viewport(ratio=0.9)
     assert notebook.page_errors == []
 
 
