@@ -706,9 +706,9 @@ def _any_offer() -> bool:
         try:
             with os.scandir(place or ".") as entries:
                 folders = [entry.path for entry in entries if entry.name.endswith(_SUFFIXES)]
-        except NotADirectoryError:
-            return True  # an archive: importlib.metadata can look into it
         except (OSError, ValueError):
+            if os.path.isfile(place):
+                return True  # an archive: importlib.metadata can look into it
             continue
         for folder in folders:
             try:
