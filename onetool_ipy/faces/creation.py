@@ -392,6 +392,8 @@ def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
 
 def _read_file(file: Path) -> bytes:
     try:
+        if file.is_dir():
+            raise UsageProblem(f"'{file}' is a folder.", hint="Name a file in it.")
         if not file.is_file():
             raise UsageProblem(
                 f"There is no file '{file}'.", hint="Name a file, or an address: https://host/path."
