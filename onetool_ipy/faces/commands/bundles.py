@@ -282,7 +282,7 @@ class _NewHttp:
         the base URL."""
         pasted = self.values.get("--curl") or self._cell
         if pasted and self._curl:
-            flags = [*_SWITCHES, *_TEXTS, *_CURLS, "--arg"]
+            flags = [*_SWITCHES, "--describe", "--tags", "--secret-host", "--arg"]
             near = did_you_mean(self._curl[0], flags) if self._curl[0].startswith("--") else ""
             if near:
                 raise UsageProblem(f"No flag '{self._curl[0]}'. {near}")
