@@ -203,6 +203,7 @@ def test_the_toolbox_stays_one_thought() -> None:
     assert len(names) <= MAX_TOOLBOX_METHODS
 
 
+@pytest.mark.slow
 def test_threads_import_at_the_same_time() -> None:
     """As the panel's first request does beside the first cell."""
     names = (

@@ -183,7 +183,9 @@ def _descendants() -> list[int]:
 
 def _group() -> list[int]:
     """Return the other processes of our group, from `ps`, without those of the question itself."""
-    with os.popen("echo $$; exec ps -A -o pid= -o ppid= -o pgid= -o stat=") as lines:
+    # The PATH is that of the server, which may lead elsewhere.
+    question = "exec ps -A -o pid= -o ppid= -o pgid= -o stat="
+    with os.popen(f"echo $$; PATH=/bin:/usr/bin; {question}") as lines:
         shell = lines.readline().strip()
         rows = [line.split() for line in lines]
     mine, own = str(os.getpgrp()), {str(os.getpid()), shell}

@@ -286,6 +286,7 @@ for n in range(8):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_edit_at_once_lose_nothing(tmp_path: Path) -> None:
     """They use one configuration from two folders, and the user's own beside it."""
     _paths(tmp_path, "version: 1\n")

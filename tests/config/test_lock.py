@@ -128,6 +128,7 @@ TOOLS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(before=TOOLS, after=TOOLS)
 def test_drift_is_what_differs_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, before: dict[str, Any], after: dict[str, Any]

@@ -277,6 +277,7 @@ def test_init_pack_writes_a_pack_its_test_and_its_settings(
     assert main(["init", "--pack", "not a name"]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--tool-allow", "--allow"])
 def test_what_is_served_is_named_by_either_word(tmp_path: Path, option: str) -> None:
     line = [sys.executable, "-m", "onetool_ipy", "mcp", option, "time.now,no.such"]

@@ -169,7 +169,6 @@ os.writev(os.open(out, os.O_CREAT | os.O_WRONLY), [said.encode()])
 
 
 @pytest.mark.linux("small disks by mount, failing system calls by strace")
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [

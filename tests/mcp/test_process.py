@@ -55,11 +55,12 @@ def test_the_environment_of_the_toolbox_is_what_counts(tmp_path: Path) -> None:
 
 @pytest.mark.posix("ps")
 def test_without_proc_the_other_processes_of_the_group_are_those_to_end() -> None:
-    """Neither the `ps` that is asked, nor its shell, nor a process that has ended."""
+    """Neither the `ps` that is asked, nor its shell, nor a process that has ended. The PATH of the
+    server may lead elsewhere."""
     code = (
-        "import runpy, subprocess, sys; group = runpy.run_path(sys.argv[1])['_group'];"
+        "import os, runpy, subprocess, sys; group = runpy.run_path(sys.argv[1])['_group'];"
         "child, ended = (subprocess.Popen(['sleep', n]) for n in ('600', '0'));"
-        "import os; os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT);"
+        "os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT); os.environ['PATH'] = '/nowhere';"
         "print(group() == [child.pid]); child.kill(); child.wait(); print(group())"
     )
     done = subprocess.run(

@@ -326,7 +326,6 @@ def test_a_command_that_cannot_be_started_is_there_without_a_version(
     assert [(row["status"], row["version"]) for row in check_deps()] == [("ok", None)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["yaml", "PyYAML", "onetool-ipy"])
 def test_a_library_is_known_by_its_import_name_and_by_its_distributions(
     project: Project, name: str

@@ -17,6 +17,7 @@ from onetool_ipy.config.paths import home_at
 from onetool_ipy.sources.pack_files import EntryPoints
 from tests.harness.patience import HANG_S
 from tests.harness.project import Project
+from tests.harness.surroundings import ROOT
 
 
 @pytest.fixture
@@ -208,7 +209,7 @@ def test_a_distribution_in_an_archive_is_found(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={"PYTHONPATH": f"{archive}:{Path(__file__).resolve().parents[2]}"},
+        env={**os.environ, "PYTHONPATH": f"{archive}{os.pathsep}{ROOT}"},
     )
 
     assert "entry point 'zipped': No module 'distpack_zip'." in done.stdout

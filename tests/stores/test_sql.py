@@ -126,6 +126,7 @@ def test_a_held_table_and_the_same_table_on_disk_give_one_answer(box: Toolbox) -
     assert rows(box, query) == held
 
 
+@pytest.mark.slow
 def test_without_duckdb_it_says_so_in_words(tmp_path: Path) -> None:
     program = """
         import sys

@@ -74,6 +74,7 @@ def test_a_short_table_has_no_line_below(box: Toolbox, shell: InteractiveShell) 
     assert not box.results.list()
 
 
+@pytest.mark.slow
 def test_a_figure_that_shows_itself_is_shown_once(
     box: Toolbox, shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -189,6 +189,7 @@ def test_a_name_that_would_end_a_line_of_code_is_refused(make_box: MakeBox, name
         make_box().ask("1", model=ScriptedModel(["a"]), session=name)
 
 
+@pytest.mark.slow
 def test_a_session_of_large_pictures_never_becomes_a_file_that_cannot_be_read(
     make_box: MakeBox,
 ) -> None:

@@ -45,6 +45,7 @@ def functions(text: str) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
 
 
+@pytest.mark.slow
 @given(
     names=st.lists(st.tuples(NAMES, NAMES), max_size=6, unique=True),
     schema=SCHEMAS,

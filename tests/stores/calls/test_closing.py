@@ -179,6 +179,7 @@ def test_small_parts_are_joined_twenty_at_once(tmp_path: Path, clock: Clock) -> 
     assert {row.handle for row in log.history(limit=None)} == {None, "r_7", "r_450"}
 
 
+@pytest.mark.slow
 def test_a_kill_while_parts_are_joined_counts_no_call_twice(tmp_path: Path, clock: Clock) -> None:
     log = tidied(tmp_path, clock, count=1900)
     small = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}

@@ -97,6 +97,7 @@ print(log.usage().total_calls, len(log.frame()), [Path(one.where).name for one i
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no mode that keeps an owner from reading")
 def test_a_journal_of_another_user_costs_itself_and_is_named(tmp_path: Path, clock: Clock) -> None:
     """As after one start with sudo. Root itself may read everything, so it gives that right up."""
@@ -199,7 +200,6 @@ def test_a_stop_at_any_line_of_a_question_reads_every_call_once(
     assert count > 50, count
 
 
-@pytest.mark.slow
 def test_a_stop_while_duckdb_answers_is_a_stop(tmp_path: Path, clock: Clock, cell: None) -> None:
     log = CallLog(tmp_path, clock=clock)
     note(log, number=1)

@@ -369,7 +369,6 @@ def test_a_list_that_is_in_the_arguments_twice_is_recorded_whole(bench: Bench) -
     assert second.arguments == {"rows": [row, [row]], "row": row}
 
 
-@pytest.mark.slow
 def test_without_duckdb_history_is_read_from_the_journals_and_says_so(tmp_path: Path) -> None:
     broken = tmp_path / "site"
     broken.mkdir()
