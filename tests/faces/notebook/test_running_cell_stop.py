@@ -199,13 +199,17 @@ def test_stop_of_a_line_without_a_call_is_one_line(
     assert outcome.error.text == f"KeyboardInterrupt: {line}"
 
 
-@pytest.mark.parametrize(
-    "code",
-    ["time.sleep(60)", "while True: repr(listing)", "while True: one.df"],
-    ids=["none", "a listing", "a result"],
-)
+SLOW = """
+from onetool_ipy.core.result import ToolResult
+class Slow(dict):
+    def __missing__(self, key): time.sleep(60)
+slow = ToolResult(True, Slow(), None, {})
+"""
+
+
+@pytest.mark.parametrize("code", ["time.sleep(60)", "slow['a']"], ids=["none", "a result"])
 def test_stop_of_plain_python_shows_no_frame_of_ours(ready: Kernel, code: str) -> None:
-    ready.execute("listing = ot.tools()\none = box.call('tools.echo', {'message': 'a'})")
+    ready.execute(SLOW)
     running = ready.start_execute(f"print('begun', flush=True)\n{code}")
     running.wait_for_output("begun")
 
