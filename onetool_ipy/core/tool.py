@@ -7,8 +7,8 @@ Also `Source`, the protocol of where tools come from, and `format_call`, which w
 Fingerprints are short hashes that stay the same in every process as long as the tool is the same.
 `fingerprint` covers everything that a tool is; a source may say what that is by
 `ToolSpec.identity`. Code of this package is left out: it changes with the version, and the user
-installed it. `schema_hash` covers what a tool takes and gives. `code_hash` covers also its own code,
-but not the functions that it calls, and the place that it calls: an environment, a server.
+installed it. `schema_hash` covers what a tool takes and gives. `code_hash` covers also its own
+code, but not the functions that it calls, and the place that it calls: an environment, a server.
 """
 
 from __future__ import annotations
