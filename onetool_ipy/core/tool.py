@@ -7,8 +7,8 @@ Also `Source`, the protocol of where tools come from, and `format_call`, which w
 Fingerprints are short hashes that stay the same in every process as long as the tool is the same.
 `fingerprint` covers everything that a tool is; a source may say what that is by
 `ToolSpec.identity`. Code of this package is left out: it changes with the version, and the user
-installed it. `schema_hash` covers what a tool takes and gives, `code_hash` also its own code, but
-not the functions that it calls.
+installed it. `schema_hash` covers what a tool takes and gives. `code_hash` covers also its own
+code, but not the functions that it calls, and the place that it calls: an environment, a server.
 """
 
 from __future__ import annotations
@@ -482,8 +482,12 @@ def schema_hash(spec: ToolSpec) -> str:
 
 
 def code_hash(spec: ToolSpec) -> str:
-    """Hash a tool with its name, its record and its own code."""
-    return _hash([spec.name, spec.parameters, list(spec.record), code_of(spec.run)])
+    """Hash a tool with its name, its record, and its own code; for a tool that is data, with all
+    that decides where its calls go."""
+    is_data = spec.identity is not None and spec.origin in ("bundle", "config")
+    own = spec.identity() if is_data and spec.identity else code_of(spec.run)
+    place = spec.server_facts.definition
+    return _hash([spec.name, spec.parameters, list(spec.record), own, place])
 
 
 def _hash(parts: list[object]) -> str:

@@ -397,21 +397,19 @@ def _with_fields(server: FoundServer, fields: dict[str, Field]) -> FoundServer:
             }
     if isinstance(data.get("args"), list):
         words: list[Any] = []
-        for word in data["args"]:
-            if isinstance(word, (int, float)) and not isinstance(word, bool):
-                words.append(str(word))
-                continue
-            if not isinstance(word, str):
-                words.append(word)
-                continue
-            before = words[-1] if words and str(words[-1]).startswith("-") else ""
-            flag, equals, value = word.partition("=")
-            has_value = equals and flag.startswith("-")
-            label = f"{server.name}_{(flag if has_value else before or word).lstrip('-')}"
-            if has_value:
-                words.append(f"{flag}={filled(flag, label, value)}")
-            else:
-                words.append(filled(before, label, word) if word else word)
+        for given in data["args"]:
+            is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
+            word = str(given) if is_number else given
+            if isinstance(word, str) and word:
+                before = words[-1] if words and str(words[-1]).startswith("-") else ""
+                # `--to=<place>`, and `KEY=<your key>` behind `-e`: the name of a value stays.
+                flag, equals, value = word.partition("=")
+                label = f"{server.name}_{(flag if equals else before or word).lstrip('-')}"
+                if equals:
+                    word = f"{flag}={filled(flag, label, value)}"
+                else:
+                    word = filled(before, label, word)
+            words.append(word)
         data["args"] = words
     return server._replace(data=data)
 

@@ -124,6 +124,10 @@ def _recordings(source: str) -> Iterator[str]:
         called = ast.unparse(node.func)
         given = [*node.args, *(word.value for word in node.keywords if word.arg == "file")]
         texts = [str(each.value) for each in given if isinstance(each, ast.Constant)]
+        if called.endswith(".run_cell_magic"):
+            # `%%time` and `%%capture` run the rest of their cell as a cell.
+            yield from _recordings("".join(texts[2:]))
+            continue
         if called.endswith(".run_line_magic") and texts[:1] == ["tool"]:
             try:
                 words = words_in(texts[1].rstrip("; "))

@@ -184,6 +184,11 @@ def test_a_file_to_import_is_read_and_its_text_is_handed_on(box: Toolbox) -> Non
             ["N_API_KEY", "N_TO"],
             {"args": ["--api-key", "${N_API_KEY}", "--to=${N_TO}", "plain"]},
         ),
+        (
+            {"args": ["-e", "KEY=<your key>", "--api-key", 8000, "a=b"]},
+            ["N_KEY"],
+            {"args": ["-e", "KEY=${N_KEY}", "--api-key", "8000", "a=b"]},
+        ),
         ({"args": ["--key", "${NO_KEY}"]}, ["NO_KEY"], {"args": ["--key", "${NO_KEY}"]}),
         ({"env": {"API_KEY": "sk-1234"}}, [], {"env": {"API_KEY": "sk-1234"}}),
     ],

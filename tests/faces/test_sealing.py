@@ -482,6 +482,7 @@ def project(tmp_path: Path) -> Path:
         ('%tool replay "my calls.jsonl"', ["my calls.jsonl"]),
         ("x = %tool replay calls.jsonl\n%tool replay off", ["calls.jsonl"]),
         ("with ot.replay(file='my calls.jsonl', mode='replay'):\n    pass", ["my calls.jsonl"]),
+        ("%%time\n%%capture out\n%tool replay calls.jsonl\nprint(1)", ["calls.jsonl"]),
         ("# ot.replay('gone.jsonl')\nbox.ot.replay(\n  'calls.jsonl')", ["calls.jsonl"]),
     ],
 )

@@ -11,7 +11,7 @@ base URL away.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv6Address
 from typing import Annotated, Any, Literal, Self
 
@@ -113,7 +113,7 @@ def _url(text: str) -> str:
     """A URL whose scheme, host and port are fixed."""
     match = URL.fullmatch(text)
     if match is None:
-        raise ValueError("must start with http:// or https://")
+        raise ValueError(f"'{values.cut(text, 80)}' must start with http:// or https://")
     host = match["host"]
     if "$" in host:
         raise ValueError(f"'{host}': a ${{name}} may not be in the scheme, host or port")
@@ -280,6 +280,16 @@ class NoAuth(_Record):
 
 
 Auth = Annotated[Bearer | Basic | ApiKey | OAuth2 | NoAuth, Field(discriminator="type")]
+
+
+def is_sendable(kind: type[ApiKey | OAuth2], auth: Mapping[str, object]) -> bool:
+    """Whether an auth that somebody else wrote can be sent: a header of this name, an address like
+    this."""
+    try:
+        kind.model_validate(auth)
+    except ValueError:
+        return False
+    return True
 
 
 class RequestTemplate(_Record):

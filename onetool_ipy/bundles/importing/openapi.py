@@ -28,7 +28,13 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, InvalidTool
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.values import Json
-from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
+from onetool_ipy.bundles.http.definition import (
+    HEADER_NAME,
+    OWN_HEADERS,
+    ApiKey,
+    OAuth2,
+    is_sendable,
+)
 from onetool_ipy.bundles.http.template import placeholders_in
 from onetool_ipy.bundles.importing.document import (
     ImportNotes,
@@ -176,7 +182,8 @@ def _as_openapi_3(
         )
     if not isinstance(version, (str, float)) or not str(version).startswith("3."):
         raise InvalidRequest(
-            "This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection."
+            "This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection.",
+            hint="Save the description itself: it has a key 'openapi', 'swagger' or 'info'.",
         )
     if not str(version).startswith(("3.0", "3.1")):
         notes.add(f"the document is of version {str(version)[:10]}, and is read as 3.1")
@@ -682,21 +689,20 @@ class SecuritySchemes:
                         or "The whole value of the header Authorization,"
                         " such as 'Bearer ...' or 'Token ...'."
                     )
-                value = self._secret(about or "An API key.", name)
-                return {"type": "apiKey", "in": where, "name": header, "value": value}
-            problem = f"has its key in a {where}, which is not imported"
+                key = {"type": "apiKey", "in": where, "name": header, "value": ""}
+                if is_sendable(ApiKey, key):
+                    return {**key, "value": self._secret(about or "An API key.", name)}
+            problem = f"has its key in a {where} {header!r}, which is not imported"
         elif kind in ("oauth2", "openIdConnect"):
             url = as_text(
                 as_dict(as_dict(scheme.get("flows")).get("clientCredentials")).get("tokenUrl")
             )
-            if url.startswith(("http://", "https://")) and "{" not in url:
-                auth = {
-                    "type": "oauth2",
-                    "tokenUrl": url,
-                    "clientId": self._secret(about or "The client's id.", name, "CLIENT_ID"),
-                    "clientSecret": self._secret("The client's secret.", name, "CLIENT_SECRET"),
-                }
-                return {**auth, "scope": literal(" ".join(scopes))} if scopes else auth
+            grant = {"type": "oauth2", "tokenUrl": url, "clientId": "", "clientSecret": ""}
+            is_url = url.startswith(("http://", "https://")) and "{" not in url
+            if is_url and is_sendable(OAuth2, grant):
+                grant["clientId"] = self._secret(about or "The client's id.", name, "CLIENT_ID")
+                grant["clientSecret"] = self._secret("The client's secret.", name, "CLIENT_SECRET")
+                return {**grant, "scope": literal(" ".join(scopes))} if scopes else grant
             note = (
                 f"the security scheme '{name}' needs a person to log in: put an access token into"
                 " its secret"

@@ -21,7 +21,7 @@ from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.base.values import Json
-from onetool_ipy.bundles.http.definition import HEADER_NAME
+from onetool_ipy.bundles.http.definition import HEADER_NAME, ApiKey, OAuth2, is_sendable
 from onetool_ipy.bundles.importing import labels
 from onetool_ipy.bundles.importing.document import ImportNotes, as_dict, as_list, as_text
 from onetool_ipy.bundles.importing.draft import (
@@ -397,7 +397,11 @@ class _Sampler:
         }
         fields = defaultdict(str, texts)
         token_url = _text(values_by_key.get("accessTokenUrl"))
-        is_url = token_url.startswith(("https://", "http://")) and "{" not in token_url
+        place = "query" if fields["in"] == "query" else "header"
+        key = {"type": "apiKey", "in": place, "name": fields["key"], "value": ""}
+        is_key = HEADER_NAME.fullmatch(fields["key"]) and is_sendable(ApiKey, key)
+        grant = {"type": "oauth2", "tokenUrl": token_url, "clientId": "", "clientSecret": ""}
+        is_client = fields["grant_type"] == "client_credentials" and "{" not in token_url
         if kind == "bearer":
             self._sample.auth = {"type": "bearer", "value": fields["token"]}
         elif kind == "basic":
@@ -406,18 +410,12 @@ class _Sampler:
                 "username": fields["username"],
                 "password": fields["password"],
             }
-        elif kind == "apikey" and HEADER_NAME.fullmatch(fields["key"]):
-            place = "query" if fields["in"] == "query" else "header"
-            self._sample.auth = {
-                "type": "apiKey",
-                "in": place,
-                "name": fields["key"],
-                "value": fields["value"],
-            }
-        elif kind == "oauth2" and fields["grant_type"] == "client_credentials" and is_url:
+        elif kind == "apikey" and is_key:
+            self._sample.auth = {**key, "value": fields["value"]}
+        elif kind == "oauth2" and is_client and is_sendable(OAuth2, grant):
             client = {"clientId": fields["clientId"], "clientSecret": fields["clientSecret"]}
             scope = {"scope": fields["scope"]} if fields["scope"] else {}
-            self._sample.auth = {"type": "oauth2", "tokenUrl": token_url, **client, **scope}
+            self._sample.auth = {**grant, **client, **scope}
         elif kind == "oauth2":
             self._sample.auth = {"type": "bearer", "value": fields["accessToken"]}
         elif kind not in ("", "noauth"):

@@ -155,9 +155,11 @@ class LineageTools:
             compare(old, new, key),
             result=result,
             mask=self._box.mask,
-            is_one_object=old is new
+            # What `ot.refresh` compares is a copy, unless it is a value that never changes.
+            is_one_object=result is None
+            and old is new
             and isinstance(old, Mapping | Sequence)
-            and type(old) is not str,
+            and type(old) not in (str, bytes),
         )
 
     def _known_call(self, value: Any) -> tuple[CallRow, Any]:

@@ -1,9 +1,10 @@
 """One run of `ot.map`: table -> arguments of each row -> calls, many at once -> DataFrame.
 
 A row is stored in `stores.map_progress` before it counts as finished, so a run that was stopped can
-be resumed. `sdk.batch` runs the rows. In threads, rows are called in this toolbox (`_CallHere`). In
-another process (Dask, an Executor of processes) `_CallElsewhere` opens the same project's toolbox,
-once per process: calls are logged, checked and masked as they are here, and no secret travels.
+be resumed; while a replay is on, its file alone counts. `sdk.batch` runs the rows. In threads, rows
+are called in this toolbox (`_CallHere`). In another process (Dask, an Executor of processes)
+`_CallElsewhere` opens the same project's toolbox, once per process: calls are logged, checked and
+masked as they are here, and no secret travels.
 
 Arguments: a text names a column, anything else is a constant; `columns=` and `const=` state it. All
 errors in names are reported before anything runs. A missing cell (None, NaN, NaT, NA) is not passed
@@ -24,7 +25,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from onetool_ipy.base import syntax, tables, values
-from onetool_ipy.base.errors import InvalidArgs, UsageProblem, is_transient
+from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, UsageProblem, is_transient
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.tables import is_missing, is_sparse
 from onetool_ipy.base.values import Json
@@ -71,7 +72,7 @@ class RowResult(NamedTuple):
 
 def run_map(
     box: Toolbox,
-    tool: str,
+    tool: object,
     data: Any,
     arguments: Mapping[str, Any],
     named: Mapping[str, Any],
@@ -86,9 +87,20 @@ def run_map(
 
     `named` has `columns` and `const`; `options` are those of `require_options`.
     """
+    if not isinstance(tool, str):
+        name = getattr(tool, "__name__", "add")
+        raise InvalidArgs(
+            f"ot.map takes the name of a tool first, not a {type(tool).__name__}.",
+            hint=f'For example: ot.map("nb.{name}", table)',
+        )
     spec = box.registry.load(tool)
     try:
         require_options(spec, **options)
+        if box.replays.active is not None and not runs_in_threads(options["engine"]):
+            raise UsageProblem(
+                "A replay is on, and answers in this process alone.",
+                hint="Leave engine= out, or switch it off: %tool replay off",
+            )
         rows = read_rows(spec, data, arguments, **named)
         run = MapRun(box, spec, rows, timeout_s=timeout_s, **options)
         result = run.run(fresh=fresh)
@@ -139,11 +151,14 @@ class MapRun:
             new_run(),
             None if outer is None else outer.asked_by,
             outer is None or outer.may_write,
+            code_hash(spec),
         )
-        self._keys = row_keys(rows)
+        # What a recording gave is not what the tool gave, and the other way round.
+        self._is_replay = box.replays.active is not None
+        self._keys = [""] * len(rows) if self._is_replay else row_keys(rows)
         self._results: list[RowResult | None] = [None] * len(rows)
         plain_name = "".join(c if c.isascii() and c.isalnum() else "_" for c in spec.name)[:60]
-        path = progress_file(box.config.paths.state / "maps", f"{plain_name}-{code_hash(spec)}")
+        path = progress_file(box.config.paths.state / "maps", f"{plain_name}-{self._task.code}")
         self._stored = MapProgress(path, mask=box.mask, now=lambda: box.now().timestamp())
         self._finished = self._failed = self._not_stored = self._resumed = 0
         self._reported_at = 0.0
@@ -199,7 +214,9 @@ class MapRun:
             "resumed": self._resumed,
         }
         facts |= {"failed": self._failed, "not_kept": self._not_stored}
-        if self._stored.fault is not None:
+        if self._is_replay:
+            facts["not_kept_because"] = "a replay is on"
+        elif self._stored.fault is not None:
             facts["not_kept_because"] = self._box.mask(self._stored.fault.message)
         return facts
 
@@ -354,6 +371,22 @@ class _RowTask(NamedTuple):
     run: str
     asked_by: CallSource | None
     may_write: bool
+    code: str
+
+
+class _SameTool:
+    """Whether a tool is the one of the beginning of the run. A switch of the environment, an edited
+    file or a cell makes it another one."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+        self._last: ToolSpec | None = None
+
+    def __call__(self, spec: ToolSpec) -> bool:
+        if spec is not self._last and code_hash(spec) != self._code:
+            return False
+        self._last = spec
+        return True
 
 
 class _CallHere:
@@ -363,6 +396,7 @@ class _CallHere:
         self._box = box
         self._task = task
         self._stored = stored
+        self._is_same = _SameTool(task.code)
         outer = current.scope() or current.Scope(box)
         self._scope = current.Scope(  # of all rows; a row's progress is not the run's
             *(box, outer.call, outer.spec),
@@ -376,7 +410,7 @@ class _CallHere:
     def __call__(self, item: Item) -> RowResult:
         token = current.enter(self._scope)
         try:
-            return _call_row(self._box, self._task, self._stored, item)
+            return _call_row(self._box, self._task, self._stored, self._is_same, item)
         finally:
             current.leave(token)
 
@@ -405,6 +439,7 @@ class _CallElsewhere:
             ("progress", self._path),
             lambda: MapProgress(self._path, mask=box.mask, now=lambda: box.now().timestamp()),
         )
+        is_same = current.kept(("same", self._path), lambda: _SameTool(self._task.code))
         is_shared = stored.has_stamp(self._stamp)
         token = current.enter(
             current.Scope(box, asked_by=self._task.asked_by, may_write=self._task.may_write)
@@ -414,7 +449,7 @@ class _CallElsewhere:
                 stored.refresh()
                 if (row := next(stored.values([item[0]]))) is not None:
                     return RowResult(True, row.value, "", row.ms, is_stored=True)
-            return _call_row(box, self._task, stored if is_shared else None, item)
+            return _call_row(box, self._task, stored if is_shared else None, is_same, item)
         finally:
             current.leave(token)
 
@@ -447,10 +482,12 @@ def _pack_spec(spec: ToolSpec) -> bytes:
     return packed
 
 
-def _call_row(box: Toolbox, task: _RowTask, stored: MapProgress | None, item: Item) -> RowResult:
+def _call_row(
+    box: Toolbox, task: _RowTask, stored: MapProgress | None, is_same: _SameTool, item: Item
+) -> RowResult:
     key, args = item
     began = time.perf_counter()
-    result = _call_with_retries(box, task, args)
+    result = _call_with_retries(box, task, is_same, args)
     ms = round((time.perf_counter() - began) * 1000, 3)
     if result.error is not None:
         return RowResult(False, None, box.mask(str(result.error)), ms, is_stored=False)
@@ -458,17 +495,19 @@ def _call_row(box: Toolbox, task: _RowTask, stored: MapProgress | None, item: It
     return RowResult(True, result.data, "", ms, is_stored)
 
 
-def _call_with_retries(box: Toolbox, task: _RowTask, args: Json) -> ToolResult:
+def _call_with_retries(box: Toolbox, task: _RowTask, is_same: _SameTool, args: Json) -> ToolResult:
     """Call until it succeeds, fails for good, or has used up its retries."""
     tries = waits = 0
     call_id = f"{task.run}-{box.new_id()}"
     while True:
         number = f".{tries + waits}" if tries + waits else ""
-        result = box.call(
-            box.resolve(
-                task.tool, args, source="tool", timeout=task.timeout_s, call_id=call_id + number
-            )
+        resolved = box.resolve(
+            task.tool, args, source="tool", timeout=task.timeout_s, call_id=call_id + number
         )
+        if resolved.failure is None and not is_same(resolved.require()):
+            message = f"'{task.tool}' has changed since this run began."
+            resolved.failure = ExecutionFailed(message, hint="Run it again.")
+        result = box.call(resolved)
         error = result.error
         if error is None or not is_transient(error.exception) or error.reason == "cancelled":
             return result
@@ -700,6 +739,12 @@ def _is_column(name: str, value: object, table: _Table) -> bool:
             f"No column '{values.cut(value, 60)}' for the argument '{name}'. {near}".rstrip(),
             hint=f"Columns: {_listed(table.labels)}. For the same text in each row: "
             f"const={{{name!r}: {values.safe_repr(value, 40)}}}",
+        )
+    if getattr(value, "ndim", 0) == 1 and len(value) == table.length:  # type: ignore[arg-type]  # an array
+        raise UsageProblem(
+            f"'{name}' is given an array with a value for each row.",
+            hint=f"Name its column: {name}='column'. The whole array in each row: "
+            f"const={{{name!r}: ...}}",
         )
     try:
         is_label = type(value) is not bool and value in table.labels

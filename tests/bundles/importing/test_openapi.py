@@ -342,6 +342,12 @@ SCHEMES = {
         "flows": {"implicit": {"authorizationUrl": "https://a.test/x", "scopes": {}}},
     },
     "mtls": {"type": "mutualTLS"},
+    "spaced": {"type": "apiKey", "in": "header", "name": "X API Key"},
+    "own": {"type": "apiKey", "in": "header", "name": "Host"},
+    "tenant": {
+        "type": "oauth2",
+        "flows": {"clientCredentials": {"tokenUrl": "https://<tenant>.test/token", "scopes": {}}},
+    },
 }
 
 
@@ -377,6 +383,10 @@ SCHEMES = {
         ),
         ([{"person": ["x"]}], {"type": "bearer", "value": "${PET_STORE_PERSON_TOKEN}"}),
         ([{"mtls": []}], None),
+        # What could not be sent costs itself, and not the whole document.
+        ([{"spaced": []}], None),
+        ([{"own": []}], None),
+        ([{"tenant": []}], {"type": "bearer", "value": "${PET_STORE_TENANT_TOKEN}"}),
         ([{"inCookie": []}], None),
         ([{"nowhere": []}], None),
         ([{}, {"bearer": []}], None),

@@ -303,7 +303,10 @@ def test_two_credentials_of_one_name_are_two_secrets() -> None:
             {"grant_type": "client_credentials", "accessTokenUrl": "https://a.test/t"},
             {"type": "oauth2"},
         ),
-        ({"grant_type": "client_credentials", "accessTokenUrl": "{{tokens}}"}, {"type": "bearer"}),
+        *(
+            ({"grant_type": "client_credentials", "accessTokenUrl": url}, {"type": "bearer"})
+            for url in ("{{tokens}}", "https://<tenant>.test/t", "")
+        ),
         (
             {"grant_type": "authorization_code", "accessTokenUrl": "https://a.test/t"},
             {"type": "bearer"},

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -26,7 +27,7 @@ from tests.llm.programs.guard_programs import (
     BENIGN_BEFORE,
     Program,
 )
-from tests.llm.programs.guarded import SECRETS, GuardedWorld
+from tests.llm.programs.guarded import PLACE, SECRETS, GuardedWorld
 
 RecordProperty = Callable[[str, object], None]
 _BENIGN, _ATTACKS = [*BENIGN_BEFORE, *BENIGN_AFTER], [*ATTACKS_BEFORE, *ATTACKS_AFTER]
@@ -79,6 +80,26 @@ def test_what_an_attack_sends_says_nothing_of_the_secret(
     bits = _bits(_runs(world, program.code))
     record_property("guard of programs", ("bits", bits))
     assert bits <= math.log2(500) < BITS
+
+
+def test_private_data_that_may_go_to_a_place_is_not_made_up_for_it(
+    make_shop: Callable[..., Shop], tmp_path: Path
+) -> None:
+    """The user's own settings let the owners go to the search; what the program reads besides may
+    not."""
+    own = tmp_path / "home" / ".onetool"
+    own.mkdir(parents=True, exist_ok=True)
+    settings = f"version: 1\nguard: {{allow: [{{from: crm.get, to: {PLACE}}}]}}\n"
+    (own / "onetool.yaml").write_text(settings, encoding="utf-8")
+    world = GuardedWorld(make_shop().box)
+    head = "import crm, db, web\nowner = crm.get(id='c-7781')['owner']\nn = db.three()\n"
+    world.read("db.three", lambda: 3)
+
+    world.run(head + "web.search(q=owner)")
+    assert not world.person.questions
+    assert world.sent[-1] == f'web.search {{"q": "{world.secret["owner"]}"}}'
+    world.run(head + "web.search(q=owner + str(n))")
+    assert len(world.person.questions) == 1
 
 
 @pytest.mark.slow

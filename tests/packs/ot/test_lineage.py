@@ -233,5 +233,7 @@ def test_one_object_from_two_calls_is_not_called_equal_results(box: Toolbox) -> 
     assert "both are one object" in repr(box.ot.diff(first, second))
     assert repr(box.ot.diff(*copies)) == "No difference."
     assert "1 price changed" in repr(box.ot.refresh(second))
+    box.adopt(tool(name="nb.fixed", read_only=True)(lambda: (1, b"2")))
+    assert repr(box.ot.refresh(box.call("nb.fixed"))) == "No difference."
     kept = box.call("nb.rising", {"is_copy": True})
     assert "1 price changed" in repr(box.ot.refresh(kept))

@@ -9,14 +9,16 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
 
-from onetool_ipy import Toolbox
+from onetool_ipy import Toolbox, tool
 from onetool_ipy.base.errors import CallTimeout, RateLimited, Unavailable
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolCallError
@@ -347,6 +349,54 @@ def test_a_tool_whose_code_changed_is_called_anew(box: Toolbox) -> None:
     assert box.ot.map("nb.twice", [1])["twice"].tolist() == [3]
 
 
+def test_rows_of_another_environment_are_not_kept_for_this_one(project: Project) -> None:
+    """What production gave is not what staging gives, though tool and arguments are the same."""
+    box = project.open(
+        {"http": {"allowed_hosts": ["*.example.com"]}},
+        replies=lambda request: httpx.Response(200, json={"url": str(request.url)}),
+    )
+    bundle_id, request = box.bundles.new_id(), {"urlTemplate": "/me", "query": {"in": "${region}"}}
+
+    def called_in(environment: str, region: str) -> list[str]:
+        about = {
+            "slug": "shop",
+            "display_name": "Shop",
+            "base_url": f"https://{environment}.example.com",
+        }
+        active = {"name": environment, "variables": {"region": region}}
+        box.bundles.put_bundle(bundle_id, **about, environment=active)
+        if not box.bundles.all_tools(bundle_id):
+            box.bundles.put_tool(
+                bundle_id, "me", "1", {"type": "http", "http": {"request": request}}
+            )
+        frame = box.ot.map("shop.me", [{}])
+        return [*frame["url"], frame.attrs["onetool"]["resumed"]]
+
+    assert called_in("prod", "eu") == ["https://prod.example.com/me?in=eu", 0]
+    assert called_in("prod", "eu") == ["https://prod.example.com/me?in=eu", 1]
+    assert called_in("prod", "us") == ["https://prod.example.com/me?in=us", 0]
+    assert called_in("staging", "eu") == ["https://staging.example.com/me?in=eu", 0]
+
+
+def test_rows_of_a_tool_that_changes_during_the_run_fail(box: Toolbox, calls: list[Any]) -> None:
+    """A switch of the environment, or a cell that defines the tool anew, makes another table of the
+    rows behind it."""
+
+    def again(n: int) -> int:
+        """Give it, and become another tool."""
+        if n == 2:
+            box.adopt(tool(name="nb.again")(lambda n: -n))
+        return n
+
+    box.adopt(again)
+
+    frame = box.ot.map("nb.again", [1, 2, 3], workers=1)
+
+    assert frame["again"].dropna().tolist() == [1, 2]
+    assert "'nb.again' has changed since this run began" in frame["error"].iloc[2]
+    assert box.ot.map("nb.again", [1, 2, 3])["again"].tolist() == [-1, -2, -3]
+
+
 def test_fresh_calls_every_row_anew(box: Toolbox, calls: list[Any]) -> None:
     box.ot.map("nb.place", ["a", "b"])
     assert box.ot.map("nb.place", ["a"], fresh=True).attrs["onetool"]["called"] == 1
@@ -545,11 +595,29 @@ def test_rows_know_who_asked_for_the_run(box: Toolbox) -> None:
 
 
 def test_rows_are_recorded_and_played_back(box: Toolbox, calls: list[Any], tmp_path: Path) -> None:
-    for mode in ("auto", "replay"):
+    """Rows that went well before are in the recording too, and what it gave is never taken for what
+    the tool gave."""
+    words = ["a", "b", "c", "a"]
+    box.ot.map("nb.place", ["a"])
+    for mode in ("auto", "replay", "replay"):
         with box.ot.replay(tmp_path / "rows.jsonl", mode=mode):
-            frame = box.ot.map("nb.place", ["a", "b", "c", "a"], fresh=True)
+            frame = box.ot.map("nb.place", words)
         assert frame["place"].tolist() == ["a/en", "b/en", "c/en", "a/en"]
-    assert len(calls) == 4
+        assert frame.attrs["onetool"]["not_kept_because"] == "a replay is on"
+    assert len(calls) == 1 + 4
+
+    assert box.ot.map("nb.place", words).attrs["onetool"]["resumed"] == 1
+
+
+def test_no_other_process_calls_rows_while_a_replay_is_on(
+    box: Toolbox, calls: list[Any], tmp_path: Path
+) -> None:
+    with (
+        ProcessPoolExecutor(1) as pool,
+        box.ot.replay(tmp_path / "rows.jsonl"),
+        pytest.raises(ToolCallError, match="A replay is on, and answers in this process alone"),
+    ):
+        box.ot.map("nb.place", ["a"], engine=pool)
 
 
 @pytest.mark.soak
