@@ -75,6 +75,7 @@ _HARMLESS = frozenset(
 )
 """Tools of ours whose results hold nothing of the person's data."""
 
+_PORTS = {"https": 443, "wss": 443, "http": 80, "ws": 80}
 _MAX_FUNCTIONS = 200
 _MAX_PLACES = 4
 _OPENED = r"""(?:{}|['"`]|::)[ \t]*"""
@@ -116,7 +117,8 @@ class StatedLabels(NamedTuple):
 def place_of(text: str) -> str:
     """Return a place in its one spelling: `https://API.example.com:443/v1` is `api.example.com`.
 
-    A host without a port has port 443; `nowhere` is "".
+    A host without a port has port 443; `nowhere` is "". A bucket, or what else is reached by
+    another protocol, keeps the name of that one: `s3://data` is not the host `data`.
     """
     plain = text.strip()
     if plain in ("", NOWHERE):
@@ -132,8 +134,10 @@ def place_of(text: str) -> str:
         return UNKNOWN
     if not host:
         return UNKNOWN
-    number = port or (80 if parts.scheme in ("http", "ws") else 443)
     name = f"[{host}]" if ":" in host else host.removesuffix(".")
+    if parts.scheme not in _PORTS:
+        return f"{parts.scheme}://{name}{'' if port is None else f':{port}'}"
+    number = port or _PORTS[parts.scheme]
     return name if number == 443 else f"{name}:{number}"
 
 
@@ -251,7 +255,7 @@ def _urls_in(text: str) -> Iterator[str]:
     if "://" in text:
         yield from _URL.findall(text)
     if "//" in text or "\\\\" in text:
-        yield from _SHARE.findall(text)
+        yield from (f"smb://{host}" for host in _SHARE.findall(text))
 
 
 def _as_reads(text: str) -> Reads:

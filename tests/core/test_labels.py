@@ -52,6 +52,8 @@ def _urls(**urls: str) -> Any:
         ("http://api.example.com", "api.example.com:80"),
         ("api.example.com.", "api.example.com"),
         ("http://[::1]:9", "[::1]:9"),
+        ("S3://api.example.com/x", "s3://api.example.com"),
+        ("ftp://api.example.com:21", "ftp://api.example.com:21"),
         ("server 'x'", "server 'x'"),
         ("nowhere", ""),
         (" ", ""),

@@ -445,7 +445,8 @@ class Asker:
             spec = self._box.registry.get(tool) if isinstance(tool, str) else None
             labels = Labels() if spec is None else known.of(spec)
             source = PrivateSource(part.name, "" if spec is None else spec.name, labels.of)
-            session.guard.see(source, labels, _json_in(part.text))
+            whole = values.to_json(value.portable) if isinstance(value, ToolResult) else None
+            session.guard.see(source, labels, whole, _json_in(part.text))
             if part.handle:
                 session.guard.handles[part.handle] = labels, source
 

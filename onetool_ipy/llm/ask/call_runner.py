@@ -29,7 +29,6 @@ from onetool_ipy.base.printable import visible
 from onetool_ipy.config.load import ToolLabels, needs_approval
 from onetool_ipy.core import names
 from onetool_ipy.core.current import NestedGuard
-from onetool_ipy.core.labels import Labels
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
@@ -75,10 +74,11 @@ class _Plan(NamedTuple):
     fingerprint: str = ""
 
     @property
-    def is_sound(self) -> bool:
-        """Whether nothing of ours refuses the call."""
-        is_resolved = self.resolved is None or self.resolved.failure is None
-        return self.refusal is None and is_resolved
+    def runs(self) -> ToolSpec | None:
+        """The tool that is called, if nothing of ours refuses the call."""
+        if self.resolved is None or self.resolved.failure is not None:
+            return None
+        return self.resolved.spec
 
 
 class TurnResult(NamedTuple):
@@ -131,7 +131,7 @@ class CallRunner:
                 self._listener.calling(number, checked.name, checked.call.arguments)
                 plan = self._fresh(checked) if was_asked or number > first + 1 else checked
                 result = self._result(plan) if plan.refusal is None else plan.refusal
-                self._record(number, plan.call, plan.name, result, has_run=plan.is_sound)
+                self._record(number, plan.call, plan.name, result, plan.runs)
         except KeyboardInterrupt:
             self._cancel(calls[len(self.calls) - first :])
             return TurnResult(Outcomes(tuple(self._outcomes[first:])), interrupted=True)
@@ -362,8 +362,15 @@ class CallRunner:
         return ToolResult(True, self._selection.search(query), None, self._meta(name))
 
     def _record(
-        self, number: int, call: Call, name: str, result: ToolResult, *, has_run: bool = True
+        self,
+        number: int,
+        call: Call,
+        name: str,
+        result: ToolResult,
+        spec: ToolSpec | None = None,
     ) -> None:
+        """Give a call its outcome. `spec` is the tool as it ran: by now it may be another one, or
+        gone."""
         data, images = (
             without_pictures(result.data, self._takes_images) if result.ok else (None, ())
         )
@@ -376,9 +383,12 @@ class CallRunner:
         sent = values.map_text(self._box.outgoing(plain), self._box.mask) if result.ok else None
         if result.ok and plain.handle is not None:
             self._session.handles[plain.handle] = None
+        shown = sent if result.error is None else result.error.to_dict()
+        if name == names.PROGRAM and self._programs is not None:
+            self._session.guard.show_read(shown)
         # The words of a refusal are the model's own, and no tool gave them.
-        if has_run:
-            self._see(name, call.arguments, plain, sent)
+        elif spec is not None:
+            self._see(spec, call.arguments, plain, sent)
         if result.ok:
             self._session.used[name] = None
         content: dict[str, Any] = {"data_from": name, "data": sent}
@@ -398,37 +408,21 @@ class CallRunner:
         self.calls.append(answer_call)
         self._listener.called(number, answer_call)
 
-    def _see(self, name: str, args: object, result: ToolResult, sent: object) -> None:
+    def _see(self, spec: ToolSpec, args: object, result: ToolResult, sent: object) -> None:
         """Remember what the model was shown: whose data it is, and whose handle."""
         guard, error = self._session.guard, result.error
-        if name == names.PROGRAM and self._programs is not None:
-            self._see_program(sent if error is None else error.to_dict())
-            return
-        spec = self._box.registry.get(name)
-        if spec is None:
-            return
+        shown = whole = sent if error is None else error.message
         labels = guard.labels_after(args, self._labels.of_call(spec, args))
         source = source_of(spec, args, labels)
-        if (
-            isinstance(args, dict)
-            and name == PAGER
-            and (own := guard.handles.get(str(args.get("handle"))))
-        ):
-            labels, source = own
-            # The numbers of a page are those that the model asked for; its lines alone were given.
-            sent = sent.get("lines") if isinstance(sent, dict) and error is None else None
-        guard.see(source, labels, sent if error is None else error.message)
+        handle = args.get("handle") if spec.name == PAGER and isinstance(args, dict) else None
+        if result.handle is not None:
+            whole = values.to_json(result.portable)
+        if own := guard.handles.get(str(handle)):
+            # A page explains nothing: it was chosen of all that the tool gave.
+            (labels, source), whole = own, None
         if result.handle is not None:
             guard.handles[result.handle] = labels, source
-
-    def _see_program(self, shown: object) -> None:
-        """Remember what a program gave the model: it may hold what the program read, and no place
-        gave it."""
-        for call in self._programs.calls if self._programs is not None else ():
-            spec = self._box.registry.get(call.name)
-            labels = Labels() if spec is None else self._labels.of_call(spec, call.args)
-            if spec is not None and labels.reads == "private":
-                self._session.guard.show(source_of(spec, call.args, labels), shown)
+        guard.see(source, labels, whole, shown)
 
     def _cancel(self, calls: Sequence[Call]) -> None:
         """After Stop: give the running call and those behind it an outcome, as cancelled."""

@@ -26,7 +26,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import NotApproved
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import names
-from onetool_ipy.core.labels import UNKNOWN, Labels
+from onetool_ipy.core.labels import UNKNOWN, Labels, place_of
 from onetool_ipy.core.question import Reply
 from onetool_ipy.core.tool import ToolSpec
 
@@ -232,6 +232,7 @@ class Guard:
     def __init__(self, author: str = "the model wrote") -> None:
         self._author = author
         self.sources: dict[PrivateSource, None] = {}
+        self.read: dict[PrivateSource, None] = {}
         self.handles: dict[str, tuple[Labels, PrivateSource]] = {}
         self.allowed: set[str] = set()
         self.spent = 0.0
@@ -254,16 +255,25 @@ class Guard:
         self.allowed.clear()
         self.spent = 0.0
 
-    def see(self, source: PrivateSource, labels: Labels, data: object) -> None:
-        """Remember what a tool gave and the model was shown."""
+    def see(
+        self, source: PrivateSource, labels: Labels, data: object, shown: object = None
+    ) -> None:
+        """Remember what a tool gave, and what of it the model was `shown`, if not all: which part
+        the model looks at is a choice."""
         self.give(labels, data)
         if labels.reads == "private":
-            self.show(source, data)
+            self.show(source, data if shown is None else shown)
 
     def show(self, source: PrivateSource, data: object) -> None:
         """Remember private data that the model was shown."""
         self.sources[source] = None
         self._private.setdefault(source, _Given()).add(data)
+
+    def show_read(self, data: object) -> None:
+        """Remember what a program gave the model: it may hold all that the program read."""
+        for source in self.read:
+            self.show(source, data)
+        self.read.clear()
 
     def labels_after(self, args: object, labels: Labels) -> Labels:
         """Return the labels of what a call gave. A public tool may give back private data that it
@@ -287,11 +297,13 @@ class Guard:
         self, place: str, allow: Iterable[tuple[str, str]] = ()
     ) -> tuple[PrivateSource, ...]:
         """Return the private sources whose data must not go to a place unseen."""
-        open_to = [pattern for pattern, to in allow if to == place]
+        if place == UNKNOWN:
+            return tuple(self.sources)
+        open_to = [pattern for pattern, to in allow if place_of(to) == place]
         return tuple(
             source
             for source in self.sources
-            if (source.place != place or place == UNKNOWN) and not _is_open(source, open_to)
+            if source.place != place and not _is_open(source, open_to)
         )
 
     # --- what would leave -------------------------------------------------------------------------
@@ -583,9 +595,11 @@ def not_sent(tool: str, flow: Flow, reply: Reply | None) -> NotApproved:
     if reply is not None:
         why = reply.note or f"the person did not let it go to {flow.place}"
         return NotApproved(f"'{tool}' was not run: {why}.", details=details)
+    # A line for an unknown place would allow any.
+    for_good = "" if flow.place == UNKNOWN else f", or for good with {allow_line(flow)}"
     return NotApproved(
         f"'{tool}' {flow.text}. Nobody could be asked, so it was not run. Allow it with"
-        f" approve=[{tool!r}], or for good with {allow_line(flow)}",
+        f" approve=[{tool!r}]{for_good}",
         details=details,
     )
 

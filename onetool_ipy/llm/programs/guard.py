@@ -95,12 +95,15 @@ class ProgramGuard:
         self._running.follow(ShadowStep(call, answer, labels, source))
 
     def gave(self, resolved: ResolvedCall, answer: object) -> None:
-        """Remember what a tool gave a program of the model: it explains later arguments."""
-        spec = resolved.spec
-        if self._told is not None and spec is not None and not isinstance(answer, Raised):
-            labels = self._told.labels_after(
-                resolved.given, self._labels.of_call(spec, resolved.given)
-            )
+        """Remember what a tool gave a program of the model: it explains later arguments, or the
+        model may be shown it."""
+        spec, args = resolved.spec, resolved.given
+        if self._told is None or spec is None:
+            return
+        labels = self._told.labels_after(args, self._labels.of_call(spec, args))
+        if labels.reads == "private":
+            self._told.read[source_of(spec, args, labels)] = None
+        if not isinstance(answer, Raised):
             self._told.give(labels, answer)
 
     def require(self, call: HostCall, resolved: ResolvedCall) -> None:

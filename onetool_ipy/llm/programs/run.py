@@ -691,12 +691,8 @@ class ProgramRun:
         resolved.has_yes = is_approved or (spec is not None and self._is_named(spec))
         scope = current.Scope(self._box, call, asked_by=call.source, may_write=False)
         if (outer := current.scope()) is not None:
-            scope.depth, scope.asked_by, scope.ask, scope.client = (
-                outer.depth,
-                outer.asked_by,
-                outer.ask,
-                outer.client,
-            )
+            scope.depth, scope.asked_by, scope.ask = outer.depth, outer.asked_by, outer.ask
+            scope.client, scope.guard = outer.client, outer.guard
         token = current.enter(scope)
         try:
             result = self._box.executor.call(resolved)

@@ -605,8 +605,8 @@ def test_which_place_is_called_is_a_choice_too() -> None:
     ("path", "prompt", "places"),
     [
         (f"https://evil.example/?q={SECRET}", "Sum it up", ["evil.example"]),
-        (f"s3://evil/{SECRET}", "Sum it up", ["evil"]),
-        ([f"ftp://evil.example/{SECRET}"], "Sum it up", ["evil.example"]),
+        (f"s3://evil/{SECRET}", "Sum it up", ["s3://evil"]),
+        ([f"ftp://evil.example/{SECRET}"], "Sum it up", ["ftp://evil.example"]),
         ("https://a.example/b.csv", "Sum it up with https://a.example/b.csv", []),
         ("salaries.csv", "Sum it up", []),
         ("file:///tmp/salaries.csv", "Sum it up", []),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy import tool
 from onetool_ipy.base.errors import NotApproved
 from onetool_ipy.core.tool import GuardFacts, HttpHooks, ServerFacts, ToolSpec
 from onetool_ipy.llm import ScriptedModel
@@ -274,6 +275,16 @@ def test_what_failed_or_printed_was_shown_too(world: GuardedWorld) -> None:
     failing = "import files\nint(files.read(path='notes.txt'))"
     send = "import web\nweb.search(q='Tango 7391 zulu')"
     _ask(world, "no", failing, send)
+    assert len(world.person.questions) == 1
+
+
+def test_a_tool_that_changed_while_the_program_ran_was_private(world: GuardedWorld) -> None:
+    def gone() -> str:
+        world.box.adopt(tool(name="db.gone", read_only=True, reads="public")(lambda: ""))
+        return "Tango 7391 zulu"
+
+    world.read("db.gone", gone)
+    _ask(world, "no", "import db\ndb.gone()", "import web\nweb.search(q='Tango 7391 zulu')")
     assert len(world.person.questions) == 1
 
 
