@@ -255,8 +255,12 @@ def test_an_http_tool_an_import_and_a_server_are_used_by_keys(notebook: Notebook
         keys.press("Alt+w")
 
     paths = {f"/{n}": {"get": {"operationId": f"op{n}", "responses": {}}} for n in range(12)}
-    document = {"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": paths}
-    document["servers"] = [{"url": "https://a.test"}]
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop", "version": "1"},
+        "paths": paths,
+        "servers": [{"url": "https://a.test"}],
+    }
     view_of(page, "Sources")
     keys.press("Tab")
     keys.insert_text(json.dumps(document))

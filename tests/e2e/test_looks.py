@@ -236,8 +236,12 @@ def test_a_low_narrow_window_cuts_nothing_and_keeps_its_lines(notebook: Notebook
     notebook.command("application:close")
 
     paths = {f"/{n}": {"get": {"operationId": f"op{n}", "responses": {}}} for n in range(20)}
-    document = {"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": paths}
-    document["servers"] = [{"url": "https://a.test"}]
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop", "version": "1"},
+        "paths": paths,
+        "servers": [{"url": "https://a.test"}],
+    }
     file = Path(notebook.path.parent) / "shop.json"
     file.write_text(json.dumps(document), encoding="utf-8")
     tab(panel, "Sources")
