@@ -25,9 +25,14 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import NotApproved
 from onetool_ipy.base.values import Json
+from onetool_ipy.config.load import ToolLabels
 from onetool_ipy.core import names
+from onetool_ipy.core.current import NestedGuard
 from onetool_ipy.core.labels import UNKNOWN, Labels, place_of
 from onetool_ipy.core.question import Reply
+from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.resolve import ResolvedCall
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
 
 BITS = 64.0
@@ -345,7 +350,7 @@ class Guard:
             self._ways[call.place, name] = self._way(call, name)
         given = self._given.setdefault(call.place, _Given())
         given.add(dict(call.args))
-        for leaf in islice(_sent_leaves(call.args), _MAX_NOTED):
+        for _, leaf in islice(_leaves(call.args), _MAX_NOTED):
             for each in (given, self._given.get(_PUBLIC, given)):
                 if (after := each.after(str(leaf))) is not None:
                     self._next[call.place] = after
@@ -504,8 +509,7 @@ class Guard:
     ) -> Flow:
         """Say what would go where, in which arguments, out of which call."""
         quoted_args = {name: call.args[name] for name in arguments[:2]}
-        leaves = islice(_sent_leaves([*quoted_args.values()]), _MAX_NOTED)
-        text = " ".join(str(leaf)[:_MAX_CHARS] for leaf in leaves)[:_MAX_CHARS]
+        text = " ".join(_text_of(value)[:_MAX_CHARS] for value in quoted_args.values())
         where = " and ".join(f"`{values.cut(str(name), 60)}`" for name in quoted_args)
         where = where or "no argument"
         more = len(arguments) - len(quoted_args)
@@ -613,6 +617,39 @@ def not_nested(outer: ToolSpec, inner: ToolSpec, flow: Flow) -> NotApproved:
     )
 
 
+def guard_inside(
+    outer: ResolvedCall,
+    labels: ToolLabels,
+    judge: Callable[[Outgoing], Verdict],
+    is_named: Callable[[ToolSpec], bool],
+) -> NestedGuard:
+    """Let a tool call another one that sends elsewhere only if what it was given itself is free for
+    that place. How often it does so is up to the tool."""
+    free = {""}
+
+    def require(inner: ToolSpec, args: Mapping[str, Any]) -> None:
+        place, spec = labels.of_call(inner, args).sends, outer.require()
+        free.add(labels.of_call(spec, outer.given).sends)
+        if place in free or is_named(spec):
+            return
+        if (flow := judge(Outgoing(spec, outer.given, place)).flow) is not None:
+            raise not_nested(spec, inner, flow)
+        free.add(place)
+
+    return require
+
+
+def attached_source(
+    name: str, value: object, registry: Registry, labels: ToolLabels
+) -> tuple[Labels, PrivateSource]:
+    """Return the labels of a variable, and the source that it is: that of the tool which gave
+    it."""
+    tool = value.meta.get("tool") if isinstance(value, ToolResult) else None
+    spec = registry.get(tool) if isinstance(tool, str) else None
+    own = Labels() if spec is None else labels.of(spec)
+    return own, PrivateSource(name, "" if spec is None else spec.name, own.of)
+
+
 def _is_open(source: PrivateSource, patterns: Sequence[str]) -> bool:
     tool = source.tool or "attached"
     return any(
@@ -632,19 +669,6 @@ def _leaves(value: object, key: str = "", depth: int = 0) -> Iterator[tuple[str,
             yield from _leaves(inner, key, depth + 1)
     elif value is not None and not isinstance(value, bool):
         yield key, value if isinstance(value, (int, float)) else str(value)
-
-
-def _sent_leaves(value: object, depth: int = 0) -> Iterator[object]:
-    """Yield each leaf of an argument, and each key."""
-    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
-        for name, inner in value.items():
-            yield name
-            yield from _sent_leaves(inner, depth + 1)
-    elif isinstance(value, (list, tuple)) and depth < _MAX_DEPTH:
-        for inner in value:
-            yield from _sent_leaves(inner, depth + 1)
-    else:
-        yield value
 
 
 def _part(node: object, name: object) -> Mapping[str, Any]:
