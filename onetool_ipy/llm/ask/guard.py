@@ -137,21 +137,19 @@ class _Text:
     """Text out of which passages can be chosen."""
 
     def __init__(self, text: str) -> None:
-        self.forms = tuple(dict.fromkeys((text, text.lower(), text.upper(), text.title())))
+        self.text = text
         self.words = frozenset(_WORD.findall(text))
         self.pieces = frozenset(piece.strip(".,;:!?()'\"") for piece in text.split())
         self.length = _length(text)
 
     def bits(self, text: str) -> float | None:
         """Return the bits of choosing a piece of it, such as an address; or a passage: where it
-        begins, how long it is, its case."""
+        begins, how long it is."""
         if text and text in self.pieces:
             return 1 + math.log2(len(self.pieces))
-        for number, form in enumerate(self.forms):
-            if _stands_in(text, form):
-                start = 1 + math.log2(self.length + 1)
-                return start + _number_bits(_length(text)) + (4 if number else 0)
-        return None
+        if not _stands_in(text, self.text):
+            return None
+        return 1 + math.log2(self.length + 1) + _number_bits(_length(text))
 
 
 class _Given:
@@ -359,15 +357,12 @@ class Guard:
         self._last_place = call.place
 
     def _way(self, call: Outgoing, name: str) -> str:
-        """Return how an argument goes on from the last call to its place: it stays (or is what the
-        schema has as its default), it is the next of its list, it changes; "" for one that has
-        nothing to go on from."""
+        """Return how an argument goes on from the last call to its place: it stays, it is
+        the next of its list, it changes; "" for one that has nothing to go on from."""
         _, last = self._last.get(call.place, (None, {}))
-        before = last if name in last else _part(call.spec.parameters.get("properties"), name)
-        key = name if name in last else "default"
-        if key not in before:
+        if name not in last:
             return ""
-        if _is_same(call.args[name], before[key]):
+        if _is_same(call.args[name], last[name]):
             return "stays"
         return "next" if _text_of(call.args[name]) == self._next.get(call.place) else "changes"
 
@@ -474,17 +469,15 @@ class Guard:
 
     def _word_bits(self, text: str, spec: ToolSpec, node: Mapping[str, Any]) -> float | None:
         """Return the bits of choosing words of what the person typed, of the tool's own description
-        and of every search: as they stand there with a blank between them, or else in another
-        case or number, and with other marks."""
+        and of every search, with a blank between them; or in another case or number, and with other
+        marks."""
         words, gaps = _WORD.findall(text[: _MAX_SHOWN + 1]), _WORD.split(text[: _MAX_SHOWN + 1])
         if not words or len(text) > _MAX_SHOWN:
             return None
         description = f"{spec.name} {spec.description[:2000]} {node.get('description', '')}"
         vocabulary = {*self._typed_text.words, *_WORD.findall(description), *_COMMON}
-        bits = 1 + _number_bits(len(words)) + len(words) * math.log2(len(vocabulary))
+        bits = _number_bits(len(words)) + len(words) * math.log2(len(vocabulary))
         plain_gaps = ["", *[" "] * (len(words) - 1), ""]
-        if gaps == plain_gaps and vocabulary.issuperset(words):
-            return bits
         lower = {word.lower() for word in vocabulary}
         for word in words:
             plain = word.lower()
