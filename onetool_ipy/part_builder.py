@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onetool_ipy.base.errors import Unavailable
+from onetool_ipy.base.errors import ToolNotFound, Unavailable
 from onetool_ipy.base.records import collector_paused, once
 from onetool_ipy.bundles.source import (
     BundleContext,
@@ -111,6 +111,10 @@ class PartBuilder:
             box.gate.refresh()
             box.servers.prepare()
 
+        def explain(name: str) -> ToolNotFound | None:
+            why = None if self._files is None else self._files.explain(name)
+            return why or box.servers.explain(name)
+
         sources: list[Source] = [
             Switched(builtins, self._context.switches),
             *([] if self._files is None else [self._files]),
@@ -127,7 +131,7 @@ class PartBuilder:
             read_definition=lambda data: read_definition(data, handlers, origin="cell"),
             changed=partial(box.announce, "changed"),
             before_list=before_list,
-            explain=box.servers.explain,
+            explain=explain,
             recommended=config.settings.recommended,
         )
 

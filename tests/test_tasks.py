@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from onetool_ipy.base.processes import is_running
 from tests.harness.patience import until
 from tests.harness.surroundings import OUTSIDE, ROOT
 
@@ -197,6 +198,24 @@ def test_unknown_words_are_told(small: Small) -> None:
     )
 
 
+@pytest.mark.posix("scripts that are programs")
+def test_a_node_that_does_not_run_tells_why(small: Small) -> None:
+    """pip could install it, so pip's words say nothing."""
+    programs = small.root / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name, text in {
+        "python": "true",
+        "npm": "true",
+        "node": "echo Too old a system.; false",
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+
+    said = small.run("need", "node").stderr
+
+    assert said.endswith("install Node and run this again. It said: Too old a system.\n")
+
+
 CHILD = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -211,6 +230,7 @@ with tasks.running([sys.executable, "-c", CHILD]) as process:
 """
 
 
+@pytest.mark.posix("SIGTERM")
 def test_what_a_task_started_ends_with_it(small: Small) -> None:
     """pytest and its workers end when `tasks.py test` is ended."""
     task = subprocess.Popen([sys.executable, "-c", f"CHILD = {CHILD!r}\n{TASK}"], cwd=small.root)
@@ -220,7 +240,7 @@ def test_what_a_task_started_ends_with_it(small: Small) -> None:
     task.send_signal(signal.SIGTERM)
     task.wait()
 
-    assert until(lambda: not Path(f"/proc/{file.read_text(encoding='ascii')}").exists())
+    assert until(lambda: not is_running(int(file.read_text(encoding="ascii"))))
 
 
 @pytest.mark.parametrize("system", ["linux", "darwin", "win32"])

@@ -199,8 +199,16 @@ class BundleCatalog:
         return self._now().rows
 
     def row(self, bundle_id: str, pair: tuple[str, str]) -> CatalogRow | None:
-        """The tool of that bundle, slug and version."""
-        return self._now().by_place.get((bundle_id, *pair))
+        """The tool of that bundle, slug and version. If its files are as they were, that costs a
+        few system calls, however many tools there are."""
+        state = self._state
+        stored = None if state is None else state.snapshot.bundles.get(bundle_id)
+        if state is None or stored is None:
+            return self._now().by_place.get((bundle_id, *pair))
+        snapshot = self._store.snapshot_for(stored.bundle.slug, pair[0])
+        if snapshot is not state.snapshot or snapshot.of_slug(stored.bundle.slug) is not stored:
+            state = self._now()
+        return state.by_place.get((bundle_id, *pair))
 
     def search(self, text: str) -> list[SearchHit]:
         """The rows that match, best first, equal ones by their last change; without any text the

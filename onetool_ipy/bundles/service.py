@@ -199,7 +199,10 @@ def _common_auth(stored: StoredBundle) -> Auth | None:
 
 def _refuse_built_in(bundle_id: str) -> None:
     if bundle_id in _BUILT_IN:
-        raise Forbidden("Built-in bundles are read-only; they can only be turned on and off.")
+        raise Forbidden(
+            "Built-in bundles are read-only; they can only be turned on and off.",
+            hint="Put the tool into a bundle with a name of its own.",
+        )
 
 
 def _refuse_off(bundle: Bundle) -> None:

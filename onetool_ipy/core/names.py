@@ -55,7 +55,10 @@ def require_name(name: object) -> str:
         raise InvalidTool(f"The name '{name[:40]}...' is longer than {_MAX_NAME} characters.")
     # The space is the one blank that counts as printable.
     if " " in name or not name.isprintable():
-        raise InvalidTool(f"The name {name!r} holds blanks or unprintable characters.")
+        raise InvalidTool(
+            f"The name {name!r} holds blanks or unprintable characters.",
+            hint="Write it as in 'geo.locate'.",
+        )
     return name
 
 

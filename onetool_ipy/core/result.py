@@ -281,7 +281,15 @@ class ToolResult:
         return self.ok
 
     def __getitem__(self, key: object) -> Any:
-        return self.unwrap()[key]
+        data = self.unwrap()
+        try:
+            return data[key]
+        except (LookupError, TypeError) as exc:
+            if isinstance(data, Mapping):
+                exc.add_note(f"The result has: {values.cut(', '.join(map(str, data)), 200)}.")
+            elif isinstance(data, list):
+                exc.add_note(f"The result is a list of {len(data)}: [0] is the first; .df a table.")
+            raise
 
     def __len__(self) -> int:
         return len(self.unwrap())

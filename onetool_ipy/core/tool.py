@@ -7,8 +7,8 @@ Also `Source`, the protocol of where tools come from, and `format_call`, which w
 Fingerprints are short hashes that stay the same in every process as long as the tool is the same.
 `fingerprint` covers everything that a tool is; a source may say what that is by
 `ToolSpec.identity`. Code of this package is left out: it changes with the version, and the user
-installed it. `schema_hash` covers what a tool takes and gives. `code_hash` covers also its own code,
-but not the functions that it calls, and the place that it calls: an environment, a server.
+installed it. `schema_hash` covers what a tool takes and gives. `code_hash` covers also its own
+code, but not the functions that it calls, and the place that it calls: an environment, a server.
 """
 
 from __future__ import annotations
@@ -213,18 +213,18 @@ class ToolSpec:
         its questions."""
         return self.http is not None or (self.origin == "mcp" and self.is_listed)
 
-    @property
+    @once
     def is_offered(self) -> bool:
         """Whether models and clients are told of the tool: it is on, and not for people alone."""
         return not self.disabled and self.name not in FOR_PEOPLE
 
-    @property
+    @once
     def is_toolbox(self) -> bool:
         """Whether it is a function of the toolbox itself: people find it by its name, and it is
         neither counted nor listed among their tools."""
         return self.pack == TOOLBOX
 
-    @property
+    @once
     def is_for_models(self) -> bool:
         """Whether a model is offered it where no allow-list names it: every tool, and what reads
         stored results."""
@@ -244,7 +244,7 @@ class ToolSpec:
         meta = self.server_facts.meta
         return values.cut(json.dumps(meta, ensure_ascii=False), _MAX_META_SHOWN) if meta else ""
 
-    @property
+    @once
     def pack(self) -> str:
         return self.name.partition(".")[0]
 

@@ -392,9 +392,13 @@ def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
 
 def _read_file(file: Path) -> bytes:
     try:
+        if file.is_dir():
+            raise UsageProblem(f"'{file}' is a folder.", hint="Name a file in it.")
         if not file.is_file():
+            is_host = "." in file.parts[0].strip(".") and len(file.parts) > 1
+            address = f"https://{file.as_posix()}" if is_host else "https://host/path."
             raise UsageProblem(
-                f"There is no file '{file}'.", hint="Name a file, or an address: https://host/path."
+                f"There is no file '{file}'.", hint=f"Name a file, or an address: {address}"
             )
         if file.stat().st_size > _MAX_BYTES:
             raise InvalidRequest(f"'{file}' has more than {_MAX_BYTES:,} bytes.")

@@ -67,6 +67,7 @@ _INSTALLS = re.compile(
 )
 _ORIGINS = {"npx": "It comes with Node.js.", "uvx": "It comes with uv: pip install uv"}
 _ADDRESS = re.compile(r"[\w-]+(?:\.[\w-]+)+(?::\d+)?/\S*$")
+_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*\.(?!py$|js$|sh$|exe$)[a-z]{2,63}(?::\d+)?")
 _OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted", "--yes")
 _HEADER_FLAGS = ("-H", "--header")
 _MAX_COMMAND = 32_000
@@ -254,6 +255,8 @@ def _origin(command: str) -> str:
         return f"For an address, write https://{command[:80]}"
     if len(command.split()) > 1:
         return f"Its arguments stand outside of the quotes: {command[:80]}"
+    if _HOST.fullmatch(command):
+        return f"Install it first, or correct its name. For an address, write https://{command}"
     return _ORIGINS.get(Path(command).name, "Install it first, or correct its name.")
 
 

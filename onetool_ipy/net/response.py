@@ -272,7 +272,8 @@ def translated(exc: BaseException, place: object, limit_s: float, mask: Mask) ->
     if any(isinstance(link, ssl.SSLCertVerificationError) for link in chain(exc)):
         return ExecutionFailed(mask(f"The certificate of '{place}' is not valid: {words}"))
     if isinstance(exc, _REFUSED):
-        return ConnectionFailed(mask(f"Cannot connect to '{place}': {words}"))
+        hint = "Is the address right, and is there a network?"
+        return ConnectionFailed(mask(f"Cannot connect to '{place}': {words}"), hint=hint)
     if isinstance(exc, _BROKEN):
         return ConnectionFailed(mask(f"The connection to '{place}' broke: {words}"))
     return ExecutionFailed(mask(f"Cannot send to '{place}': {words}"))

@@ -313,6 +313,8 @@ def _is_same(status: os.stat_result, file: str | Path) -> bool:
 
 def _unopened(path: str, exc: OSError) -> ExecutionFailed:
     folder = os.path.dirname(path) or "."
+    while not os.path.isdir(folder) and folder != (above := os.path.dirname(folder) or "."):
+        folder = above
     hint = f'See what is there: %tool fs.list_dir path="{folder}"'
     is_missing = isinstance(exc, FileNotFoundError)
     said = f"Cannot open '{path}': {os.strerror(exc.errno or 0)}."

@@ -34,7 +34,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from onetool_ipy.base import forks
+from onetool_ipy.base import forks, values
 from onetool_ipy.base.errors import InvalidTool, ToolNotFound, Unavailable
 from onetool_ipy.base.files import Stamp, Unreadable, is_young, read, stamp_from, stamp_of
 from onetool_ipy.base.printable import printable
@@ -301,10 +301,16 @@ class PackFile:
                 else self._written(tool)
             )
 
+    def unreadable(self) -> Problem | None:
+        """Return why the file gives no tools, or None."""
+        error = self._seen.outline.error
+        hint = "Its tools are not offered until it is fixed."
+        return self._problem(error, hint) if error else None
+
     def problems(self) -> Iterator[Problem]:
         outline = self._seen.outline
-        if outline.error:
-            yield self._problem(outline.error, "Its tools are not offered until it is fixed.")
+        if (problem := self.unreadable()) is not None:
+            yield problem
         if self._fault:
             yield self._problem(self._fault, "The next call of one of its tools reads it again.")
         if self._loaded is not None and self._loaded.outline is outline:
@@ -591,6 +597,17 @@ class PackFiles:
         for file in files.values():
             yield from file.tools()
 
+    def explain(self, tool: str) -> ToolNotFound | None:
+        """Return the failure of a look-up of a tool whose pack file cannot be read; else None."""
+        for file in self._files.values():
+            problem = file.unreadable()
+            if problem is not None and file.pack == tool.partition(".")[0]:
+                return ToolNotFound(
+                    f"No tool '{values.cut(tool, 80)}'. {problem.where}: {problem.message}",
+                    hint="Correct the file; the next call reads it again.",
+                )
+        return None
+
     def problems(self) -> Iterator[Problem]:
         yield from self._problems
         for file in self._files.values():
@@ -706,9 +723,9 @@ def _any_offer() -> bool:
         try:
             with os.scandir(place or ".") as entries:
                 folders = [entry.path for entry in entries if entry.name.endswith(_SUFFIXES)]
-        except NotADirectoryError:
-            return True  # an archive: importlib.metadata can look into it
         except (OSError, ValueError):
+            if os.path.isfile(place):
+                return True  # an archive: importlib.metadata can look into it
             continue
         for folder in folders:
             try:

@@ -43,6 +43,9 @@ def save_functions(file: Path, text: str, *, pack: str, cells: Iterable[str] = (
     if not public:
         hint = "Write: def my_tool(text: str) ..."
         raise InvalidTool("The cell has no function that could be a tool.", hint=hint)
+    if twice := [name for name in dict.fromkeys(public) if public.count(name) > 1]:
+        hint = "Keep one of them. Nothing was saved."
+        raise InvalidTool(f"The cell defines '{twice[0]}' more than once.", hint=hint)
     old, encoding = _read(file)
     if old is None:
         old = f'pack = "{pack}"\n'

@@ -84,6 +84,7 @@ _NO_FUNCTION = re.compile(r"Function with name \"?(\w+)\"? (?:does not exist|is 
 _QUOTED = re.compile(r'"([^"]*)"')
 
 _NO_FILES = "A query reads tables alone: no files, no addresses, no settings."
+_READ_FIRST = "Read a file with Python first: its DataFrame is a table by its name."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +335,7 @@ class _Asked:
             hint = f"Did you mean '{_QUOTED.findall(near)[0]}'?" if _QUOTED.search(near) else ""
             return InvalidArgs(f"No function '{match[1]}'. {hint}".rstrip())
         if isinstance(exc, duckdb.PermissionException):
-            return InvalidArgs(_NO_FILES)
+            return InvalidArgs(_NO_FILES, hint=_READ_FIRST)
         if "lambda arrow" in text:
             return InvalidArgs("'->' makes no function.", hint="Write: lambda x: x + 1")
         _, _, said = text.partition(": ")
@@ -401,7 +402,7 @@ def _require_reading(kind: str, node: dict[str, Any]) -> None:
         if name not in _FUNCTIONS:
             raise InvalidArgs(
                 f"'{values.cut(name, 40)}' cannot stand in FROM. {_NO_FILES}",
-                hint="Read a file with Python first: its DataFrame is a table by its name.",
+                hint=_READ_FIRST,
             )
     if node.get("named_param_map"):
         raise InvalidArgs("A query has no parameters.", hint="Write the values into it.")

@@ -10,8 +10,11 @@ import pytest
 
 from onetool_ipy import ToolResult
 from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from onetool_ipy.base.files import is_young, stamp_of
 from onetool_ipy.core.executor import MAX_DEPTH
 from tests.bundles.aids import ProjectBundles, go, http
+from tests.core.support import Calls
+from tests.harness.patience import until
 from tests.harness.project import Project
 
 
@@ -45,6 +48,28 @@ def test_same_pair_in_two_bundles(project_bundles: ProjectBundles) -> None:
         == project_bundles.box.call("two.say", {"message": "a"}).data
         == "a"
     )
+
+
+def test_a_tool_is_found_without_a_look_at_all_others(project_bundles: ProjectBundles) -> None:
+    """What another process changed is seen all the same."""
+    own = project_bundles.bundle().bundle_id
+    bundles = project_bundles.bundles
+    bundles.put_tools(own, [(f"say-{number}", "1", http()) for number in range(5)])
+    files = [*project_bundles.root.rglob("*"), project_bundles.root]
+    until(lambda: not any(is_young(stamp) for file in files if (stamp := stamp_of(file))))
+    bundles.find_tool(own, "say-3", "1")
+
+    with Calls("BundleStore._scan") as count:
+        tool, name = bundles.find_tool(own, "say-3", "1")
+    assert (tool.slug, name, count) == ("say-3", "my-api.say-3@1", {"BundleStore._scan": 0})
+
+    project_bundles.another().bundles.patch_tool(own, "say-3", "1", enabled=False)
+    assert not bundles.find_tool(own, "say-3", "1")[0].is_enabled
+    project_bundles.another().bundles.delete_tool(own, "say-3", "1")
+    with pytest.raises(NotFound):
+        bundles.find_tool(own, "say-3", "1")
+    with pytest.raises(NotFound):
+        bundles.find_tool(own, "say-4", "2")
 
 
 def test_put_of_many_is_all_or_none(project_bundles: ProjectBundles) -> None:

@@ -231,3 +231,19 @@ def test_a_column_becomes_dates_exactly_if_every_text_is_one_and_they_are_the_sa
         assert [
             None if is_missing(cell) else cell.to_pydatetime() for cell in frame["cell"]
         ] == moments
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "note"),
+    [
+        ({"people": 1, "town": "Graz"}, "peoples", "The result has: people, town."),
+        ([{"people": 1}], "people", "The result is a list of 1: [0] is the first; .df a table."),
+        ([1, 2], 7, "The result is a list of 2: [0] is the first; .df a table."),
+    ],
+    ids=["a key", "a column of rows", "a place"],
+)
+def test_what_a_result_does_not_have_says_what_it_has(data: object, key: object, note: str) -> None:
+    with pytest.raises((LookupError, TypeError)) as failure:
+        ToolResult(True, data, None, {})[key]
+
+    assert failure.value.__notes__ == [note]

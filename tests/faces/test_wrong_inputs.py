@@ -131,6 +131,25 @@ NOTEBOOK = {
     'ot.map("shop.price", ["a"], item="x")': "ToolCallError: A list is for one argument, and no argument of 'shop.price' is left for it.\n  Leave out the one that the list is for, or give a table: {'column': [...]}.",
     "ot.refresh(5)": "ToolCallError: No call is known that gave this value.\n  Give a result, its .df or its handle.",
     'shop.price("a", 1, 2)': "UsageProblem: 'shop.price': it takes 2 arguments by position, not 3.\n  Usage: shop.price(item: str, count: int = 1)",
+    "%tool server add uvx mcp-server-time": "UsageProblem: 'uvx' stands where the server's name goes.\n  Write: %tool server add NAME uvx mcp-server-time",
+    "%tool server add s example.com": "UsageProblem: s: not added. There is no program 'example.com' on your PATH. Install it first, or correct its name. For an address, write https://example.com",
+    "%tool import example.com/openapi.json": "UsageProblem: There is no file 'example.com/openapi.json'.\n  Name a file, or an address: https://example.com/openapi.json",
+    "%tool import .": "UsageProblem: '.' is a folder.\n  Name a file in it.",
+    "%tool fs.list_dir path=no/such": "ToolCallError: Cannot open 'no/such': No such file or directory.\n  See what is there: %tool fs.list_dir path=\".\"",
+    "%tool new http geo.town --url ftp://a.b/c": "UsageProblem: 'ftp://a.b/c' is not a complete http:// or https:// address.\n  Write it as in https://api.example.com/users",
+    "%tool new http geo.town --url https://a.b/{id": "UsageProblem: A brace of 'https://a.b/{id' has no other half.\n  Write {name} for an argument.",
+    "%%tool new http geo.town --allow-hosts\ncurl https://a.b": "UsageProblem: No flag '--allow-hosts'. Did you mean '--allow-host'?",
+    '%%tool new http geo.town\ncurl "https://a.b': "UsageProblem: The quote \" that begins at '\"https://a.b' has no end.\n  Close it, or copy the whole command again.",
+    "%%tool new http geo.my_town\ncurl https://a.b": "UsageProblem: 'geo.my_town': 'my_town' holds '_'.\n  Allowed are letters, digits and '-'.",
+    "%tool new http time.town --url https://a.b": "UsageProblem: Built-in bundles are read-only; they can only be turned on and off.\n  Put the tool into a bundle with a name of its own.",
+    "%%tool save geo\ndef f(x: int): pass\ndef f(x: str): pass": "UsageProblem: The cell defines 'f' more than once.\n  Keep one of them. Nothing was saved.",
+    "%tool sql select * from 'a.csv'": "ToolCallError: A query reads tables alone: no files, no addresses, no settings.\n  Read a file with Python first: its DataFrame is a table by its name.",
+    "%%tool program\nimport shpo": "ToolCallError: Line 1: Cannot resolve imported module `shpo`. A program imports packs, see: %tool list\n      import shpo",
+    "%%tool program @cup\n1": "UsageProblem: There is no variable 'cup'.\n  Write cup = ... in a cell first.",
+    "%tool torn.f": "ToolCallError: No tool 'torn.f'. FOLDER/.onetool/tools/torn.py: line 1: SyntaxError: invalid syntax.\n  Correct the file; the next call reads it again.",
+    'ot.map(len, ["a"])': 'ToolCallError: ot.map takes the name of a tool first, not a builtin_function_or_method.\n  For example: ot.map("nb.len", table)',
+    'import pandas as pd; ot.map("shop.price", {"cup": ["a"]}, item=pd.Series(["a"]))': "ToolCallError: 'item' is given an array with a value for each row.\n  Name its column: item='column'. The whole array in each row: const={'item': ...}",
+    "tool('bad name')(write)": "UsageProblem: The name 'bad name' holds blanks or unprintable characters.\n  Write it as in 'geo.locate'.",
 }
 """Cells."""
 
@@ -273,7 +292,10 @@ def told(text: str, folder: Path) -> str:
 
 def in_notebook(kernel: Kernel) -> dict[str, str]:
     write_project(kernel.cwd)
-    kernel.execute("%load_ext onetool_ipy\n%tool trust")
+    (kernel.cwd / ".onetool" / "tools" / "torn.py").write_text("def f(:\n", encoding="utf-8")
+    kernel.execute(
+        "%load_ext onetool_ipy\n%tool trust\nfrom onetool_ipy import tool\ndef write(): pass"
+    )
     kernel.execute("%%snippet greet name\n'{{ name }}'")
     shown = {}
     for cell in NOTEBOOK:
@@ -383,7 +405,7 @@ def test_a_wrong_request_of_a_screen_says_what_is_wrong(folder: Path) -> None:
 def test_the_messages_are_short_and_most_say_what_to_do() -> None:
     messages = {wrong: text for face in FACES for wrong, text in face.items()}
 
-    assert len(messages) >= 155
+    assert len(messages) >= 175
     assert all(len(text.splitlines()) <= 3 for text in messages.values())
     assert all(len(text.splitlines()[0]) <= 220 for text in messages.values())
     assert {*ONLY_WHAT_IS_WRONG} <= messages.keys()

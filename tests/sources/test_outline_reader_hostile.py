@@ -373,7 +373,7 @@ def test_an_odd_file_costs_only_itself(project: Project, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("deep parentheses", "tools/odd.py: line 1: SyntaxError: too many nested parentheses."),
+        ("deep parentheses", "odd.py: line 1: SyntaxError: too many nested parentheses."),
         ("deep minus", "Error: the text is nested too deeply or too large to be read."),
         (
             "many tools",
@@ -382,12 +382,12 @@ def test_an_odd_file_costs_only_itself(project: Project, name: str) -> None:
         ("many arguments", "'f' is not a tool: it has more than 500 arguments."),
         ("same argument twice", "'f' is not a tool: the argument 'x' is there twice"),
         ("requires no list", "requires: cli must be a list."),
-        ("null byte", "tools/odd.py: SyntaxError: source code string cannot contain null bytes."),
-        ("encoding that is no text", "tools/odd.py: SyntaxError: unknown encoding: rot13."),
-        ("slow encoding", "tools/odd.py: SyntaxError: unknown encoding: punycode."),
+        ("null byte", "odd.py: SyntaxError: source code string cannot contain null bytes."),
+        ("encoding that is no text", "odd.py: SyntaxError: unknown encoding: rot13."),
+        ("slow encoding", "odd.py: SyntaxError: unknown encoding: punycode."),
         (
             "too large",
-            "tools/odd.py: The file has 1,000,001 bytes; a pack file has at most 1,000,000.",
+            "odd.py: The file has 1,000,001 bytes; a pack file has at most 1,000,000.",
         ),
         ("export of controls", "__all__ names '\\x1b[2J', which the file does not define."),
         ("endless time limit", "timeout=inf is not a number of seconds above 0."),

@@ -239,7 +239,10 @@ def _piece(token: re.Match[str], text: str) -> str:
     kind = str(token.lastgroup)
     excerpt = text[token.start() : token.start() + 20]
     if kind == "quote":
-        raise InvalidRequest(f"The quote {token[0]} that begins at '{excerpt}' has no end.")
+        raise InvalidRequest(
+            f"The quote {token[0]} that begins at '{excerpt}' has no end.",
+            hint="Close it, or copy the whole command again.",
+        )
     if kind == "end":
         raise InvalidRequest(f"'{excerpt}': only one curl command can be imported at a time.")
     if kind == "double":

@@ -166,7 +166,7 @@ class OfferedOperations:
         if not self.count or self._taken:
             raise InvalidRequest(
                 "The document has no operation that can be a tool.",
-                hint="; ".join(notes.list()[:3]),
+                hint="; ".join(notes.list()[:3]) or "Its 'paths' are empty.",
             )
         tags = sorted(self._tags)
         wrong = [

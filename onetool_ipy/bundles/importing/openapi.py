@@ -182,7 +182,8 @@ def _as_openapi_3(
         )
     if not isinstance(version, (str, float)) or not str(version).startswith("3."):
         raise InvalidRequest(
-            "This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection."
+            "This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection.",
+            hint="Save the description itself: it has a key 'openapi', 'swagger' or 'info'.",
         )
     if not str(version).startswith(("3.0", "3.1")):
         notes.add(f"the document is of version {str(version)[:10]}, and is read as 3.1")

@@ -243,13 +243,21 @@ class _Maker:
         if "://" not in url:
             self._notes.append("the URL names no scheme; http is taken, as curl does")
             url = f"http://{url}"
+        if url.count("{") != url.count("}"):
+            raise InvalidRequest(
+                f"A brace of '{values.cut(url, 80)}' has no other half.",
+                hint="Write {name} for an argument.",
+            )
         try:
             self._url = urlsplit(url)
             self._host = self._url.netloc.rpartition("@")[2]
         except ValueError as exc:
             raise InvalidRequest(f"The URL cannot be read: {exc}.") from None
         if self._url.scheme.lower() not in ("http", "https") or not self._url.hostname:
-            raise InvalidRequest("The URL is not a complete http:// or https:// address.")
+            raise InvalidRequest(
+                f"'{values.cut(url, 80)}' is not a complete http:// or https:// address.",
+                hint="Write it as in https://api.example.com/users",
+            )
         if marks(self._host) or _PLACEHOLDER.search(self._host):
             raise InvalidRequest("The host cannot be a variable.", hint="Write the server's name.")
         if prefix is None:

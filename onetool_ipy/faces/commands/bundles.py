@@ -264,7 +264,8 @@ class _NewHttp:
             self.bundle, self.slug = require_slug(bundle), require_slug(slug)
             self.version = require_version(version or "1")
         except InvalidRequest as exc:
-            raise UsageProblem(f"'{words[0]}': {exc.message}", hint=exc.hint) from exc
+            words_of = exc.message.removeprefix("slug: ")
+            raise UsageProblem(f"'{words[0]}': {words_of}", hint=exc.hint) from exc
         self._read(words[1:])
 
     def fill(self, names: Mapping[str, Any]) -> None:
@@ -281,6 +282,10 @@ class _NewHttp:
         the base URL."""
         pasted = self.values.get("--curl") or self._cell
         if pasted and self._curl:
+            flags = [*_SWITCHES, "--describe", "--tags", "--secret-host", "--arg"]
+            near = did_you_mean(self._curl[0], flags) if self._curl[0].startswith("--") else ""
+            if near:
+                raise UsageProblem(f"No flag '{self._curl[0]}'. {near}")
             raise UsageProblem(
                 f"The command is pasted, and '{self._curl[0]}' is given too.",
                 hint="Write it in one place.",

@@ -280,6 +280,7 @@ def _variables(words: list[str], user_ns: Mapping[str, Any]) -> dict[str, Any]:
             )
         if name not in user_ns:
             near = did_you_mean(name, [each for each in user_ns if not each.startswith("_")])
-            raise UsageProblem(f"There is no variable '{name}'. {near}".strip())
+            hint = f"Write {name} = ... in a cell first."
+            raise UsageProblem(f"There is no variable '{name}'. {near}".strip(), hint=hint)
         variables[name] = user_ns[name]
     return variables

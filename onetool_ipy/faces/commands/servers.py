@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.mcp.http import Serving
 
 _UNCHANGED = "Nothing was changed."
+_STARTERS = ("docker", "node", "npx", "python", "python3", "uv", "uvx")
 _HOW = (
     "%tool server add NAME COMMAND ARGUMENTS   or   %tool server add NAME https://example.com/mcp"
 )
@@ -103,6 +104,11 @@ def add(context: CommandContext, options: Options) -> Page:
         raise WrongWords("%tool server add needs a name, and a command or --url.", hint=_HOW)
     require_no_installer(words)
     name, *command = words
+    if name in _STARTERS and "--url" not in values:
+        raise UsageProblem(
+            f"'{name}' stands where the server's name goes.",
+            hint=f"Write: %tool server add NAME {' '.join(words)}",
+        )
     if (
         len(command) == 1
         and "--url" not in values

@@ -55,6 +55,7 @@ from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import html, markdown
 from onetool_ipy.render.result import Called, to_html, to_text
+from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
 
 _HELP = "--help"
@@ -308,7 +309,7 @@ class AskMagic:
         total = sum(part.tokens for part in parts)
         texts = []
         for part in parts:
-            size = f" · about {part.tokens:,} tokens" if part.tokens else ""
+            size = f" · about {counted(part.tokens, 'token')}" if part.tokens else ""
             texts.append(f"{part.name}{size}\n{part.text}".rstrip())
         return Page(
             "\n\n".join([f"This would be sent, about {total:,} tokens. Nothing was sent.", *texts])

@@ -271,6 +271,10 @@ class LastFailure:
             and self.failed.error.exception is exc
         ):
             self.remember(exc)
+        self.hide_our_frames(exc, since=since)
+
+    def hide_our_frames(self, exc: BaseException, *, since: str = "") -> None:
+        """Make an exception show no frame of ours, and only those from the file `since` on."""
 
         def lines() -> list[str]:
             # The frames are shown from the first one in the file `since` on; all of them if none is

@@ -200,7 +200,7 @@ def _stopped_in_a_line(what: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as exc:
-        if not hasattr(exc, "_render_traceback_"):
+        if not hasattr(exc, "stopped_call"):
             line = f"KeyboardInterrupt: {what.rstrip()} was stopped."
             exc._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # IPython's protocol
         raise

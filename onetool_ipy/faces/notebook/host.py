@@ -56,6 +56,7 @@ class NotebookHost(Host):
         self.box = box
         self.last = LastFailure(shell, box.mask)
         self.progress = CellProgress(shell, box.workers, box.mask)
+        self.progress.interrupts.style = self.last.hide_our_frames
         self.listen = self.progress
         self.jobs = JobDisplays(shell, box, limits)
         self.questions = OpenQuestions(panels.send)

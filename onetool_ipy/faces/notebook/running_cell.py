@@ -355,6 +355,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.is_interrupted = False
+        self.style: Callable[[BaseException], object] = lambda _exc: None
+        """How a Stop outside of a call is shown: without the frames of this handler."""
         self._current_call: Callable[[], object | None] = lambda: None
         self._interrupted_call: object | None = None
         self._previous: Callable[[int, types.FrameType | None], object] | None = None
@@ -410,6 +412,7 @@ class Interrupts:
             words = f" {exc}" if str(exc) else ""
             line = f"{type(exc).__name__}: '{name}' was stopped after {after_s:.1f} s.{words}"
             with suppress(AttributeError, TypeError):
+                exc.stopped_call = name  # type: ignore[attr-defined]  # for a line around the call
                 exc._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # IPython's protocol
         return exc
 
@@ -427,10 +430,11 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def _pass_on(self, number: int, frame: types.FrameType | None) -> None:
-        if self._previous is None:
-            signal.default_int_handler(number, frame)
-        else:
-            self._previous(number, frame)
+        try:
+            (self._previous or signal.default_int_handler)(number, frame)
+        except KeyboardInterrupt as exc:
+            self.style(exc)
+            raise
 
 
 class RefreshLoop:

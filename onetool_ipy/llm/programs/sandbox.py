@@ -49,6 +49,7 @@ _UNKNOWN = "The result of a write that has not run is not known."
 _TYPING = re.compile(
     r"main\.py:(?P<line>\d+):\d+: (?:error|warning)\[(?P<kind>[\w-]+)\] (?P<words>.*)"
 )
+_NO_MODULE = re.compile(r"Cannot resolve imported module")
 _UNDEFINED = re.compile(r"Name `(?P<name>\w+)` used when not defined")
 _UNSUPPORTED = re.compile(r"The monty syntax parser does not yet support (?P<what>.*)", re.DOTALL)
 # What the sandbox has, and its type checker has not heard of.
@@ -410,6 +411,8 @@ class Sandbox:
         return ProgramTypes("\n".join(listed) or values.cut(text, _MAX_WORDS), details=listed)
 
     def _import_hint(self, words: str) -> str:
+        if _NO_MODULE.search(words):
+            return ". A program imports packs, see: %tool list"
         hit = _UNDEFINED.search(words)
         known = hit is not None and hit["name"] in self._modules
         return f". Write above it: import {hit['name']}" if hit is not None and known else ""

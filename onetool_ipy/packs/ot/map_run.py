@@ -72,7 +72,7 @@ class RowResult(NamedTuple):
 
 def run_map(
     box: Toolbox,
-    tool: str,
+    tool: object,
     data: Any,
     arguments: Mapping[str, Any],
     named: Mapping[str, Any],
@@ -87,6 +87,12 @@ def run_map(
 
     `named` has `columns` and `const`; `options` are those of `require_options`.
     """
+    if not isinstance(tool, str):
+        name = getattr(tool, "__name__", "add")
+        raise InvalidArgs(
+            f"ot.map takes the name of a tool first, not a {type(tool).__name__}.",
+            hint=f'For example: ot.map("nb.{name}", table)',
+        )
     spec = box.registry.load(tool)
     try:
         require_options(spec, **options)
@@ -485,7 +491,9 @@ def _call_row(
     ms = round((time.perf_counter() - began) * 1000, 3)
     if result.error is not None:
         return RowResult(False, None, box.mask(str(result.error)), ms, is_stored=False)
-    is_stored = bool(key) and stored is not None and stored.add(key, result.data, ms)
+    # A replay may have begun during the run; what it gave is not what the tool gave.
+    is_own = bool(key) and "replayed" not in result.meta
+    is_stored = is_own and stored is not None and stored.add(key, result.data, ms)
     return RowResult(True, result.data, "", ms, is_stored)
 
 
@@ -733,6 +741,12 @@ def _is_column(name: str, value: object, table: _Table) -> bool:
             f"No column '{values.cut(value, 60)}' for the argument '{name}'. {near}".rstrip(),
             hint=f"Columns: {_listed(table.labels)}. For the same text in each row: "
             f"const={{{name!r}: {values.safe_repr(value, 40)}}}",
+        )
+    if getattr(value, "ndim", 0) == 1 and len(value) == table.length:  # type: ignore[arg-type]  # an array
+        raise UsageProblem(
+            f"'{name}' is given an array with a value for each row.",
+            hint=f"Name its column: {name}='column'. The whole array in each row: "
+            f"const={{{name!r}: ...}}",
         )
     try:
         is_label = type(value) is not bool and value in table.labels

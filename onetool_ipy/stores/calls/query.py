@@ -264,13 +264,35 @@ class _Sums(NamedTuple):
     start: int | None
     calls: int
     failures: int
-    p50: float | None
-    p95: float | None
+    percentiles: Sequence[float] | None
     ms: float
     bytes: int
     last: int
     model_calls: int
     model_bytes: int
+
+    @property
+    def span(self) -> UsageSpan:
+        """The sums of a step in time."""
+        return UsageSpan(_to_time(self.start or 0), self.calls, self.failures, *self.p50_p95_ms)
+
+    @property
+    def p50_p95_ms(self) -> tuple[float, float]:
+        """The percentiles of the calls that are kept; 0 if there is none."""
+        p50, p95 = self.percentiles or (0.0, 0.0)
+        return round(p50, 3), round(p95, 3)
+
+    def with_days(self, days: _Sums) -> _Sums:
+        """Add the sums of expired days, which have no percentiles."""
+        return self._replace(
+            calls=self.calls + days.calls,
+            failures=self.failures + days.failures,
+            ms=self.ms + days.ms,
+            bytes=self.bytes + days.bytes,
+            last=max(self.last, days.last),
+            model_calls=self.model_calls + days.model_calls,
+            model_bytes=self.model_bytes + days.model_bytes,
+        )
 
 
 _CELLS = tuple(name for name in CallRow.__dataclass_fields__ if name not in ("ts", "call_id"))
@@ -306,11 +328,11 @@ def overview_of(
     # Both in one query: to read the columns takes longer than to add them up.
     rows = _sums(calls, tool, first, ("tool", "start"), _HOUR_US if is_short else _DAY_US)
     usage, by_models = _usage(period, tool, first, [row for row in rows if row.start is None])
-    series = {row.start: _span(row.start, *row[2:6]) for row in rows if row.start is not None}
+    series = {row.start: row.span for row in rows if row.start is not None}
     return UsageOverview(
         usage=usage,
         by_models=by_models,
-        failures=_failures(calls, tool, first),
+        failures=_failures(calls, tool, first) if usage.failures else (),
         series=tuple(series[begin] for begin in sorted(series)),
         timeline=_timeline(calls, tool, first, series, is_short=is_short),
     )
@@ -326,32 +348,6 @@ def counts_of(calls: Calls) -> dict[str, tuple[int, datetime.datetime]]:
     return {tool: (count, _to_time(last)) for tool, count, last in calls.ask(query)}
 
 
-def _groups(
-    calls: Calls, tool: str | None, first: int | None, by: Sequence[_Key], width: int
-) -> tuple[str, list[Any]]:
-    """Give the sums of calls from a time on as SQL, and its values: by tool, by steps of so many
-    microseconds, or by each of both.
-
-    Sums of expired days are in the step that begins with the day.
-    """
-    where, values = _span_terms(tool, first)
-    terms, more = _span_terms(tool, first, of_days=True)
-    keys = ", ".join(name if name in by else f"NULL AS {name}" for name in _KEYS)
-    sets = ", ".join(f"({name})" for name in by)
-    query = (
-        f"SELECT {keys}, count(*) AS calls, count(*) FILTER (NOT ok) AS failures, sum(ms) AS ms,"
-        " quantile_disc(ms, [0.5, 0.95]) AS p, sum(bytes)::BIGINT AS bytes, max(ts) AS last,"
-        " count(*) FILTER (by_model) AS model_calls, coalesce(sum(bytes) FILTER (by_model),"
-        f" 0)::BIGINT AS model_bytes FROM (SELECT *, {_FROM_MODELS} AS by_model,"
-        f" {_step('ts', width)} AS start FROM {calls.rows(since=first)} WHERE {where}) GROUP BY"
-        f" GROUPING SETS ({sets}) UNION ALL SELECT {keys}, sum(calls), sum(failures), sum(ms),"
-        " NULL, sum(bytes), max(last), sum(model_calls), sum(model_bytes) FROM (SELECT *,"
-        f" {_step('day', width)} AS start FROM {calls.days()} WHERE {terms}) GROUP BY GROUPING SETS"
-        f" ({sets})"
-    )
-    return query, [*values, *more]
-
-
 def _step(time: str, width: int) -> str:
     """Give the beginning of the step that a time is in, as SQL."""
     # Both count from 1970 on; a division would cut towards it. A date is quicker to find.
@@ -363,14 +359,34 @@ def _step(time: str, width: int) -> str:
 def _sums(
     calls: Calls, tool: str | None, first: int | None, by: Sequence[_Key], width: int
 ) -> list[_Sums]:
-    """Add up calls from a time on; see `_groups`. The most calls come first."""
-    groups, values = _groups(calls, tool, first, by, width)
+    """Add up calls from a time on: by tool, by steps of so many microseconds, or by each of both.
+    The most calls come first.
+
+    Sums of expired days are in the step that begins with the day.
+    """
+    where, values = _span_terms(tool, first)
+    keys = ", ".join(name if name in by else f"NULL AS {name}" for name in _KEYS)
+    sets = ", ".join(f"({name})" for name in by)
     query = (
-        "SELECT tool, start, sum(calls)::BIGINT, sum(failures)::BIGINT, max(p[1]), max(p[2]),"
-        " sum(ms), sum(bytes)::BIGINT, epoch_us(max(last)), sum(model_calls)::BIGINT,"
-        f" sum(model_bytes)::BIGINT FROM ({groups}) GROUP BY tool, start ORDER BY 3 DESC, 1"
+        f"SELECT {keys}, count(*), count(*) FILTER (NOT ok), quantile_disc(ms, [0.5, 0.95]),"
+        " sum(ms), sum(bytes), epoch_us(max(ts)), count(*) FILTER (by_model), coalesce(sum(bytes)"
+        f" FILTER (by_model), 0) FROM (SELECT *, {_FROM_MODELS} AS by_model, {_step('ts', width)}"
+        f" AS start FROM {calls.rows(since=first)} WHERE {where}) GROUP BY GROUPING SETS ({sets})"
     )
-    return [_Sums(*row) for row in calls.ask(query, values)]
+    sums = {row[:2]: _Sums(*row) for row in calls.ask(query, values)}
+    # To plan a query takes as long as to answer it, so days are asked for where there are some.
+    if calls.expired:
+        terms, values = _span_terms(tool, first, of_days=True)
+        query = (
+            f"SELECT {keys}, sum(calls), sum(failures), NULL, sum(ms), sum(bytes),"
+            " epoch_us(max(last)), sum(model_calls), sum(model_bytes) FROM (SELECT *,"
+            f" {_step('day', width)} AS start FROM {calls.days()} WHERE {terms}) GROUP BY GROUPING"
+            f" SETS ({sets})"
+        )
+        for row in calls.ask(query, values):
+            days, kept = _Sums(*row), sums.get(row[:2])
+            sums[row[:2]] = days if kept is None else kept.with_days(days)
+    return sorted(sums.values(), key=lambda row: (-row.calls, row.tool or ""))
 
 
 def _usage(
@@ -393,7 +409,7 @@ def _usage(
                 failures=row.failures,
                 success_rate=round(100 * (row.calls - row.failures) / row.calls, 2),
                 avg_ms=round(row.ms / row.calls, 3),
-                p95_ms=round(row.p95 or 0.0, 3),
+                p95_ms=row.p50_p95_ms[1],
                 last_called=_to_time(row.last),
             )
             for row in rows
@@ -420,17 +436,8 @@ def _span_terms(
 
 def _spans(calls: Calls, tool: str | None, first: int | None, width: int) -> dict[int, UsageSpan]:
     """Add up the calls from a time on by steps of so many microseconds; without empty ones."""
-    groups, values = _groups(calls, tool, first, ("start",), width)
-    query = (
-        "SELECT start, sum(calls)::BIGINT, sum(failures)::BIGINT, max(p[1]), max(p[2]) FROM"
-        f" ({groups}) GROUP BY start"
-    )
-    return {row[0]: _span(*row) for row in calls.ask(query, values)}
-
-
-def _span(start: int, calls: int, failures: int, p50: float | None, p95: float | None) -> UsageSpan:
-    p50_ms, p95_ms = round(p50 or 0.0, 3), round(p95 or 0.0, 3)
-    return UsageSpan(_to_time(start), calls, failures, p50_ms, p95_ms)
+    rows = _sums(calls, tool, first, ("start",), width)
+    return {row.start: row.span for row in rows if row.start is not None}
 
 
 def _timeline(

@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
+from orjson import dumps
+
 from onetool_ipy.base import values
 
 RUN_PREFIX = "map-"
@@ -38,6 +40,8 @@ _MAX_ITEMS = 64
 _MAX_LEAVES, _MAX_LEAF = 2 * _MAX_ITEMS, 1000
 NUMBERS = frozenset((int, float, bool, type(None)))
 """The types of values that are small and that nothing can be inside of."""
+
+_LEAVES = NUMBERS | {str}
 
 _MAX_NAME = 60
 _MAX_DEPTH = 20
@@ -117,27 +121,25 @@ def _json_length(whole: Any) -> int:
     if len(whole) > _MAX_ITEMS:
         return 0
     # The items are listed first: the tool may still be changing the value in another thread.
-    is_dict = type(whole) is dict
-    leaves: list[object] = list(whole) if is_dict else []
-    for item in list(whole.values()) if is_dict else list(whole):
-        kind = type(item)
-        inside = item if kind is list or kind is dict else (item,)
-        if len(inside) + len(leaves) > _MAX_LEAVES:
-            return 0
-        leaves += inside
-        if kind is dict:
-            leaves += item.values()
+    leaves = [*whole, *whole.values()] if type(whole) is dict else [*whole]
+    if not _LEAVES.issuperset(map(type, leaves)):
+        items, leaves = leaves, []
+        for item in items:
+            kind = type(item)
+            inside = item if kind is list or kind is dict else (item,)
+            if len(inside) + len(leaves) > _MAX_LEAVES:
+                return 0
+            leaves += inside
+            if kind is dict:
+                leaves += item.values()
     for leaf in leaves:
         if type(leaf) is str:
             if len(leaf) > _MAX_LEAF:
                 return 0
         elif type(leaf) not in NUMBERS:
             return 0
-    # `from orjson import dumps` would take four times as long.
-    import orjson
-
     try:
-        return len(orjson.dumps(whole))
+        return len(dumps(whole))
     except TypeError:  # a key that is not text, an integer over 64 bits, a lone surrogate
         return 0
 

@@ -414,7 +414,7 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Stub, tmp_
         ("%tool import a.json b.json", "needs one file or address"),
         ("%tool import a.json --tags x", "Did you mean '--tag'"),
         ("%tool import openapi nothing-here.json", "There is no file"),
-        ("%tool import openapi .onetool", "There is no file"),
+        ("%tool import openapi .onetool", "is a folder"),
         ("%tool import openapi .onetool/onetool.yaml", "not an OpenAPI 3 document"),
         ("%%tool bundle list\nand more", "takes no cell body"),
     ],

@@ -199,6 +199,29 @@ def test_stop_of_a_line_without_a_call_is_one_line(
     assert outcome.error.text == f"KeyboardInterrupt: {line}"
 
 
+SLOW = """
+from onetool_ipy.core.result import ToolResult
+class Slow(dict):
+    def __missing__(self, key): time.sleep(60)
+slow = ToolResult(True, Slow(), None, {})
+"""
+
+
+@pytest.mark.parametrize("code", ["time.sleep(60)", "slow['a']"], ids=["none", "a result"])
+def test_stop_of_plain_python_shows_no_frame_of_ours(ready: Kernel, code: str) -> None:
+    ready.execute(SLOW)
+    running = ready.start_execute(f"print('begun', flush=True)\n{code}")
+    running.wait_for_output("begun")
+
+    ready.interrupt()
+    outcome = running.wait(allow_errors=True)
+
+    assert outcome.error is not None
+    assert outcome.error.ename == "KeyboardInterrupt"
+    assert f"----> 2 {code}" in outcome.error.text
+    assert "onetool_ipy" not in outcome.error.text
+
+
 @pytest.mark.posix("a signal that a thread does not get")
 @pytest.mark.parametrize(
     "call", ["nb.nap.aio(s=60)", "nb.anap.aio(s=60)"], ids=["sync tool", "async tool"]

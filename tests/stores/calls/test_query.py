@@ -19,6 +19,7 @@ from onetool_ipy.stores.calls.query import (
     cause_of,
 )
 from onetool_ipy.stores.calls.record import new_run
+from tests.core.support import Calls as CountedCalls
 from tests.stores.calls.aids import DAY, HOUR, START, Clock, calls, clock, note, settle
 
 __all__ = ["calls", "clock", "settle"]  # fixtures
@@ -95,6 +96,21 @@ def test_calls_by_models_are_counted_apart(calls: CallLog, clock: Clock, settle:
     assert calls.overview(period="day").by_models == (1, 10_000_000)
     settle(calls)
     assert calls.overview().by_models == (3, 10_002_000)
+
+
+def test_an_overview_asks_about_failures_only_if_there_are_some(calls: CallLog) -> None:
+    """A question costs some milliseconds before its first row is read."""
+    counts = []
+    for ok in (True, False):
+        note(calls, ok=ok, code="" if ok else "execution_error")
+        calls.overview()
+        with CountedCalls("Calls.ask", "Calls.days") as count:
+            calls.overview()
+        counts.append(count)
+
+    good, failed = counts
+    assert failed["Calls.ask"] - good["Calls.ask"] == 1
+    assert good["Calls.days"] == failed["Calls.days"] == 0
 
 
 @pytest.mark.spec("001/Runtime Statistics/Filter by period")

@@ -57,7 +57,7 @@ def test_ordinary_arguments_are_kept_whole(args: dict[str, Any]) -> None:
         ({"x": float("nan")}, '{"x":null}'),
         ({"x": 1 << 70}, '{"x":"<int of 71 bits>"}'),
         ({"x": Decimal("1.50")}, '{"x":"1.50"}'),
-        ({"x": Path("/a/b")}, '{"x":"/a/b"}'),
+        ({"x": Path("a.txt")}, '{"x":"a.txt"}'),
         ({"x": datetime.date(2026, 1, 2)}, '{"x":"2026-01-02"}'),
         ({"x": np.int64(7)}, '{"x":7}'),
         ({"x": np.zeros((3, 4))}, '{"x":"<ndarray of shape (3, 4)>"}'),
