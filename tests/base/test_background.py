@@ -7,6 +7,7 @@ import concurrent.futures
 import contextvars
 import importlib
 import io
+import itertools
 import logging
 import queue
 import signal
@@ -21,16 +22,21 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.background import (
+    MAX_ABANDONED,
     Abandoned,
     Background,
+    DeadlineExceeded,
     StepThread,
     Workers,
     WorkerThread,
+    clock_stopped,
     do_together,
+    drain,
     outcome,
     require_wanted,
+    run_to_completion,
 )
-from onetool_ipy.base.errors import CallCancelled
+from onetool_ipy.base.errors import CallCancelled, TooLarge, Unavailable
 from onetool_ipy.base.interrupts import deferred
 from tests.harness.patience import HANG_S, until
 
@@ -335,6 +341,64 @@ def test_a_call_given_up_at_any_line_leaves_no_lock_behind(
         next_one = workers.submit(use)
         next_one.join(HANG_S / 3)
         assert not next_one.is_alive()
+
+
+def test_work_past_its_limit_is_told_from_a_time_out_of_its_own(background: Background) -> None:
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(DeadlineExceeded, match="It did not finish within 0") as caught:
+        background.run(lambda: run_to_completion(endless, 0.01))
+    for limit_s in (None, HANG_S):
+        with pytest.raises(TimeoutError, match="mine"):
+            background.run(
+                lambda limit_s=limit_s: run_to_completion(_raising(TimeoutError("mine")), limit_s)
+            )
+
+    failure = caught.value.of("a.b", 20)
+    assert failure.message == "'a.b' did not finish within 20 s."
+    assert failure.hint == "Raise the limit: --timeout 60"
+    assert caught.value.of("a.b", 2).hint == "Raise the limit: --timeout 30"
+
+
+def test_eight_calls_that_do_not_end_leave_no_room_for_one_with_a_limit() -> None:
+    workers, gate = Workers(), threading.Event()
+    for number in range(MAX_ABANDONED):
+        assert workers.abandoned() == number
+        workers.require_room()
+        workers.abandon(workers.submit(lambda: gate.wait(HANG_S)))
+
+    with pytest.raises(Unavailable, match="8 earlier calls that ran past their limit"):
+        workers.run(lambda: 1, HANG_S)
+    gate.set()
+
+    assert until(lambda: workers.abandoned() == 0)
+    assert workers.run(lambda: 1, HANG_S) == 1
+
+
+def test_the_clock_of_a_call_and_of_the_one_that_waits_for_it_stands_still_for_a_person() -> None:
+    seen: list[bool] = []
+
+    def ask() -> None:
+        asking = threading.current_thread()
+        assert isinstance(asking, WorkerThread)
+        with clock_stopped():
+            seen.append(until(lambda: min(asking.paused_s(), outer.paused_s()) > 0))
+        seen.append(asking.paused_s() == asking.paused_s() > 0)
+
+    workers = Workers()
+    outer = WorkerThread(lambda: workers.run(ask, HANG_S))
+    outer.start()
+    outer.join(HANG_S)
+
+    assert seen == [True, True]
+    assert outer.paused_s() == outer.paused_s() > 0
+
+
+def test_a_generator_without_an_end_is_too_large() -> None:
+    assert drain(iter(range(3))) == [0, 1, 2]
+    with pytest.raises(TooLarge, match="yields more than 1,000,000 items"):
+        drain(itertools.count())
 
 
 def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(

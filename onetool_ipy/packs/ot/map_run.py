@@ -491,7 +491,9 @@ def _call_row(
     ms = round((time.perf_counter() - began) * 1000, 3)
     if result.error is not None:
         return RowResult(False, None, box.mask(str(result.error)), ms, is_stored=False)
-    is_stored = bool(key) and stored is not None and stored.add(key, result.data, ms)
+    # A replay may have begun during the run; what it gave is not what the tool gave.
+    is_own = bool(key) and "replayed" not in result.meta
+    is_stored = is_own and stored is not None and stored.add(key, result.data, ms)
     return RowResult(True, result.data, "", ms, is_stored)
 
 

@@ -609,6 +609,26 @@ def test_rows_are_recorded_and_played_back(box: Toolbox, calls: list[Any], tmp_p
     assert box.ot.map("nb.place", words).attrs["onetool"]["resumed"] == 1
 
 
+def test_what_a_replay_gave_that_began_during_a_run_is_not_kept(
+    box: Toolbox, tmp_path: Path
+) -> None:
+    replay = box.ot.replay(tmp_path / "rows.jsonl")
+
+    def place(address: str) -> str:
+        """Find a place, and go on offline."""
+        if address == "a":
+            replay.begin()
+        return address
+
+    box.adopt(place)
+    with box.ot.replay(tmp_path / "rows.jsonl"):
+        box.ot.map("nb.place", ["b"])
+    box.ot.map("nb.place", ["a", "b"], workers=1)
+    replay.end()
+
+    assert box.ot.map("nb.place", ["a", "b"]).attrs["onetool"]["resumed"] == 1
+
+
 def test_no_other_process_calls_rows_while_a_replay_is_on(
     box: Toolbox, calls: list[Any], tmp_path: Path
 ) -> None:
