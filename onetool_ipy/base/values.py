@@ -355,11 +355,18 @@ class _Writer:
         finally:
             self._above.discard(id(value))
 
-    def _container(self, value: object, depth: int) -> Any:
-        if tables.is_foreign(value) and (table := tables.tabular(value)) is not value:
+    def _container(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind is list:
+            return [self.write(v, depth) for v in value]
+        is_foreign = kind is not dict and tables.is_foreign(value)
+        if is_foreign and (table := tables.tabular(value)) is not value:
             return self.write(table, depth)
         if isinstance(value, Mapping):
-            plain = {_key(k): self.write(v, depth) for k, v in value.items()}
+            plain = {
+                k if type(k) is str and k.isascii() else _key(k): self.write(v, depth)
+                for k, v in value.items()
+            }
             if len(plain) == len(value):
                 return plain
             names = zip(key_names(value), value.values(), strict=True)

@@ -213,18 +213,18 @@ class ToolSpec:
         its questions."""
         return self.http is not None or (self.origin == "mcp" and self.is_listed)
 
-    @property
+    @once
     def is_offered(self) -> bool:
         """Whether models and clients are told of the tool: it is on, and not for people alone."""
         return not self.disabled and self.name not in FOR_PEOPLE
 
-    @property
+    @once
     def is_toolbox(self) -> bool:
         """Whether it is a function of the toolbox itself: people find it by its name, and it is
         neither counted nor listed among their tools."""
         return self.pack == TOOLBOX
 
-    @property
+    @once
     def is_for_models(self) -> bool:
         """Whether a model is offered it where no allow-list names it: every tool, and what reads
         stored results."""
@@ -244,7 +244,7 @@ class ToolSpec:
         meta = self.server_facts.meta
         return values.cut(json.dumps(meta, ensure_ascii=False), _MAX_META_SHOWN) if meta else ""
 
-    @property
+    @once
     def pack(self) -> str:
         return self.name.partition(".")[0]
 

@@ -349,6 +349,10 @@ class CallCounter:
     def of(self, function: Callable[..., Any]) -> int:
         return self._counts[self._key(function.__code__)]
 
+    @property
+    def total(self) -> int:
+        return self._counts.total()
+
     def _note(self, frame: FrameType, event: str, _arg: object) -> None:
         if event == "call":
             self._counts[self._key(frame.f_code)] += 1
@@ -453,3 +457,15 @@ def test_a_model_is_told_the_schemas_of_the_code(make_box: MakeBox) -> None:
 
     (offered,) = model.requests[0].tools
     assert offered.parameters["$defs"]["Item"]["properties"]["name"]["type"] == "string"
+
+
+def test_an_ask_costs_few_function_calls(box: Toolbox) -> None:
+    """Two requests and one call between them, of Python functions of every package."""
+    replies = [("tools.echo", {"message": 1}), "ok"]
+    # Imports what an ask needs, and what is known of the tools from then on.
+    box.ask("Go", model=ScriptedModel(replies))
+
+    with CallCounter() as counter:
+        box.ask("Go", model=ScriptedModel(replies))
+
+    assert 300 < counter.total <= 900
