@@ -201,6 +201,9 @@ def init_project(folder: Path | str) -> Written:
             path.parent.mkdir(parents=True, exist_ok=True)
             is_new = _create(path, text, mode=0o600 if name == "secrets.yaml" else 0o644)
         except OSError as exc:
+            if root.parent.is_file():
+                hint = "Name the folder of the project."
+                raise InvalidConfig(f"'{root.parent}' is a file, not a folder.", hint=hint) from exc
             reason = (exc.strerror or str(exc)).lower()
             raise InvalidConfig(f"Cannot write '{path}': {reason}.") from exc
         (written if is_new else written.left_alone).append(path)

@@ -412,7 +412,8 @@ def _cells(text: str, path: Path) -> list[Json]:
     try:
         document = parse_json(text)
     except NotJson as exc:
-        raise UsageProblem(f"'{path.name}' is not a notebook: it {exc}.") from None
+        hint = "Give the path of an .ipynb file."
+        raise UsageProblem(f"'{path.name}' is not a notebook: it {exc}.", hint=hint) from None
     cells = document.get("cells") if isinstance(document, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise UsageProblem(f"'{path.name}' is not a notebook.")

@@ -185,6 +185,13 @@ COMMAND_LINE = {
     "ask": 'ask needs one prompt, in quotes.\nFor example: onetool-ipy ask "What is in README.md?"',
     "bundle delete nosuch": "No bundle 'nosuch'.\nSee them with: onetool-ipy bundle list",
     "--config": "'--config' needs a value.\nWrite --config VALUE.",
+    "tools.echo message=a": "No command 'tools.echo'. Did you mean 'tools invoke tools.echo'?",
+    "history why": "Only a notebook remembers its last failure. In a shell: onetool-ipy history --failed",
+    "lock check nosuch": "There is no lock file 'FOLDER/.onetool/onetool.lock'.\nWrite one: onetool-ipy lock",
+    "init a.txt": "'a.txt' is a file, not a folder.\nName the folder of the project.",
+    "seal a.txt": "'a.txt' is not a notebook: it is not JSON: line 1, column 1: Expecting value.\nGive the path of an .ipynb file.",
+    "server add x https://a.example/mcp --save": "'--save' stands behind the address.\nOptions go before the name: onetool-ipy server add --save x https://a.example/mcp",
+    "server add python3 server.py": "'python3' stands where the server's name goes.\nWrite: onetool-ipy server add NAME python3 server.py",
 }
 """Words behind `onetool-ipy`."""
 
@@ -305,6 +312,7 @@ def in_notebook(kernel: Kernel) -> dict[str, str]:
 
 
 def on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    (folder / "a.txt").touch()
     shown = {}
     for line in COMMAND_LINE:
         assert main(line.split()) in (1, 2), line

@@ -24,7 +24,7 @@ def lock(context: CommandContext, _options: Options) -> DataPage:
     box, path = context.box, _path(context.box)
     now, silent = _now(box)
     if silent:
-        hint = f"See why with: %tool server check {silent[0]}"
+        hint = f"See why with: %tool server test {silent[0]}"
         raise UsageProblem(
             f"The tools of the server '{silent[0]}' are not known, so nothing was written.",
             hint=hint,
@@ -75,7 +75,9 @@ def diff(context: CommandContext, options: Options) -> DataPage:
     name = name if spec is None else spec.name
     locked = read_lock(_path(box))["tools"]
     if spec is None and name not in locked:
-        raise UsageProblem(f"No tool '{name[:60]}'. {did_you_mean(name, [*locked])}".strip())
+        near = did_you_mean(name, [*locked])
+        hint = "See all with: %tool list"
+        raise UsageProblem(f"No tool '{name[:60]}'. {near}".strip(), hint=hint)
     servers = box.config.reach.get("server", {})
     now = {} if spec is None else lock_of(box.registry.loaded([spec]), servers, box.mask)["tools"]
     if name not in locked:

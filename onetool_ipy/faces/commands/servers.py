@@ -115,6 +115,12 @@ def add(context: CommandContext, options: Options) -> Page:
         and command[0].startswith(("http://", "https://"))
     ):
         values, command = {**values, "--url": command[0]}, []
+    if command and command[0].startswith(("http://", "https://")):
+        raise UsageProblem(
+            f"'{command[1]}' stands behind the address.",
+            hint=f"Options go before the name: %tool server add {' '.join(command[1:])} {name} "
+            f"{command[0]}",
+        )
     data: dict[str, Any] = (
         {"type": "http", "url": values["--url"]} if "--url" in values else {"type": "stdio"}
     )

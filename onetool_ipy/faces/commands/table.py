@@ -130,7 +130,7 @@ TABLE: tuple[Command, ...] = (
         Command(name, "", "the whole story of the last failure", past.why,
             options=(Option("--internals", help="with the frames of onetool_ipy"),),
             place="notebook", alias_of=alias_of,
-            elsewhere="Only a notebook remembers its last failure: %tool history why. "
+            elsewhere="Only a notebook remembers its last failure. "
             "In a shell: onetool-ipy history --failed")
         for name, alias_of in (("history why", ""), ("why", "history why"))
     ),
@@ -406,12 +406,13 @@ def find(words: Sequence[str], place: Literal["notebook", "shell"]) -> tuple[Com
         known = [name for name, row in commands.items() if " " not in name and not row.alias_of]
         close = difflib.get_close_matches(first, known, n=1)
         meant = close[0] if close else _IN_TOOLS.get(first, "")
+        if "." in first:
+            meant = f"tools invoke {first[:40]}"
         hint = f"Did you mean '{meant}'?" if meant else "See all with: onetool-ipy --help"
         raise UsageProblem(f"No command '{first[:40]}'. {hint}")
+    if elsewhere := next((row.elsewhere for row in TABLE if row.name == pair), ""):
+        raise UsageProblem(elsewhere)
     if command.is_group and len(words) > 1 and not words[1].startswith("-"):
-        elsewhere = next((row.elsewhere for row in TABLE if row.name == pair), "")
-        if elsewhere:
-            raise UsageProblem(elsewhere)
         verbs = verbs_of(first, place)
         lead = "onetool-ipy" if place == "shell" else "%tool"
         near = did_you_mean(words[1], verbs)

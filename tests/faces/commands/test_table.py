@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Literal
+
 import pytest
 
+import onetool_ipy
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.commands.table import (
     TABLE,
@@ -15,6 +20,8 @@ from onetool_ipy.faces.commands.table import (
     shell_lines,
 )
 from tests.harness.kernel import Kernel
+
+_ADVICE = re.compile(r"(%tool|onetool-ipy) (server|bundle|lock|jobs|replay|trust) ([a-z]{2,})")
 
 
 def test_every_command_runs_in_both_places_or_says_where() -> None:
@@ -184,3 +191,23 @@ def test_wrong_words_in_a_notebook_say_what_to_type(kernel: Kernel) -> None:
     )
     assert "%%tool save PACK" in " ".join(kernel.execute("%tool --help").text.split())
     assert "--since WHEN" in kernel.execute("%tool help history").text
+
+
+def test_every_command_that_a_text_advises_is_there() -> None:
+    """Messages, pages and notebooks name commands of two words, such as `%tool server test`."""
+    root = Path(onetool_ipy.__file__).parents[1]
+    places = (
+        ("onetool_ipy", "*.py"),
+        ("docs", "*.md"),
+        ("notebooks", "*.ipynb"),
+        (".", "README.md"),
+    )
+    advised: set[tuple[Literal["notebook", "shell"], str, str]] = set()
+    for folder, pattern in places:
+        for file in (root / folder).glob(f"{'**/' if folder == 'onetool_ipy' else ''}{pattern}"):
+            for start, group, verb in _ADVICE.findall(file.read_text(encoding="utf-8")):
+                advised.add(("notebook" if start == "%tool" else "shell", group, verb))
+    assert len(advised) > 40
+
+    for place, group, verb in sorted(advised):
+        find([group, verb], place)
