@@ -63,7 +63,7 @@ from onetool_ipy.config.settings import GuardSettings, Settings
 from onetool_ipy.config.trust import NO_PINS, Pins, Trust, reach_of, trust_of
 from onetool_ipy.config.yaml_text import Document, NotYaml, YamlFault, parse, parse_plain
 from onetool_ipy.core import names
-from onetool_ipy.core.labels import Labels, StatedLabels, at_call, best_pattern, derived, stated
+from onetool_ipy.core.labels import Labels, at_call, best_pattern, derived, stated
 from onetool_ipy.core.tool import Problem, ToolSpec
 
 _MAX_PARSED_BYTES = 64 * 1024 * 1024
@@ -485,15 +485,10 @@ def labels_of(spec: ToolSpec, config: Config, own: GuardSettings) -> Labels:
         return url if isinstance(url, str) and url else None
 
     is_ours = spec.origin in ("cell", "builtin")
-    labels = stated(
-        derived(spec, url_of), StatedLabels(spec.guard.reads, spec.guard.sends, is_ours)
-    )
+    labels = stated(derived(spec, url_of), spec.guard.reads, spec.guard.sends, may_loosen=is_ours)
     for rules, may_loosen in ((config.settings.guard.tools, False), (own.tools, True)):
         if (pattern := best_pattern(spec.name, list(rules))) is not None:
-            words = rules[pattern]
-            labels = stated(
-                labels, StatedLabels(words.get("reads", ""), words.get("sends", ""), may_loosen)
-            )
+            labels = stated(labels, **rules[pattern], may_loosen=may_loosen)
     return labels
 
 

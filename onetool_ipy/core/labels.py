@@ -29,49 +29,22 @@ UNKNOWN = "an address that is known only at the call"
 """The place of a host with a placeholder in it. Nothing explains a call to it."""
 
 NETWORK = frozenset(
-    [
-        "aiohttp",
-        "boto3",
-        "botocore",
-        "ftplib",
-        "grpc",
-        "http",
-        "httpx",
-        "imaplib",
-        "paramiko",
-        "poplib",
-        "pycurl",
-        "requests",
-        "smtplib",
-        "socket",
-        "ssl",
-        "telnetlib",
-        "tornado",
-        "urllib",
-        "urllib3",
-        "websocket",
-        "websockets",
-        "xmlrpc",
-    ]
+    re.findall(
+        r"[\w.]+",
+        "aiohttp boto3 botocore ftplib grpc http httpx imaplib paramiko poplib pycurl requests "
+        "smtplib socket ssl telnetlib tornado urllib urllib3 websocket websockets xmlrpc",
+    )
 )
 """Libraries that reach other machines."""
 
 _SDK = "onetool_ipy.sdk"
 _SDK_NETWORK = frozenset(("safe_request", "lazy_client", "http"))
 _HARMLESS = frozenset(
-    [
-        "time.now",
-        "tools.echo",
-        "ot.tools",
-        "ot.packs",
-        "ot.aliases",
-        "ot.snippets",
-        "ot.help",
-        "ot.version",
-        "ot.deps",
-        "ot.notify",
-        "ot.reload",
-    ]
+    re.findall(
+        r"[\w.]+",
+        "time.now tools.echo ot.tools ot.packs ot.aliases ot.snippets ot.help ot.version ot.deps "
+        "ot.notify ot.reload",
+    )
 )
 """Tools of ours whose results hold nothing of the person's data."""
 
@@ -104,14 +77,6 @@ class Labels(NamedTuple):
     def sends_text(self) -> str:
         """Where the tool sends its arguments, for people."""
         return self.sends or NOWHERE
-
-
-class StatedLabels(NamedTuple):
-    """What somebody says of a tool; "" says nothing. `may_loosen` is for the user's own word."""
-
-    reads: str = ""
-    sends: str = ""
-    may_loosen: bool = False
 
 
 def place_of(text: str) -> str:
@@ -160,17 +125,18 @@ def derived(spec: ToolSpec, url_of: Callable[[str], str | None]) -> Labels:
     return Labels("private", place, place)
 
 
-def stated(labels: Labels, words: StatedLabels) -> Labels:
-    """Return the labels with what somebody says of the tool, as far as that may count."""
-    place = place_of(words.sends)
-    if words.may_loosen:
-        sends = place if words.sends else labels.sends
-        of = sends if sends and words.sends and labels.of == labels.sends else labels.of
-        reads = words.reads if words.reads in READS else labels.reads
-        return Labels(_as_reads(reads), of, sends)
-    reads = max(labels.reads, _as_reads(words.reads or labels.reads), key=READS.index)
-    # A second place beside a derived one could only be a looser word for it.
-    return Labels(reads, labels.of, labels.sends or place)
+def stated(labels: Labels, reads: str = "", sends: str = "", *, may_loosen: bool = False) -> Labels:
+    """Return the labels with what somebody says of the tool ("" says nothing), as far as that may
+    count: `may_loosen` is for the user's own word."""
+    place = place_of(sends)
+    if not may_loosen:
+        strict = max(labels.reads, _as_reads(reads or labels.reads), key=READS.index)
+        # A second place beside a derived one could only be a looser word for it.
+        return Labels(strict, labels.of, labels.sends or place)
+    own = _as_reads(reads) if reads in READS else labels.reads
+    if not sends:
+        return labels._replace(reads=own)
+    return Labels(own, place if place and labels.of == labels.sends else labels.of, place)
 
 
 def at_call(spec: ToolSpec, labels: Labels, args: Mapping[str, Any]) -> Labels:

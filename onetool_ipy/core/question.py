@@ -76,7 +76,9 @@ class ProposedCall:
             (str(key), json.dumps(values.to_json(value), ensure_ascii=False))
             for key, value in args.items()
         )
-        badges = (*([f"server {spec.server}"] if spec.server else ()), *spec.badges)
+        # That a tool only reads says nothing of where its arguments go.
+        marks = () if sends else spec.badges
+        badges = (*([f"server {spec.server}"] if spec.server else ()), *marks)
         return cls(spec.name, spec.summary, texts, badges, note, sends)
 
 

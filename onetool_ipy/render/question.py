@@ -138,12 +138,15 @@ def _key(key: str) -> str:
 
 
 def broken(text: str) -> list[str]:
-    """Break text into lines of bounded width; continuation lines are marked."""
+    """Break text into lines of bounded width, at a blank where one is near; continuation lines are
+    marked."""
     lines, line, width = [], "", 0
     for char in text:
         if width + _width(char) > _LINE:
-            lines.append(line)
-            line, width = _GOES_ON, len(_GOES_ON)
+            end = line.rfind(" ", _LINE // 2) + 1 or len(line)
+            lines.append(line[:end])
+            line = _GOES_ON + line[end:]
+            width = _width(line)
         line += char
         width += _width(char)
     return [*lines, line]

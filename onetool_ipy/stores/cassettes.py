@@ -220,7 +220,6 @@ class Cassette:
             recorded=self._clock().isoformat(timespec="seconds"),
             ms=round(call.ms, 1),
         )
-        self._refreshed.add(call.key)
         try:
             full = replace(call, result=self._masked(encode(value)))
             line = full.to_line()
@@ -231,6 +230,7 @@ class Cassette:
             full = replace(call, not_recorded=reason, args=None, failure=None, requests=None)
             line = full.to_line()
         append_line(self.path, line.encode())
+        self._refreshed.add(call.key)
         self._calls.append(full)
         self.recorded += not full.not_recorded
         self.refused += bool(full.not_recorded)

@@ -365,6 +365,7 @@ def test_nothing_is_made_before_something_is_written(project_bundles: ProjectBun
     assert not project_bundles.root.exists()
 
 
+@pytest.mark.posix("owners of files")
 def test_a_folder_of_another_user_is_neither_read_nor_written(
     project_bundles: ProjectBundles, tmp_path: Path
 ) -> None:

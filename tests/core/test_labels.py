@@ -20,7 +20,6 @@ from onetool_ipy.core.labels import (
     READS,
     UNKNOWN,
     Labels,
-    StatedLabels,
     best_pattern,
     derived,
     place_of,
@@ -139,7 +138,7 @@ _STATED = st.tuples(st.sampled_from(["", *READS, "other"]), _WORDS)
 def test_what_a_project_says_never_loosens(labels: Labels, words: list[tuple[str, str]]) -> None:
     strict = labels
     for reads, sends in words:
-        strict = stated(strict, StatedLabels(reads, sends))
+        strict = stated(strict, reads, sends)
 
     assert READS.index(strict.reads) >= READS.index(labels.reads)
     assert strict.of == labels.of
@@ -148,7 +147,7 @@ def test_what_a_project_says_never_loosens(labels: Labels, words: list[tuple[str
 
 @given(_LABELS, _STATED)
 def test_the_word_of_the_user_is_the_last(labels: Labels, words: tuple[str, str]) -> None:
-    loose = stated(labels, StatedLabels(*words, True))
+    loose = stated(labels, *words, may_loosen=True)
 
     assert loose.reads == (words[0] if words[0] in READS else labels.reads)
     assert loose.sends == (place_of(words[1]) if words[1] else labels.sends)

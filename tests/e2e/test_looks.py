@@ -216,3 +216,49 @@ def test_the_tabs_of_the_main_area(notebook: Notebook) -> None:
     faults["server"] = [*look(notebook, server), *walk(server)]
     assert {view: each for view, each in faults.items() if each} == {}
     assert notebook.page_errors == []
+
+
+def ends_of(box: Locator) -> tuple[float, float]:
+    """Where it begins and ends, from the top of the window."""
+    ends = "box => (({ top, bottom }) => [top, bottom])(box.getBoundingClientRect())"
+    top, bottom = box.evaluate(ends)
+    return top, bottom
+
+
+def test_a_low_narrow_window_cuts_nothing_and_keeps_its_lines(notebook: Notebook) -> None:
+    """Bars begin at one edge, a foot is whole, and a filter moves no button to another line."""
+    page, panel = notebook.page, notebook.show_panel()
+    page.set_viewport_size({"width": 933, "height": 600})
+    bars = usage_of(panel).locator(".otx-range")
+    expect(bars.nth(1)).to_be_visible()
+    edges = bars.evaluate_all("bars => bars.map(bar => bar.getBoundingClientRect().left)")
+    assert len(set(edges)) == 1
+    notebook.command("application:close")
+
+    paths = {f"/{n}": {"get": {"operationId": f"op{n}", "responses": {}}} for n in range(20)}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop", "version": "1"},
+        "paths": paths,
+        "servers": [{"url": "https://a.test"}],
+    }
+    file = Path(notebook.path.parent) / "shop.json"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    tab(panel, "Sources")
+    panel.get_by_role("button", name="Import tools").click()
+    form = page.locator(".onetool-Import")
+    form.get_by_label("Choose a file").set_input_files(file)
+    expect(form.get_by_label("Filter operations")).to_be_visible()
+    _, bottom = ends_of(form.get_by_role("button", name="Close"))
+    assert bottom + 4 <= ends_of(form)[1]
+    notebook.command("application:close")
+
+    notebook.execute("import pandas as pd\not.view(pd.DataFrame({'n': range(200)}))")
+    viewer = page.locator(".jp-Cell").last.locator(".otx-viewer")
+    expect(viewer).to_contain_text("200 rows")
+    before = ends_of(viewer.locator(".otx-table-bar"))
+    viewer.get_by_label("Filter rows").fill("19")
+    expect(viewer.get_by_role("status").filter(has_text="of 200 rows")).to_be_visible()
+    after = ends_of(viewer.locator(".otx-table-bar"))
+    assert after[1] - after[0] == before[1] - before[0]
+    assert notebook.page_errors == []

@@ -89,6 +89,17 @@ def test_a_tool_and_its_result_open_below_the_notebook(notebook: Notebook) -> No
     assert notebook.page_errors == []
 
 
+def test_a_low_window_shows_rows_of_a_result_below_the_notebook(notebook: Notebook) -> None:
+    page, panel = notebook.page, open_panel(notebook)
+    page.set_viewport_size({"width": 933, "height": 600})
+    panel.locator(".otx-tool", has_text="nb.rows").click()
+    tool = page.locator(".onetool-ToolTab")
+    expect(field(tool, "n")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(tool.locator(".otx-table-row").nth(2)).to_be_in_viewport(ratio=0.9)
+    assert notebook.page_errors == []
+
+
 def test_pages_and_screens_work_in_cells(notebook: Notebook) -> None:
     """`%tool`, `%tool browse`, a viewer with a comparison, and a question of `%ask`."""
     assert "Nothing" not in str(notebook.execute("%tool"))

@@ -187,7 +187,7 @@ def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
         (
             ["export", "-o", "missing/x.py", "n.ipynb"],
             1,
-            "No such file or directory: 'missing/x.py'",
+            f"No such file or directory: '{Path('missing/x.py')}'",
         ),
         (["tools", "list", "--config", "missing.yaml"], 1, "missing.yaml: there is no such file"),
         (["tools"], 2, "usage"),

@@ -117,7 +117,7 @@ def test_an_address_is_fetched_with_a_yes_only(
         (["import"], 2, "needs one file or address"),
         (["import", "openapi"], 1, "There is no file 'openapi'"),
         (["import", "openapi", "nothing.json"], 1, "There is no file"),
-        (["import", "openapi", "."], 1, "There is no file"),
+        (["import", "openapi", "."], 1, "'.' is a folder."),
         (["import", "openapi", "broken.json"], 1, "neither JSON nor YAML"),
         (["import", "openapi", "swagger.json"], 1, "Swagger"),
         (["import", "openapi", "pets.json", "--bundle", "a_b"], 1, "'_'"),

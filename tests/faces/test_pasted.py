@@ -39,7 +39,7 @@ def server_json(**entry: object) -> str:
 def box(tmp_path: Path) -> Iterator[Toolbox]:
     (tmp_path / ".onetool").mkdir()
     (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
-    (tmp_path / "pets.yaml").write_text(PETS, encoding="utf-8")
+    (tmp_path / "pets.yaml").write_bytes(PETS.encode())
     (tmp_path / "page.json").write_text("<html>", encoding="utf-8")
     (tmp_path / "serve.py").write_text("", encoding="utf-8")
     opened = open_toolbox(tmp_path)

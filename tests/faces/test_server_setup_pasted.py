@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ def test_server_that_a_person_saves_is_trusted_with_the_project(tmp_path: Path) 
     with open_leniently(env=env, cwd=tmp_path / "new") as box:
         for name in ("first", "second"):
             ServerSetup(box).add(
-                [FoundServer(name, {"command": "echo", "args": [name]})], is_saved=True
+                [FoundServer(name, {"command": sys.executable, "args": [name]})], is_saved=True
             )
             assert box.config.trust.how == "listed"
             assert box.config.withheld == {}

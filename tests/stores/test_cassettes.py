@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 
 from onetool_ipy import Toolbox, ToolResult, open_toolbox
 from onetool_ipy.base.errors import OneToolError, Unavailable, UsageProblem
+from onetool_ipy.base.files import StoreError
 from onetool_ipy.faces.mcp.mock import read_recording
-from onetool_ipy.stores.cassettes import Cassette, NotRecorded, RecordedCall
+from onetool_ipy.stores.cassettes import Cassette, NotRecorded, RecordedCall, read_calls
 from onetool_ipy.stores.encoding import decode, encode
 from tests.bundles.aids import ProjectBundles
 from tests.harness.project import Project
@@ -241,6 +242,23 @@ def test_a_refresh_that_is_killed_loses_nothing(bench: Open) -> None:
     other = bench()
     assert other.ask("a", mode="replay").data == {"number": 3}
     assert other.ask("b", mode="replay").data == {"number": 2}
+
+
+def test_a_refresh_that_the_disk_refused_replaces_with_the_next_answer(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    Cassette(path).answer("k", 1, lambda: "old")
+    fresh, before = Cassette(path, mode="refresh"), path.read_bytes()
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(StoreError):
+        fresh.answer("k", 1, lambda: "lost")
+    path.rmdir()
+    path.write_bytes(before)
+
+    fresh.answer("k", 1, lambda: "new")
+    fresh.close()
+
+    assert [call.result for call in read_calls(path)] == ["new"]
 
 
 def test_a_refresh_in_threads_keeps_every_answer(tmp_path: Path) -> None:

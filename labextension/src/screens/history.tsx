@@ -199,9 +199,9 @@ function CallLine({ call, actions, isInRun = false, isNamed = true }: { call: Ca
       <div class="otx-tool-text">
         {isInRun ? null : <Head name={isNamed ? tool : summary} line={call} />}
         {isNamed ? <div class="otx-tool-summary" title={summary}>{summary}</div> : null}
+        {args ? null : <div class="otx-tool-summary" title="The log does not have its arguments, so it cannot be run again">{noArgs}</div>}
       </div>
       {canRun ? <button class="otx-icon-button" type="button" title="Edit" aria-label={`Edit the call of ${tool}`} onClick={() => actions.onEdit(call)}><Drawing path={EDIT} /></button> : null}
-      {args ? null : <span class="otx-muted" title="The log does not have its arguments, so it cannot be run again">{noArgs}</span>}
       {canRun ? <button ref={rerun} class="otx-icon-button" type="button" title="Rerun" aria-label={`Rerun ${tool}`} onClick={() => (call.readOnly ? run() : setAsking(true))}><Drawing path={RERUN} /></button> : null}
       <div class="otx-confirm" role="alertdialog" aria-label={`Rerun ${tool}?`} hidden={!isAsking}>
         <span>{tool} may change something. Run it again?</span>

@@ -4,7 +4,7 @@ import { type ReadonlySignal, signal } from '@preact/signals';
 import type { ComponentChild } from 'preact';
 import { Select } from './controls.js';
 import { duration, number } from './format.js';
-import { createScreen } from './parts.js';
+import { breakable, createScreen } from './parts.js';
 import { type LatestRequest, Requests } from './requests.js';
 import type { Payload, Transport } from './transport.js';
 
@@ -87,7 +87,7 @@ function View({ usage, query, closed, load }: ViewProps) {
       <div class="otx-charts">{found?.series.length ? <><Calls series={found.series} /><Latency series={found.series} tools={found.tools} /></> : null}</div>
       <div class="otx-scroll otx-usage-table otx-usage-failed" tabIndex={0} role="group" aria-label="Failed calls by message" hidden={!found?.failures.length}>
         <h3>Failed calls by message</h3>
-        <Table heads={['Message', 'Tool', 'Calls', 'Last']} lines={(found?.failures ?? []).map(row => [row.message, row.tool, number(row.calls), row.last_called])} />
+        <Table heads={['Message', 'Tool', 'Calls', 'Last']} lines={(found?.failures ?? []).map(row => [row.message, breakable(row.tool), number(row.calls), row.last_called])} />
       </div>
       <div class="otx-scroll otx-usage-table" tabIndex={0} role="group" aria-label="Per tool" hidden={!found?.tools.length}>
         <Table heads={['Tool', 'Calls', 'Failed', 'Mean', 'p95', 'Last']} lines={(found?.tools ?? []).map(cellsOf)} />
@@ -210,11 +210,11 @@ function Chart({ title, series, marks, unit, children }: { title: string; series
   );
 }
 
-function cellsOf(row: ToolUsage): string[] {
-  return [row.tool, number(row.calls), number(row.failures), duration(row.avg_ms ?? 0), duration(row.p95_ms ?? 0), row.last_called ?? ''];
+function cellsOf(row: ToolUsage): ComponentChild[] {
+  return [breakable(row.tool), number(row.calls), number(row.failures), duration(row.avg_ms ?? 0), duration(row.p95_ms ?? 0), row.last_called ?? ''];
 }
 
-function Table({ heads, lines }: { heads: string[]; lines: string[][] }) {
+function Table({ heads, lines }: { heads: string[]; lines: ComponentChild[][] }) {
   return (
     <table>
       <thead><tr>{heads.map(head => <th key={head} scope="col">{head}</th>)}</tr></thead>

@@ -113,7 +113,8 @@ def _url(text: str) -> str:
     """A URL whose scheme, host and port are fixed."""
     match = URL.fullmatch(text)
     if match is None:
-        raise ValueError(f"'{values.cut(text, 80)}' must start with http:// or https://")
+        wrong = f"'{values.cut(text, 80)}' " if text else ""
+        raise ValueError(f"{wrong}must start with http:// or https://")
     host = match["host"]
     if "$" in host:
         raise ValueError(f"'{host}': a ${{name}} may not be in the scheme, host or port")

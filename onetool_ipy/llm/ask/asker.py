@@ -23,7 +23,6 @@ from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import ToolLabels, needs_approval, own_settings
 from onetool_ipy.core import current, names
-from onetool_ipy.core.labels import Labels
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
@@ -35,7 +34,7 @@ from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named
 from onetool_ipy.llm.ask.call_runner import BadJson, CallRunner
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskParts, AskToolbox, ModelPrice
 from onetool_ipy.llm.ask.exchange import ExchangeListener
-from onetool_ipy.llm.ask.guard import PrivateSource
+from onetool_ipy.llm.ask.guard import attached_source
 from onetool_ipy.llm.ask.run import AskRun, instructions
 from onetool_ipy.llm.ask.session import (
     IMAGE_CHARS,
@@ -441,10 +440,7 @@ class Asker:
         session.guard.begin(message.prompt)
         known = ToolLabels(self._box.config)
         for part, (_, value) in zip(message.parts, named_values(attach), strict=False):
-            tool = value.meta.get("tool") if isinstance(value, ToolResult) else None
-            spec = self._box.registry.get(tool) if isinstance(tool, str) else None
-            labels = Labels() if spec is None else known.of(spec)
-            source = PrivateSource(part.name, "" if spec is None else spec.name, labels.of)
+            labels, source = attached_source(part.name, value, self._box.registry, known)
             whole = values.to_json(value.portable) if isinstance(value, ToolResult) else None
             session.guard.see(source, labels, whole, _json_in(part.text))
             if part.handle:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +28,6 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.printable import visible
 from onetool_ipy.config.load import ToolLabels, needs_approval
 from onetool_ipy.core import names
-from onetool_ipy.core.current import NestedGuard
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
@@ -43,7 +42,8 @@ from onetool_ipy.llm.ask.guard import (
     NAMED,
     Flow,
     Outgoing,
-    not_nested,
+    Verdict,
+    guard_inside,
     not_sent,
     source_of,
 )
@@ -264,49 +264,29 @@ class CallRunner:
         """Return what a call would carry elsewhere, if the person must be asked about it."""
         spec, guard = resolved.require(), self._session.guard
         place = self._labels.of_call(spec, resolved.given).sends
-        resolved.guard = self._guard_inside(resolved)
-        if not place:
-            return None
-        call = Outgoing(spec, resolved.given, place)
-        if guard.foreign(place):
-            call = call.among(self._tool_counts())
+        resolved.guard = guard_inside(resolved, self._labels, self._judge, self._approvals.names)
         if self._approvals.names(spec):
-            if guard.foreign(place):
-                guard.sent(call)
+            if place and guard.foreign(place):
+                guard.sent(Outgoing(spec, resolved.given, place))
                 resolved.meta["guard"] = NAMED
             return None
-        verdict = guard.check(call, self._today, self._labels.allow)
+        verdict = self._judge(Outgoing(spec, resolved.given, place))
         if verdict.why:
             resolved.meta["guard"] = verdict.why
         return verdict.flow
+
+    def _judge(self, call: Outgoing) -> Verdict:
+        """Say whether a call is free."""
+        guard = self._session.guard
+        if call.place and guard.foreign(call.place):
+            specs = map(self._box.registry.get, self._session.offered)
+            call = call.among(Counter(self._labels.of(spec).sends for spec in specs if spec))
+        return guard.check(call, self._today, self._labels.allow)
 
     def _let_out(self, resolved: ResolvedCall, place: str) -> None:
         """Remember a call that the person said yes to."""
         resolved.meta["guard"] = f"{ASKED} to {place}"
         self._session.guard.sent(Outgoing(resolved.require(), resolved.given, place))
-
-    def _guard_inside(self, outer: ResolvedCall) -> NestedGuard:
-        """Let a tool call another one that sends elsewhere only if what the model gave it is
-        explained for that place. How often it does so is up to the tool."""
-        free = {""}
-
-        def require(inner: ToolSpec, args: Mapping[str, Any]) -> None:
-            place, spec = self._labels.of_call(inner, args).sends, outer.require()
-            free.add(self._labels.of_call(spec, outer.given).sends)
-            if place in free or self._approvals.names(spec):
-                return
-            call = Outgoing(spec, outer.given, place)
-            flow = self._session.guard.check(call, self._today, self._labels.allow).flow
-            if flow is not None:
-                raise not_nested(spec, inner, flow)
-            free.add(place)
-
-        return require
-
-    def _tool_counts(self) -> Counter[str]:
-        """Return how many of the offered tools send to each place."""
-        specs = map(self._box.registry.get, self._session.offered)
-        return Counter(self._labels.of(spec).sends for spec in specs if spec is not None)
 
     def _today(self) -> datetime.date:
         return self._box.now().date()

@@ -25,9 +25,14 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import NotApproved
 from onetool_ipy.base.values import Json
+from onetool_ipy.config.load import ToolLabels
 from onetool_ipy.core import names
+from onetool_ipy.core.current import NestedGuard
 from onetool_ipy.core.labels import UNKNOWN, Labels, place_of
 from onetool_ipy.core.question import Reply
+from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.resolve import ResolvedCall
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
 
 BITS = 64.0
@@ -132,21 +137,19 @@ class _Text:
     """Text out of which passages can be chosen."""
 
     def __init__(self, text: str) -> None:
-        self.forms = tuple(dict.fromkeys((text, text.lower(), text.upper(), text.title())))
+        self.text = text
         self.words = frozenset(_WORD.findall(text))
         self.pieces = frozenset(piece.strip(".,;:!?()'\"") for piece in text.split())
         self.length = _length(text)
 
     def bits(self, text: str) -> float | None:
         """Return the bits of choosing a piece of it, such as an address; or a passage: where it
-        begins, how long it is, its case."""
+        begins, how long it is."""
         if text and text in self.pieces:
             return 1 + math.log2(len(self.pieces))
-        for number, form in enumerate(self.forms):
-            if _stands_in(text, form):
-                start = 1 + math.log2(self.length + 1)
-                return start + _number_bits(_length(text)) + (4 if number else 0)
-        return None
+        if not _stands_in(text, self.text):
+            return None
+        return 1 + math.log2(self.length + 1) + _number_bits(_length(text))
 
 
 class _Given:
@@ -345,7 +348,7 @@ class Guard:
             self._ways[call.place, name] = self._way(call, name)
         given = self._given.setdefault(call.place, _Given())
         given.add(dict(call.args))
-        for leaf in islice(_sent_leaves(call.args), _MAX_NOTED):
+        for _, leaf in islice(_leaves(call.args), _MAX_NOTED):
             for each in (given, self._given.get(_PUBLIC, given)):
                 if (after := each.after(str(leaf))) is not None:
                     self._next[call.place] = after
@@ -354,15 +357,12 @@ class Guard:
         self._last_place = call.place
 
     def _way(self, call: Outgoing, name: str) -> str:
-        """Return how an argument goes on from the last call to its place: it stays (or is what the
-        schema has as its default), it is the next of its list, it changes; "" for one that has
-        nothing to go on from."""
+        """Return how an argument goes on from the last call to its place: it stays, it is
+        the next of its list, it changes; "" for one that has nothing to go on from."""
         _, last = self._last.get(call.place, (None, {}))
-        before = last if name in last else _part(call.spec.parameters.get("properties"), name)
-        key = name if name in last else "default"
-        if key not in before:
+        if name not in last:
             return ""
-        if _is_same(call.args[name], before[key]):
+        if _is_same(call.args[name], last[name]):
             return "stays"
         return "next" if _text_of(call.args[name]) == self._next.get(call.place) else "changes"
 
@@ -469,17 +469,15 @@ class Guard:
 
     def _word_bits(self, text: str, spec: ToolSpec, node: Mapping[str, Any]) -> float | None:
         """Return the bits of choosing words of what the person typed, of the tool's own description
-        and of every search: as they stand there with a blank between them, or else in another
-        case or number, and with other marks."""
+        and of every search, with a blank between them; or in another case or number, and with other
+        marks."""
         words, gaps = _WORD.findall(text[: _MAX_SHOWN + 1]), _WORD.split(text[: _MAX_SHOWN + 1])
         if not words or len(text) > _MAX_SHOWN:
             return None
         description = f"{spec.name} {spec.description[:2000]} {node.get('description', '')}"
         vocabulary = {*self._typed_text.words, *_WORD.findall(description), *_COMMON}
-        bits = 1 + _number_bits(len(words)) + len(words) * math.log2(len(vocabulary))
+        bits = _number_bits(len(words)) + len(words) * math.log2(len(vocabulary))
         plain_gaps = ["", *[" "] * (len(words) - 1), ""]
-        if gaps == plain_gaps and vocabulary.issuperset(words):
-            return bits
         lower = {word.lower() for word in vocabulary}
         for word in words:
             plain = word.lower()
@@ -504,8 +502,7 @@ class Guard:
     ) -> Flow:
         """Say what would go where, in which arguments, out of which call."""
         quoted_args = {name: call.args[name] for name in arguments[:2]}
-        leaves = islice(_sent_leaves([*quoted_args.values()]), _MAX_NOTED)
-        text = " ".join(str(leaf)[:_MAX_CHARS] for leaf in leaves)[:_MAX_CHARS]
+        text = " ".join(_text_of(value)[:_MAX_CHARS] for value in quoted_args.values())
         where = " and ".join(f"`{values.cut(str(name), 60)}`" for name in quoted_args)
         where = where or "no argument"
         more = len(arguments) - len(quoted_args)
@@ -613,6 +610,39 @@ def not_nested(outer: ToolSpec, inner: ToolSpec, flow: Flow) -> NotApproved:
     )
 
 
+def guard_inside(
+    outer: ResolvedCall,
+    labels: ToolLabels,
+    judge: Callable[[Outgoing], Verdict],
+    is_named: Callable[[ToolSpec], bool],
+) -> NestedGuard:
+    """Let a tool call another one that sends elsewhere only if what it was given itself is free for
+    that place. How often it does so is up to the tool."""
+    free = {""}
+
+    def require(inner: ToolSpec, args: Mapping[str, Any]) -> None:
+        place, spec = labels.of_call(inner, args).sends, outer.require()
+        free.add(labels.of_call(spec, outer.given).sends)
+        if place in free or is_named(spec):
+            return
+        if (flow := judge(Outgoing(spec, outer.given, place)).flow) is not None:
+            raise not_nested(spec, inner, flow)
+        free.add(place)
+
+    return require
+
+
+def attached_source(
+    name: str, value: object, registry: Registry, labels: ToolLabels
+) -> tuple[Labels, PrivateSource]:
+    """Return the labels of a variable, and the source that it is: that of the tool which gave
+    it."""
+    tool = value.meta.get("tool") if isinstance(value, ToolResult) else None
+    spec = registry.get(tool) if isinstance(tool, str) else None
+    own = Labels() if spec is None else labels.of(spec)
+    return own, PrivateSource(name, "" if spec is None else spec.name, own.of)
+
+
 def _is_open(source: PrivateSource, patterns: Sequence[str]) -> bool:
     tool = source.tool or "attached"
     return any(
@@ -632,19 +662,6 @@ def _leaves(value: object, key: str = "", depth: int = 0) -> Iterator[tuple[str,
             yield from _leaves(inner, key, depth + 1)
     elif value is not None and not isinstance(value, bool):
         yield key, value if isinstance(value, (int, float)) else str(value)
-
-
-def _sent_leaves(value: object, depth: int = 0) -> Iterator[object]:
-    """Yield each leaf of an argument, and each key."""
-    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
-        for name, inner in value.items():
-            yield name
-            yield from _sent_leaves(inner, depth + 1)
-    elif isinstance(value, (list, tuple)) and depth < _MAX_DEPTH:
-        for inner in value:
-            yield from _sent_leaves(inner, depth + 1)
-    else:
-        yield value
 
 
 def _part(node: object, name: object) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
 
 from onetool_ipy.config.load import ToolLabels
 from onetool_ipy.core.current import NestedGuard
@@ -30,22 +30,32 @@ from onetool_ipy.llm.ask.guard import (
     Outgoing,
     PrivateSource,
     Verdict,
-    not_nested,
+    attached_source,
+    guard_inside,
     not_sent,
     source_of,
 )
 from onetool_ipy.llm.programs.sandbox import HostCall, Raised, Sandbox, World
 from onetool_ipy.llm.programs.shadows import ProgramVariable, Shadows, ShadowStep
-from onetool_ipy.llm.programs.stubs import ToolModules
-
-Put = Callable[[Question], Reply]
 
 
 class ProgramGuard:
-    """What a program may send elsewhere. Use it as a context manager, which ends its shadows."""
+    """What a program may send elsewhere. Use it as a context manager, which ends its shadows.
+
+    `results` are those of its variables that tools gave, and `names` the texts that stand in it.
+    """
 
     def __init__(
-        self, box: AskToolbox, told: Guard | None, put: Put, is_named: Callable[[ToolSpec], bool]
+        self,
+        box: AskToolbox,
+        told: Guard | None,
+        put: Callable[[Question], Reply],
+        is_named: Callable[[ToolSpec], bool],
+        sandbox: Callable[[World, float], Sandbox],
+        tools: Mapping[str, ToolSpec],
+        world: World,
+        results: Mapping[str, ToolResult],
+        names: frozenset[str],
     ) -> None:
         self._box = box
         self._told = told
@@ -53,46 +63,31 @@ class ProgramGuard:
         self._is_named = is_named
         self._labels = ToolLabels(box.config)
         self._allowed: set[str] = set()
-        self._tools: Mapping[str, ToolSpec] = {}
+        self._tools = tools
         self._counts: Counter[str] | None = None
-        self._shadows: Shadows | None = None
+        variables = {
+            name: ProgramVariable(
+                value,
+                *attached_source(f"@{name}", results.get(name), box.registry, self._labels),
+            )
+            for name, value in world.variables.items()
+        }
+        self._shadows = Shadows(sandbox, world, variables, names, self._labels.allow)
 
     def __enter__(self) -> ProgramGuard:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._shadows is not None:
-            self._shadows.__exit__(*exc)
-
-    def watch(
-        self,
-        code: str,
-        tools: ToolModules,
-        world: World,
-        sources: Mapping[str, ToolResult],
-        names: frozenset[str],
-    ) -> None:
-        """Take the program that is about to run. `sources` are those of its variables that are
-        results of tools."""
-
-        def sandbox(of: World, step_s: float) -> Sandbox:
-            return Sandbox(code, tools.modules, of, is_checked=True, step_s=step_s)
-
-        self._tools = tools.tools
-        variables = {
-            name: self._variable(name, value, sources.get(name))
-            for name, value in world.variables.items()
-        }
-        self._shadows = Shadows(sandbox, world, variables, names, self._labels.allow)
+        self._shadows.__exit__(*exc)
 
     def begin(self) -> None:
         """The program starts from its beginning."""
-        self._running.begin()
+        self._shadows.begin()
 
     def follow(self, call: HostCall, answer: object) -> None:
         """Take a call of the program with its answer."""
         labels, source = self._origin(self._tools[call.function], call)
-        self._running.follow(ShadowStep(call, answer, labels, source))
+        self._shadows.follow(ShadowStep(call, answer, labels, source))
 
     def gave(self, resolved: ResolvedCall, answer: object) -> None:
         """Remember what a tool gave a program of the model: it explains later arguments, or the
@@ -156,31 +151,16 @@ class ProgramGuard:
     def inside(self, outer: ResolvedCall, call: HostCall) -> NestedGuard:
         """Let a tool call another one that sends elsewhere only if the program's own call is free
         for that place."""
-        free = {""}
-
-        def require(inner: ToolSpec, args: Mapping[str, Any]) -> None:
-            place, spec = self._labels.of_call(inner, args).sends, outer.require()
-            free.add(self._labels.of_call(spec, outer.given).sends)
-            if place in free | self._allowed or self._is_named(spec):
-                return
-            verdict = self._judge(call, Outgoing(spec, outer.given, place))
-            if verdict.flow is not None:
-                raise not_nested(spec, inner, verdict.flow)
-            free.add(place)
-
-        return require
+        return guard_inside(outer, self._labels, partial(self._judge, call), self._is_named)
 
     def _judge(self, call: HostCall | None, out: Outgoing) -> Verdict:
-        verdict = self._running.judge(call, out)
+        if out.place in self._allowed:
+            return Verdict("")
+        verdict = self._shadows.judge(call, out)
         if verdict.flow is not None or self._told is None or not self._told.foreign(out.place):
             return verdict
         out = out.among(self._tool_counts())
         return self._told.check(out, lambda: self._box.now().date(), self._labels.allow)
-
-    @property
-    def _running(self) -> Shadows:
-        assert self._shadows is not None
-        return self._shadows
 
     def _origin(self, spec: ToolSpec, call: HostCall) -> tuple[Labels, PrivateSource]:
         """Return the labels of a call, and the source that it is. A page of a result is of the tool
@@ -192,13 +172,6 @@ class ProgramGuard:
             if (own := self._told.handles.get(handle)) is not None:
                 return own
         return labels, source_of(spec, args, labels)
-
-    def _variable(self, name: str, value: Any, result: ToolResult | None) -> ProgramVariable:
-        tool = None if result is None else result.meta.get("tool")
-        spec = self._box.registry.get(tool) if isinstance(tool, str) else None
-        labels = Labels() if spec is None else self._labels.of(spec)
-        source = PrivateSource(f"@{name}", "" if spec is None else spec.name, labels.of)
-        return ProgramVariable(value, labels, source)
 
     def _tool_counts(self) -> Counter[str]:
         """Return how many tools that a program may call send to each place."""

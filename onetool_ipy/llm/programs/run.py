@@ -227,7 +227,7 @@ class ProgramRun:
         self._kept: KeptProgram | None = None
         self._map = SourceMap(code)
         self._tools: ToolModules | None = None
-        self._guard = ProgramGuard(box, options.told, self._put, self._is_named)
+        self._guard: ProgramGuard
         self._results: Mapping[str, ToolResult] = {}
         self._entries: list[_Entry] = []
         self._pool: dict[CallKey, list[object]] = {}
@@ -356,10 +356,21 @@ class ProgramRun:
     # --- rounds -----------------------------------------------------------------------------------
 
     def _rounds(self) -> Any:
-        self._tools = modules_for(self._box, self._options.allow, self._code)
-        guard = self._guard
-        guard.watch(self._code, self._tools, self._world, self._results, self._map.texts)
-        with guard, Sandbox(self._code, self._tools.modules, self._world) as sandbox:
+        tools = self._tools = modules_for(self._box, self._options.allow, self._code)
+        guard = self._guard = ProgramGuard(
+            self._box,
+            self._options.told,
+            self._put,
+            self._is_named,
+            lambda of, step_s: Sandbox(
+                self._code, tools.modules, of, is_checked=True, step_s=step_s
+            ),
+            tools.tools,
+            self._world,
+            self._results,
+            self._map.texts,
+        )
+        with guard, Sandbox(self._code, tools.modules, self._world) as sandbox:
             while True:
                 this = _Round()
                 guard.begin()

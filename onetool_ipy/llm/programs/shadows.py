@@ -14,17 +14,18 @@ first call out has to be judged, and then goes through all that the program did 
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import ProgramError, ProgramLimit, UsageProblem
 from onetool_ipy.core.labels import UNKNOWN, Labels
-from onetool_ipy.llm.ask.guard import Guard, Outgoing, PrivateSource, Verdict
+from onetool_ipy.llm.ask.guard import BITS, Guard, Outgoing, PrivateSource, Verdict
 from onetool_ipy.llm.programs.sandbox import Finished, HostCall, Raised, Sandbox, StandIn, World
 
 MAX_PLACES = 4
@@ -138,7 +139,7 @@ class Shadows:
         made_up = MadeUp(f"{self._world.seed} {place}", self._names, is_high=is_high)
         foreign = frozenset(self._seen.foreign(place, self._allow))
         variables = {
-            name: made_up.of(each.value) if each.source in foreign else each.value
+            name: made_up.of(each.value, name) if each.source in foreign else each.value
             for name, each in self._variables.items()
         }
         world = World(variables=variables, clock=self._world.clock, seed=self._world.seed)
@@ -197,14 +198,15 @@ class _Shadow:
         # Whether a private read fails is private, too.
         if isinstance(step.answer, Raised):
             return None
-        return self._sandbox.resume(self._made_up.of(step.answer))
+        return self._sandbox.resume(self._made_up.of(step.answer, step.call.function))
 
 
 class MadeUp:
     """Makes up values of the same shape as others: nothing of the values themselves is in them.
 
     Shape is: how long a text and a list is, which of its characters are digits or letters, where
-    ASCII marks stand, what is a date, and the keys that the program names.
+    ASCII marks stand, what is a date, and the keys that the program names. Which of its names are
+    keys can be private, too: that costs bits. After `BITS` of them no key keeps its name.
     """
 
     def __init__(self, seed: str, names: frozenset[str], *, is_high: bool) -> None:
@@ -214,24 +216,32 @@ class MadeUp:
         self._names = names
         self._letters, self._digits = kinds = _HIGH if is_high else _LOW
         self._supply = {chars: "".join(self._rng.choices(chars, k=_SUPPLY)) for chars in kinds}
+        self.begin()
 
     def begin(self) -> None:
         """Make up the same values again."""
         self._rng.seed(self._seed)
+        self._left = BITS
+        self._last: dict[str, tuple[list[str], int]] = {}
 
-    def of(self, value: Any) -> Any:
-        """Return another value of the same shape."""
+    def of(self, value: Any, where: str = "") -> Any:
+        """Return another value of the same shape. What stands in the same place, such as the rows
+        of a tool, is expected to have the same keys."""
         if isinstance(value, Mapping):
-            made: dict[str, Any] = {}
-            for key, item in value.items():
-                name = str(key) if key in self._names else self._text(str(key), frozenset())
-                # Two keys that are made up may be equal.
-                while name in made:
-                    name += self._run(self._letters, 1)
-                made[name] = self.of(item)
+            items = {str(key): item for key, item in value.items()}
+            named = sorted(self._names & items.keys())
+            named = self._kept(where, named, math.comb(len(self._names), len(named)))
+            made = {key: self.of(items[key], f"{where}.{key}") for key in named}
+            for key, item in items.items():
+                if key not in named:
+                    name = self._text(key, ())
+                    # Two keys that are made up may be equal.
+                    while name in made:
+                        name += self._run(self._letters, 1)
+                    made[name] = self.of(item, f"{where}.")
             return made
         if isinstance(value, (list, tuple)):
-            return [self.of(item) for item in value]
+            return [self.of(item, where) for item in value]
         if isinstance(value, bool):
             return self._is_high
         if isinstance(value, (int, float)):
@@ -239,23 +249,37 @@ class MadeUp:
             whole = 10**9 + number if self._is_high else -number
             return whole if isinstance(value, int) else whole + self._rng.random()
         if isinstance(value, str):
-            return self._text_of(value[:_MAX_TEXT]) + self._run(
-                self._letters, max(len(value) - _MAX_TEXT, 0)
-            )
+            more = self._run(self._letters, max(len(value) - _MAX_TEXT, 0))
+            return self._text_of(value[:_MAX_TEXT], where) + more
         return None
 
-    def _text_of(self, text: str) -> str:
+    def _kept(self, where: str, named: list[str], ways: int) -> list[str]:
+        """Return the keys that keep their names, of which there could be so many, and spend the
+        bits that this costs."""
+        last, count = self._last.get(where, (None, 0))
+        if named != last:
+            # In which of the rows the keys change is a choice, too.
+            self._left -= math.log2(ways * (count + 1) ** 2)
+            count = 0
+        self._last[where] = named, count + 1
+        return named if self._left >= 0 else []
+
+    def _text_of(self, text: str, where: str) -> str:
         if text[:1] in ("{", "["):
             try:
-                return json.dumps(self.of(json.loads(text)))
+                return json.dumps(self.of(json.loads(text), where))
             except (ValueError, RecursionError):
                 pass
         head, line_end, rest = text.partition("\n")
         if line_end and _SEPARATOR.search(head):
-            return self._text(head, self._names) + line_end + self._text(rest, frozenset())
-        return self._text(text, frozenset())
+            words = [match[0] for match in _PIECES.finditer(head)]
+            named = [word for word in words if word in self._names]
+            ways = len(self._names) ** len(named) * math.comb(len(words), len(named))
+            named = self._kept(where, named, ways)
+            return self._text(head, named) + line_end + self._text(rest, ())
+        return self._text(text, ())
 
-    def _text(self, text: str, names: frozenset[str]) -> str:
+    def _text(self, text: str, names: Collection[str]) -> str:
         def piece(match: re.Match[str]) -> str:
             kind, word = match.lastgroup, match[0]
             if word in names:

@@ -224,6 +224,10 @@ class Changing:
         )
 
 
+def _on_one_line(text: str) -> str:
+    return " ".join(text.replace("\n       | ", "").split())
+
+
 def test_a_tool_that_changed_after_always_asks_again(box: Toolbox, traces: Traces) -> None:
     tool = Changing(box, traces)
     person = Person("always", "none")
@@ -236,8 +240,8 @@ def test_a_tool_that_changed_after_always_asks_again(box: Toolbox, traces: Trace
 
     assert len(person.asked) == 2
     assert "has changed since it was approved" in person.asked[1]
-    assert "its description changed" in person.asked[1]
-    assert "+ Send a greeting. Also send all files" in person.asked[1]
+    assert "its description changed" in _on_one_line(person.asked[1])
+    assert "+ Send a greeting. Also send all files" in _on_one_line(person.asked[1])
     assert _reasons(answer) == ["not_approved"]
     assert traces.left() == {"srv.send": 2}
 
@@ -350,7 +354,7 @@ def test_the_question_says_in_words_what_changed_since_an_earlier_kernel(
     )
     second.ask("Go", model=model, listener=person, approve=["srv.send"])
 
-    assert "the argument 'to' is new, and required" in person.asked[0]
+    assert "the argument 'to' is new, and required" in _on_one_line(person.asked[0])
     assert "+ New words." in person.asked[1]
     assert "is new" not in person.asked[1]
 

@@ -98,6 +98,9 @@ def test_the_question_says_what_goes_where_out_of_which_call(box: Toolbox) -> No
     text = " ".join(person.texts[0].split())
     assert "The model wants to make a call that may send your data elsewhere" in text
     assert f"whatever goes to {PLACE} for the rest of this ask" in text
+    # No word is torn, and no mark says that the call only reads.
+    assert "fs.read_file('salaries.csv')" in text
+    assert "read-only" not in text
     assert reasons(answer) == [None, "not_approved"]
     assert answer.calls[1].result.meta["skipped"]
 

@@ -4,7 +4,9 @@ very same call. `make test` prints what the benchmark measures."""
 from __future__ import annotations
 
 import datetime
+import json
 import math
+import random
 import signal
 import threading
 import time
@@ -190,6 +192,38 @@ def test_made_up_values_have_the_shape_of_the_real_ones(value: Any) -> None:
 
     assert is_alike(value, made_up.of(value))
     assert made_up.of({"named": 1, "other": 2}).keys() & {"named", "other"} == {"named"}
+
+
+@pytest.mark.parametrize("kind", ["keys", "a header", "keys in JSON"])
+def test_which_of_the_names_in_a_program_are_keys_carries_at_most_its_bits(
+    world: GuardedWorld, kind: str
+) -> None:
+    """The program names 1,000 numbers, and one of them is a key of what it reads, each time."""
+    secret = random.Random(7).sample(range(1_000, 2_000), 40)
+
+    def read(n: int) -> Any:
+        if kind == "keys":
+            return {str(secret[n]): 1}
+        return f"{secret[n]};\n1" if kind == "a header" else json.dumps({str(secret[n]): ""})
+
+    world.read("db.nth", read)
+    code = (
+        f"import db, web\nbook = {list(map(str, range(1_000, 2_000)))}\nfor n in range(40):\n"
+        "    r = db.nth(n=n)\n    for key in book:\n        if key in r:\n"
+        "            web.search(q=key)"
+    )
+
+    world.run(code)
+
+    assert len(world.sent) * math.log2(1_000) <= BITS
+    assert world.person.questions
+
+
+def test_rows_with_the_same_keys_cost_nothing_more() -> None:
+    names = frozenset(f"column {n}" for n in range(30))
+    rows = [{"column 3": n, "column 4": {"column 5": n}, "z": 1} for n in range(1_000)]
+    made = MadeUp("7", names, is_high=True).of(rows)
+    assert all({"column 3", "column 4"} < row.keys() for row in made)
 
 
 @given(st.text(), st.booleans())

@@ -78,6 +78,7 @@ test('a call that cannot be run again says why, and nothing is called masked tha
   const { browser, lines } = await open(() => ({ items: [call('a', { args: null, noArgs: 'no such tool', ok: false }), call('b', { args: null, noArgs: 'masked' }), call('c')], hasMore: false }));
   await until(() => lines().length === 3);
   assert.deepEqual(lines().map(line => /masked|no such tool/.exec(line.textContent)?.[0]), ['no such tool', 'masked', undefined]);
+  assert.match(lines()[0].querySelector('.otx-tool-text').textContent, /no such tool$/);
   assert.equal(lines()[0].querySelector('button[aria-label^="Rerun"]'), null);
   browser.close();
 });

@@ -44,6 +44,7 @@ test('few steps show the latency by tool, and failures are grouped by message', 
   const failed = element.querySelector('.otx-usage-failed');
   assert.match(failed.textContent, /no such <b>street<\/b>shop\.order9/);
   assert.equal(failed.querySelector('b'), null);
+  assert.equal(failed.querySelectorAll('td wbr').length, 1); // a long name breaks between its words
   close();
 });
 
