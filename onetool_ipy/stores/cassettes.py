@@ -264,10 +264,8 @@ class Cassette:
 
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
-        counts = (
-            f"{len(self._calls)} answers; {self.played} played, {self.recorded} recorded{refused}"
-            " so far"
-        )
+        answers = "1 answer" if len(self._calls) == 1 else f"{len(self._calls)} answers"
+        counts = f"{answers}; {self.played} played, {self.recorded} recorded{refused} so far"
         return f"<Replay '{self.path}' ({self.mode}): {counts}>"
 
     def _replay_or_record(self, resolved: ResolvedCall) -> Step:

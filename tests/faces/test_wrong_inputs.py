@@ -72,6 +72,7 @@ NOTEBOOK = {
     "%tool sql select * from cups": "ToolCallError: No table 'cups'.\n  There are: calls.",
     "%tool sql drop table calls": "ToolCallError: A query is one SELECT: it only reads.\n  For example: select tool, count(*) from calls group by all",
     "%tool lock chek": "UsageProblem: %tool lock does not know 'chek'. Did you mean 'check'?\n  See: %tool lock --help",
+    "%tool lock check a b": "UsageProblem: %tool lock check needs one name.\n  For example: %tool lock check time.now",
     "%tool trust me": "UsageProblem: %tool trust does not know 'me'.\n  See: %tool trust --help",
     "%tool install": "UsageProblem: %tool install needs one of --lazy, --always, --remove.\n  --lazy loads onetool_ipy at the first %tool, --always at every start.",
     "%tool new": "UsageProblem: %tool new makes HTTP tools.\n  For example: %tool new http my-api.get-user --url ...",

@@ -265,7 +265,10 @@ def results(context: CommandContext, options: Options) -> Any:
             f"No stored result has '{text[:40]}' as its handle or in its tool's name.",
             hint="See all with: %tool results",
         )
-    return rows or context.page("No results are stored. Large ones are, by themselves.")
+    if not rows and context.shell is None:
+        words = "No results are stored. A large one is stored by itself."
+        return DataPage.of(context.page(words), [])
+    return rows
 
 
 def browse(context: CommandContext, options: Options) -> object:

@@ -70,7 +70,7 @@ def verify(context: CommandContext, _options: Options) -> DataPage:
 
 def diff(context: CommandContext, options: Options) -> DataPage:
     """`lock check NAME`: how one tool differs from what the lock file says of it."""
-    box, name = context.box, one_word(options, "diff")
+    box, name = context.box, one_word(options, "lock check")
     spec = box.registry.find(name)
     name = name if spec is None else spec.name
     locked = read_lock(_path(box))["tools"]
