@@ -276,6 +276,7 @@ def _imports(lab: Lab, folder: Path) -> None:
         "version: 1\n", encoding="utf-8"
     )
     notebook.run_cell(0)
+    expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
     panel = notebook.show_panel()
     panel.get_by_role("tab", name="Sources").click()
     panel.get_by_role("button", name="Import tools").click()
