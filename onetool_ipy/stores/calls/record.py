@@ -24,8 +24,6 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from orjson import dumps
-
 from onetool_ipy.base import values
 
 RUN_PREFIX = "map-"
@@ -138,8 +136,11 @@ def _json_length(whole: Any) -> int:
                 return 0
         elif type(leaf) not in NUMBERS:
             return 0
+    # `from orjson import dumps` would take four times as long.
+    import orjson
+
     try:
-        return len(dumps(whole))
+        return len(orjson.dumps(whole))
     except TypeError:  # a key that is not text, an integer over 64 bits, a lone surrogate
         return 0
 
