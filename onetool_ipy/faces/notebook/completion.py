@@ -349,6 +349,8 @@ def _files(typed: str) -> list[str]:
     """The entries of the folder being typed; a folder ends in a slash, hidden entries need a
     dot."""
     folder, begun = os.path.split(typed)
+    # What was typed stays: on Windows its separator may be either one.
+    before = typed.removesuffix(begun)
     try:
         with os.scandir(folder or ".") as scan:
             entries = sorted(scan, key=lambda entry: entry.name)
@@ -357,9 +359,7 @@ def _files(typed: str) -> list[str]:
     visible = [
         entry for entry in entries if begun.startswith(".") or not entry.name.startswith(".")
     ]
-    paths = [
-        os.path.join(folder, entry.name) + "/" * entry.is_dir() for entry in visible[:_MAX_FILES]
-    ]
+    paths = [before + entry.name + "/" * entry.is_dir() for entry in visible[:_MAX_FILES]]
     # A path with blanks needs quotes.
     return [path for path in paths if not any(c.isspace() for c in path)]
 

@@ -130,7 +130,16 @@ def test_a_yes_to_trust_covers_what_its_form_showed_and_nothing_that_came_later(
         for yes in ({"wouldRun": form}, {"wouldRun": {}}, {}):
             assert "nothing was trusted" in ask("trust", isTrusted=True, **yes)["error"]["message"]
         assert box.config.trust.how == "untrusted"
-        assert newer == [{**form, "packFiles": ["tools/first.py", "tools/second.py"]}] * 2
+        assert (
+            newer
+            == [
+                {
+                    **form,
+                    "packFiles": [str(Path("tools", f"{name}.py")) for name in ("first", "second")],
+                }
+            ]
+            * 2
+        )
         (tools / "third.py").write_text("def three():\n    'Three.'\n", encoding="utf-8")
         assert (
             "nothing was trusted"
