@@ -790,8 +790,8 @@ def _draft(
             source, replace(asked, server=body.server or None, secrets=names, choice=choice)
         )
     except MissingServer as exc:
-        asked = InvalidRequest(exc.message, hint="Name its server, as in https://api.example.com")
-        raise beneath(asked, "/server") from exc
+        missing = InvalidRequest(exc.message, hint="Name its server, as in https://api.example.com")
+        raise beneath(missing, "/server") from exc
     except InvalidRequest as exc:
         raise beneath(exc, "/openapi" if "openapi" in request.body else "/document") from exc
 
