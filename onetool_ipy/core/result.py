@@ -16,12 +16,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from onetool_ipy.base import errors, tables, values
 from onetool_ipy.base.errors import CallFailure, Code, ToolCallError, UsageProblem
-from onetool_ipy.base.printable import printable
+from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.base.records import once
 from onetool_ipy.base.tables import is_dataframe, is_foreign, is_frame, is_sparse
 from onetool_ipy.base.values import Json
@@ -285,8 +285,12 @@ class ToolResult:
         try:
             return data[key]
         except (LookupError, TypeError) as exc:
-            if isinstance(data, Mapping):
-                exc.add_note(f"The result has: {values.cut(', '.join(map(str, data)), 200)}.")
+            if isinstance(data, dict):
+                # The names are foreign text, and a traceback shows them as they are.
+                keys = [k if type(k) is str else values.safe_repr(k) for k in islice(data, 20)]
+                keys += ["..."] if len(data) > len(keys) else []
+                names = values.cut(printable_line(self._mask()(", ".join(keys))), 200)
+                exc.add_note(f"The result has: {names}.")
             elif isinstance(data, list):
                 exc.add_note(f"The result is a list of {len(data)}: [0] is the first; .df a table.")
             raise

@@ -233,17 +233,37 @@ def test_a_column_becomes_dates_exactly_if_every_text_is_one_and_they_are_the_sa
         ] == moments
 
 
+class Sour:
+    """Cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("sour")
+
+
+NUMBERS = ", ".join(map(str, range(20)))
+
+
 @pytest.mark.parametrize(
     ("data", "key", "note"),
     [
         ({"people": 1, "town": "Graz"}, "peoples", "The result has: people, town."),
         ([{"people": 1}], "people", "The result is a list of 1: [0] is the first; .df a table."),
         ([1, 2], 7, "The result is a list of 2: [0] is the first; .df a table."),
+        ({"\x1b[31mred": 1}, "blue", "The result has: \\x1b[31mred."),
+        ({Sour(): 1, 2: 3}, 7, "The result has: <Sour object, repr failed>, 2."),
+        (dict.fromkeys(map(str, range(100_000))), "x", f"The result has: {NUMBERS}, ...."),
     ],
-    ids=["a key", "a column of rows", "a place"],
+    ids=["a key", "a column of rows", "a place", "an escape", "no text", "many"],
 )
 def test_what_a_result_does_not_have_says_what_it_has(data: object, key: object, note: str) -> None:
     with pytest.raises((LookupError, TypeError)) as failure:
         ToolResult(True, data, None, {})[key]
 
     assert failure.value.__notes__ == [note]
+
+
+def test_the_names_that_a_result_has_are_masked(box: Any) -> None:
+    with pytest.raises(KeyError) as failure:
+        box.call("leak.give", {"kind": "dict"})["other"]
+
+    assert failure.value.__notes__ == ["The result has: k, ***."]
