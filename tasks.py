@@ -565,10 +565,10 @@ def _run_parts(title: str, others: str, browser: str, options: list[str]) -> int
 
         # The workers must name the tests alike, also those whose names show a set (PYTHONHASHSEED).
         # The order of the files is that of tests/conftest.py. A test past its limit ends its
-        # worker, which is replaced twice.
+        # worker, and the others go on: pytest-xdist may hang where it replaces one.
         workers = min(os.cpu_count() or 1, 6) + 1
         beside = ["--numprocesses", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
-        beside += ["--max-worker-restart=2", *options]
+        beside += ["--max-worker-restart=0", "-p", "tests.harness.silence", *options]
         # The browser's tests begin while the others are compiled: they import few files.
         is_compiled = (ROOT / "tests" / "__pycache__").exists()
         with (

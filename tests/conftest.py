@@ -43,6 +43,9 @@ INSTALLED_S = 600
 # What a test may compute in its own process. A loop without end shows here also where the machine
 # is busy.
 CPU_S = 120
+# How long a forked child of a test's process may live. It shares the pipe of its worker: with a
+# child that hangs, pytest-xdist would never notice that the worker has ended.
+FORK_S = 240
 
 _FAILURES = surroundings.ROOT / "build" / "failures"
 
@@ -74,6 +77,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(faulthandler, "register"):
         # Then it ends: see _limit_cpu.
         faulthandler.register(signal.SIGPROF, file=config.stash[_STACKS], chain=True)
+    if hasattr(os, "register_at_fork"):
+        # A pending alarm is not inherited, and ends the child: nobody listens to it.
+        faulthandler.register(signal.SIGALRM, file=config.stash[_STACKS], chain=True)
+        os.register_at_fork(after_in_child=lambda: signal.alarm(FORK_S))
     config.stash[_HOME] = Path(tempfile.mkdtemp(prefix="onetool-tests-"))
     surroundings.enter(config.stash[_HOME] / "home")
 
