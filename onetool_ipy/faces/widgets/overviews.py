@@ -238,6 +238,7 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
     start = read_since(since, box.now()) if since else None
     overview = box.log.overview(period=period, tool=tool or None, start=start)
     usage = overview.usage
+    timeline = box.log.timeline(tool=tool or None, since=usage.since, until=usage.last_called)
     rate = "–" if usage.success_rate is None else f"{usage.success_rate:.1f} %"
     totals = [
         {"label": "call" if usage.total_calls == 1 else "calls", "value": f"{usage.total_calls:,}"},
@@ -253,7 +254,7 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         }
         for group in overview.failures[:_MAX_FAILURES]
     ]
-    labels = span_labels([span.start for span in overview.timeline.spans], overview.timeline.step_s)
+    labels = span_labels([span.start for span in timeline.spans], timeline.step_s)
     rows = [
         {
             "tool": row.tool,
@@ -266,7 +267,7 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         for row in usage.tools[:_MAX_TOOLS]
     ]
     series: list[Json] = []
-    for label, span in zip(labels, overview.timeline.spans, strict=True):
+    for label, span in zip(labels, timeline.spans, strict=True):
         latency = (
             {"p50": span.p50_ms, "p95": span.p95_ms} if span.calls else {"p50": None, "p95": None}
         )

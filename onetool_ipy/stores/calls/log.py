@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         CallRow,
         Period,
         RunRow,
+        Timeline,
         UsageOverview,
         UsagePeriod,
     )
@@ -282,8 +283,7 @@ class CallLog:
         now: datetime.datetime | None = None,
         start: datetime.datetime | None = None,
     ) -> UsageOverview:
-        """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod,
-        StatsDisabled."""
+        """Sum up a period, or the time since `start`. Raises InvalidPeriod, StatsDisabled."""
         from onetool_ipy.stores.calls import query
 
         moment = self._require_period(period, now)
@@ -291,6 +291,21 @@ class CallLog:
             lambda calls: query.overview_of(
                 calls, period=period, tool=tool, now=moment, start=start
             )
+        )
+
+    def timeline(
+        self,
+        *,
+        tool: str | None = None,
+        since: datetime.datetime | None = None,
+        until: datetime.datetime | None = None,
+    ) -> Timeline:
+        """Give the calls over time for a plot. Raises StatsDisabled."""
+        from onetool_ipy.stores.calls import query
+
+        self._require_enabled()
+        return self._ask(
+            lambda calls: query.timeline_of(calls, tool=tool, since=since, until=until)
         )
 
     def history(
