@@ -41,7 +41,6 @@ _CHANGES = frozenset(
         "time",
     )
 )
-)
 """IPython's own line magics that run code, or change what later cells do."""
 
 _AWAITED = '''
