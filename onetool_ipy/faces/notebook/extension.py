@@ -378,11 +378,12 @@ class Extension:
         exc = link = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
         while link is not None and not isinstance(link, BaseExceptionGroup):
             link = link.__context__
-        if link is None or not hasattr(exc, "_render_traceback_"):
+        lines = getattr(exc, "_render_traceback_", None)
+        if link is None or lines is None:
             show(exc_tuple, *args, **kwargs)
         else:
             self.shell._get_exc_info(exc_tuple)  # for %debug
-            self.shell._showtraceback(type(exc), exc, exc._render_traceback_())
+            self.shell._showtraceback(type(exc), exc, lines())
 
     def _show_results(self) -> None:
         """Register the display of results and jobs by name, so that nothing is loaded before there
