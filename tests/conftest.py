@@ -78,11 +78,17 @@ def pytest_configure(config: pytest.Config) -> None:
         # Then it ends: see _limit_cpu.
         faulthandler.register(signal.SIGPROF, file=config.stash[_STACKS], chain=True)
     if hasattr(os, "register_at_fork"):
-        # A pending alarm is not inherited, and ends the child: nobody listens to it.
         faulthandler.register(signal.SIGALRM, file=config.stash[_STACKS], chain=True)
-        os.register_at_fork(after_in_child=lambda: signal.alarm(FORK_S))
+        os.register_at_fork(after_in_child=_begin_child)
     config.stash[_HOME] = Path(tempfile.mkdtemp(prefix="onetool-tests-"))
     surroundings.enter(config.stash[_HOME] / "home")
+
+
+def _begin_child() -> None:
+    """Limit a forked child, and let the garbage of all tests before be: what has threads in the
+    parent cannot be destroyed here."""
+    signal.alarm(FORK_S)  # it is not inherited, and ends the child: nobody listens to it
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

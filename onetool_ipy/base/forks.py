@@ -29,6 +29,14 @@ def register(member: Forkable) -> None:
     _members.add(member)
 
 
+def leave_to_parent(thing: object) -> None:
+    """Let a thing outlive this child, also its interpreter, since it cannot be destroyed here: its
+    threads are the parent's, and whoever waits for them crashes or waits for ever."""
+    import ctypes  # late: it is slow to import
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
 def _renew() -> None:
     for member in tuple(_members):
         member.after_fork()

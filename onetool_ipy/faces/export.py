@@ -34,6 +34,15 @@ from onetool_ipy.snippets.definition import Bare
 from onetool_ipy.sources.outline_reader import read_outline
 from onetool_ipy.toolbox import Toolbox
 
+_CHANGES = frozenset(
+    re.findall(
+        r"\w+",
+        "cd env macro popd prun pushd rerun reset reset_selective run sc set_env store sx system "
+        "time",
+    )
+)
+"""IPython's own line magics that run code, or change what later cells do."""
+
 _AWAITED = '''
 import ast as _ast
 import asyncio as _asyncio
@@ -175,6 +184,8 @@ class _Cell:
             if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
         ]
         if kind == "system":
+            if re.search(r"[{$]", texts[0]):
+                self._refuse(f"its shell command may have variables of the notebook: '!{texts[0]}'")
             return f"__import__('subprocess').run({texts[0]!r}, shell=True, check=False)"
         if kind not in ("run_line_magic", "run_cell_magic") or len(texts) < 2:
             self._refuse(f"only IPython can do '{kind}'")
@@ -192,6 +203,8 @@ class _Cell:
             return "None  # %load_ext onetool_ipy"
         if body is not None:
             self._refuse(f"only IPython can do '%%{name}'")
+        if name in _CHANGES:
+            self._refuse(f"only IPython can do '%{name}'")
         return f"None  # %{name} {line}".rstrip()
 
     def _tool(self, line: str, body: str | None) -> str:

@@ -115,7 +115,19 @@ def test_jobs_dry_runs_pages_and_await_do_in_a_script_what_they_do_in_a_notebook
 
 @pytest.mark.parametrize(
     ("cells", "said"),
-    [(["%%bash\nls"], "Cell 1"), (["x = !ls"], "only IPython"), (["def f(:"], "not Python")],
+    [
+        (["%%bash\nls"], "Cell 1"),
+        (["x = !ls"], "only IPython"),
+        (["def f(:"], "not Python"),
+        # A shell would fill these in otherwise than IPython, or not at all.
+        (["folder = 'old'", "!rm -r $folder/*"], "Cell 2"),
+        (["!echo {1 + 1}"], "variables of the notebook"),
+        # Left out, these would change what the rest of the script does.
+        (["%cd data"], "'%cd'"),
+        (["%env REGION=eu"], "'%env'"),
+        (["%time x = 1"], "'%time'"),
+        (["%run other.py"], "'%run'"),
+    ],
 )
 def test_what_cannot_be_exported_is_said(
     project: Path, capsys: pytest.CaptureFixture[str], cells: list[str], said: str

@@ -452,7 +452,7 @@ def test_processes_run_at_once_and_no_more_than_allowed(
 
 
 def test_a_process_that_dies_costs_its_items_and_ends_nothing(box: Toolbox) -> None:
-    with ProcessPoolExecutor(1) as pool:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         text = batch_execute([1, 2, 3], remote_functions.die_on_two, engine=pool, max_workers=1)
 
     assert text.startswith("=== 1 ===\n1\n\n=== 2 ===\nError: The worker process died")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import finalize
 
+from onetool_ipy.base import forks
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import AtomicFile, Stamp, StoreError, stamp_of
 from onetool_ipy.base.interrupts import deferred
@@ -175,7 +176,6 @@ class CallDatabase:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._abandoned: list[DuckDBPyConnection] = []
         self._hold_connections()
         self._parts: dict[Path, tuple[Stamp | None, ParquetPart | None]] = {}
         self._fresh: dict[str, _Fresh] = {}
@@ -252,9 +252,8 @@ class CallDatabase:
             return self._connections[0]
 
     def forget(self) -> None:
-        """Leave the connection to the process that this one was forked from: its threads are not
-        here, so closing it would wait for ever."""
-        self._abandoned += self._connections
+        """Leave the connection to the process that this one was forked from."""
+        forks.leave_to_parent(self._connections)
         self._end.detach()
         self._hold_connections()
         self._fresh = {}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.masking import MASK
+from onetool_ipy.core.names import TOOLBOX
 from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.stores.calls.database import IS_A_CALL, Calls, literal
 from onetool_ipy.stores.calls.journal import Contexts, files_in, parse
@@ -42,6 +43,7 @@ _MAX_STEPS = 120
 _IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
 _COUNTED = f"tool IS NOT NULL AND {IS_A_CALL}"
 _FROM_MODELS = "source IN ('model', 'mcp')"
+_NOT_OT = f"tool NOT LIKE '{TOOLBOX}.%'"
 _NEWEST_FIRST = "ORDER BY ts DESC, place DESC, call_id DESC"
 """Of two calls at the same time the one recorded later comes first."""
 # What a message says about one call and not about its cause: texts in quotes, and words with a
@@ -255,6 +257,34 @@ class RunRow:
     began: datetime.datetime
 
 
+class _Chosen(NamedTuple):
+    """Which calls are added up: of a tool or of all, from a time to another, with or without those
+    of `ot`."""
+
+    tool: str | None
+    first: int | None
+    last: int | None = None
+    hides_ot: bool = False
+
+    def terms(self, *, of_days: bool = False) -> tuple[str, list[Any]]:
+        """Give the condition for the calls in SQL, or for the sums of days that have some, and its
+        values."""
+        terms, begin, end = ("true", "day", "last") if of_days else (_COUNTED, "ts", "ts")
+        values: list[Any] = []
+        if self.first is not None:
+            terms += f" AND {end} >= make_timestamp(?)"
+            values.append(self.first)
+        if self.last is not None:
+            terms += f" AND {begin} <= make_timestamp(?)"
+            values.append(self.last)
+        if self.tool:
+            terms += " AND tool = ?"
+            values.append(self.tool)
+        if self.hides_ot:
+            terms += f" AND {_NOT_OT}"
+        return terms, values
+
+
 class _Sums(NamedTuple):
     """What the calls of a tool add up to."""
 
@@ -296,8 +326,8 @@ def usage_of(
     calls: Calls, *, period: Period, tool: str | None, now: datetime.datetime
 ) -> UsagePeriod:
     """Add up a period. Raises InvalidPeriod."""
-    first = since(period, now)
-    return _usage(period, tool, first, _sums(calls, tool, first))[0]
+    chosen = _Chosen(tool, since(period, now))
+    return _usage(period, chosen, _sums(calls, chosen))[0]
 
 
 def overview_of(
@@ -307,11 +337,13 @@ def overview_of(
     tool: str | None,
     now: datetime.datetime,
     start: datetime.datetime | None,
+    hides_ot: bool,
 ) -> UsageOverview:
     """Sum up a period, or the time since `start`. Raises InvalidPeriod."""
     first = since(period, now) if start is None else _to_us(start)
-    usage, by_models = _usage(period, tool, first, _sums(calls, tool, first))
-    failures = _failures(calls, tool, first) if usage.failures else ()
+    chosen = _Chosen(tool, first, hides_ot=hides_ot)
+    usage, by_models = _usage(period, chosen, _sums(calls, chosen))
+    failures = _failures(calls, chosen) if usage.failures else ()
     return UsageOverview(usage=usage, by_models=by_models, failures=failures)
 
 
@@ -321,6 +353,7 @@ def timeline_of(
     tool: str | None,
     since: datetime.datetime | None,
     until: datetime.datetime | None,
+    hides_ot: bool,
 ) -> Timeline:
     """Give the calls from a time to another in steps that suit them, without gaps: hours if all are
     of three days, shorter steps if of three hours.
@@ -331,13 +364,14 @@ def timeline_of(
     # A later time than the calendar has is not known, so nothing is later.
     if until is not None and until != _LATEST:
         last = _to_us(until)
-    where, values = _span_terms(tool, first, last)
+    chosen = _Chosen(tool, first, last, hides_ot)
+    where, values = chosen.terms()
     rows = f"{calls.rows(since=first)} WHERE {where}"
     query = f"SELECT epoch_us(min(ts)), epoch_us(max(ts)) FROM {rows}"
     kept = [time for time in calls.ask(query, values)[0] if time is not None]
     days: list[tuple[int, int, int]] = []
     if calls.expired:
-        terms, bounds = _span_terms(tool, first, last, of_days=True)
+        terms, bounds = chosen.terms(of_days=True)
         query = (
             f"SELECT epoch_us(day), sum(calls), sum(failures) FROM {calls.days()} WHERE {terms}"
             " GROUP BY day"
@@ -388,19 +422,19 @@ def counts_of(calls: Calls) -> dict[str, tuple[int, datetime.datetime]]:
     return {tool: (count, _to_time(last)) for tool, count, last in calls.ask(query)}
 
 
-def _sums(calls: Calls, tool: str | None, first: int | None) -> list[_Sums]:
-    """Add up the calls of each tool from a time on. The most calls come first."""
-    where, values = _span_terms(tool, first)
+def _sums(calls: Calls, chosen: _Chosen) -> list[_Sums]:
+    """Add up the calls of each tool. The most calls come first."""
+    where, values = chosen.terms()
     query = (
         "SELECT tool, count(*), count(*) FILTER (NOT ok), quantile_disc(ms, 0.95), sum(ms),"
         " sum(bytes), epoch_us(max(ts)), count(*) FILTER (by_model), coalesce(sum(bytes) FILTER"
         f" (by_model), 0) FROM (SELECT *, {_FROM_MODELS} AS by_model FROM"
-        f" {calls.rows(since=first)} WHERE {where}) GROUP BY tool"
+        f" {calls.rows(since=chosen.first)} WHERE {where}) GROUP BY tool"
     )
     sums = {row[0]: _Sums(*row) for row in calls.ask(query, values)}
     # To plan a query takes as long as to answer it, so days are asked for where there are some.
     if calls.expired:
-        terms, values = _span_terms(tool, first, of_days=True)
+        terms, values = chosen.terms(of_days=True)
         query = (
             "SELECT tool, sum(calls), sum(failures), 0.0, sum(ms), sum(bytes), epoch_us(max(last)),"
             f" sum(model_calls), sum(model_bytes) FROM {calls.days()} WHERE {terms} GROUP BY tool"
@@ -412,14 +446,14 @@ def _sums(calls: Calls, tool: str | None, first: int | None) -> list[_Sums]:
 
 
 def _usage(
-    period: Period, tool: str | None, first: int | None, rows: Sequence[_Sums]
+    period: Period, chosen: _Chosen, rows: Sequence[_Sums]
 ) -> tuple[UsagePeriod, tuple[int, int]]:
     """Give the sums of tools as the usage of a period; also those of models, with what they got."""
     total, failures = sum(row.calls for row in rows), sum(row.failures for row in rows)
     usage = UsagePeriod(
         period=period,
-        tool=tool,
-        since=None if first is None else _to_time(first),
+        tool=chosen.tool,
+        since=None if chosen.first is None else _to_time(chosen.first),
         total_calls=total,
         failures=failures,
         success_rate=round(100 * (total - failures) / total, 2) if total else None,
@@ -438,25 +472,6 @@ def _usage(
         ),
     )
     return usage, (sum(row.model_calls for row in rows), sum(row.model_bytes for row in rows))
-
-
-def _span_terms(
-    tool: str | None, first: int | None, last: int | None = None, *, of_days: bool = False
-) -> tuple[str, list[Any]]:
-    """Give the condition for calls of a tool from a time to another, or for the sums of days that
-    have some, and its values."""
-    terms, begin, end = ("true", "day", "last") if of_days else (_COUNTED, "ts", "ts")
-    values: list[Any] = []
-    if first is not None:
-        terms += f" AND {end} >= make_timestamp(?)"
-        values.append(first)
-    if last is not None:
-        terms += f" AND {begin} <= make_timestamp(?)"
-        values.append(last)
-    if tool:
-        terms += " AND tool = ?"
-        values.append(tool)
-    return terms, values
 
 
 def cause_of(message: str, args: str) -> str:
@@ -482,15 +497,15 @@ def cause_of(message: str, args: str) -> str:
     return _VALUES.sub(cut, message)
 
 
-def _failures(calls: Calls, tool: str | None, first: int | None) -> tuple[FailureGroup, ...]:
+def _failures(calls: Calls, chosen: _Chosen) -> tuple[FailureGroup, ...]:
     """Group the failed calls of a period by tool and cause, over the 1,000 most frequent messages
     of the log's rows."""
-    where, values = _span_terms(tool, first)
+    where, values = chosen.terms()
     # The arguments of one call of each message are enough to know what in it is a value.
     query = (
         "SELECT tool, coalesce(message, code, '') AS text, count(*) AS n, epoch_us(max(ts)),"
-        f" arg_min(args, ts) FROM {calls.rows(since=first)} WHERE NOT ok AND {where} GROUP BY tool,"
-        f" message, code ORDER BY n DESC, 1, 2 LIMIT {_MAX_GROUPS}"
+        f" arg_min(args, ts) FROM {calls.rows(since=chosen.first)} WHERE NOT ok AND {where}"
+        f" GROUP BY tool, message, code ORDER BY n DESC, 1, 2 LIMIT {_MAX_GROUPS}"
     )
     by_cause: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
     for name, message, count, last, args in calls.ask(query, values):
@@ -654,7 +669,7 @@ def _terms(chosen: CallFilter) -> tuple[str, list[Any]]:
     elif chosen.run is not None:
         terms.append((f"NOT ({_IN_RUN})", []))
     if chosen.hides_ot:
-        terms.append(("tool NOT LIKE 'ot.%'", []))
+        terms.append((_NOT_OT, []))
     for word in chosen.text.split():
         searched = "concat_ws(' ', tool, args, reason, message)"
         terms.append((f"contains(lower({searched}), lower(?))", [word]))

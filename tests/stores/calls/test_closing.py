@@ -19,8 +19,10 @@ import duckdb
 import pytest
 
 from onetool_ipy.stores.calls.closing import Retention
+from onetool_ipy.stores.calls.database import Calls
 from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
+from onetool_ipy.stores.calls.query import Timeline, timeline_of
 from tests.harness.systems import has_mode
 from tests.stores.calls.aids import DAY, START, Clock, clock, note
 
@@ -220,6 +222,29 @@ def test_parts_that_are_joined_between_two_looks_at_them_are_looked_for_again(
 
     assert states(tmp_path)["part"] == 1
     assert count == 1950
+
+
+def test_parts_that_are_joined_within_a_question_are_asked_anew(
+    tmp_path: Path, clock: Clock
+) -> None:
+    log = filled(tmp_path, clock, 1900)
+    log.close()
+    log.tidy()
+    last = log.usage().last_called
+    expected, asked = log.timeline(), list[Calls]()
+    clock.now = START + 30 * DAY
+    for number in range(1900, 1950):
+        note(log, "a.t0", number)
+    log.close()
+
+    def question(calls: Calls) -> Timeline:
+        if not asked:
+            asked.append(calls)
+            CallLog(tmp_path, clock=clock, close_calls=1).tidy()
+        return timeline_of(calls, tool=None, since=None, until=last, hides_ot=False)
+
+    assert log._ask(question) == expected
+    assert states(tmp_path)["part"] == 1
 
 
 def test_what_expires_leaves_its_sums_by_tool_and_day(tmp_path: Path, clock: Clock) -> None:

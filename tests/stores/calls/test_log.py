@@ -429,3 +429,33 @@ print(os.waitpid(pid, 0)[1], log.usage().total_calls)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
 
     assert done.stdout.split() == ["0", "2"], done.stderr
+
+
+@pytest.mark.posix("fork")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "ending", ["del log; gc.collect(); os._exit(0)", "sys.exit(0)"], ids=["collected", "exit"]
+)
+def test_a_forked_child_does_not_destroy_the_database_of_its_parent(
+    tmp_path: Path, ending: str
+) -> None:
+    """The database would wait for threads that the child does not have. The log may be garbage by
+    then, and wait for a collection."""
+    code = f"""
+import gc, os, sys
+from pathlib import Path
+from onetool_ipy.stores.calls.log import CallLog
+log = CallLog(Path(sys.argv[1]), close_calls=1)
+log.record("parent", "a.b", "python", {{}}, ok=True, ms=0.0)
+log.close()
+log.tidy()
+assert log.usage().total_calls == 1
+log.itself = log
+if not os.fork():
+    {ending}
+print(os.wait()[1])
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "calls")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
+
+    assert done.stdout.split() == ["0"], done.stderr
