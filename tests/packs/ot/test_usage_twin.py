@@ -248,6 +248,14 @@ ACTION = st.one_of(
     st.tuples(st.just("cut"), st.integers(0, 3), st.just(0.0)),
 )
 
+# Enough calls to tell 95 of a hundred from 90, in steps of some seconds; and calls of four days
+# that are more than three days apart.
+MANY = [("note", 0, number, "a.b", "mcp", "ok", float(number), number) for number in range(60)]
+FOUR_DAYS = [
+    ("note", 0, seconds, "a.b", "model", "the lid is open", 1.0, 1)
+    for seconds in (-3 * 86_400 - 3600, 20 * 3600)
+]
+
 
 def check(box: Toolbox, calls: Sequence[Noted]) -> None:
     real = [call for call in calls if call.tool not in ("ask", "program")]
@@ -291,7 +299,8 @@ def check(box: Toolbox, calls: Sequence[Noted]) -> None:
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(actions=st.lists(ACTION, min_size=1, max_size=40), zone=st.sampled_from(ZONES))
-@example(actions=[], zone="UTC0")
+@example(actions=MANY, zone="UTC0")
+@example(actions=FOUR_DAYS, zone="UTC0")
 def test_every_number_is_that_of_a_plain_list(
     tmp_path_factory: pytest.TempPathFactory,
     actions: list[Any],
