@@ -18,6 +18,7 @@ from onetool_ipy.core import current
 DISPLAYS = ("__repr__", "__str__", "_repr_html_", "_repr_markdown_", "_repr_mimebundle_")
 """The methods by which Python and notebooks show a value."""
 
+_PRINTED = ("__repr__", "__str__")
 _TEXT = "text/plain"
 _PICTURE = "image/"
 _SVG = "image/svg+xml"
@@ -29,7 +30,7 @@ def without_secrets(cls: _Class) -> _Class:
     for name in DISPLAYS:
         method = vars(cls).get(name)
         if callable(method):
-            setattr(cls, name, _masking(method))
+            setattr(cls, name, _masking(method, is_plain=name in _PRINTED))
     return cls
 
 
@@ -40,12 +41,11 @@ def mask(text: str) -> str:
     return text
 
 
-def _masking(method: Callable[..., Any]) -> Callable[..., Any]:
+def _masking(method: Callable[..., Any], *, is_plain: bool) -> Callable[..., Any]:
     @wraps(method)
     def show(*args: Any, **kwargs: Any) -> Any:
         output = method(*args, **kwargs)
         if isinstance(output, str):
-            is_plain = method.__name__ in ("__repr__", "__str__")
             return printable(mask(output)) if is_plain else mask(output)
         if not isinstance(output, dict):
             return output
