@@ -59,6 +59,9 @@ class OneToolError(Exception):
         self.message = message
         self.hint = hint
 
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by class and attributes: the arguments of `__init__` differ from class to
         class."""

@@ -102,7 +102,7 @@ class Failure:
         return self.to_dict().get(key, default)
 
     def __str__(self) -> str:
-        return f"{self.code}: {self.message}"
+        return printable(f"{self.code}: {self.message}")
 
     def __repr__(self) -> str:
         return printable(

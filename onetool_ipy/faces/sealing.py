@@ -45,6 +45,8 @@ _VARIES = re.compile(
     r"<?(?:Off: )?Replay '[^'\n]*' \(\w+\)[^\n]*|"
     r"0x[0-9a-f]+|\b\d[\d,.]{0,20}\s{0,2}(?:ms|s|µs|min)\b|\b\d\d:\d\d(?::\d\d)?\b|<1 ms"
 )
+_SHOWN_ELSEHOW = re.compile(r"<IPython\.core\.display\.\w+ object>")
+"""The plain text of what IPython shows as HTML, Markdown, a picture, ..., whatever is in it."""
 _OURS = ("nb", "ot", "fs", "tools", "time", "system")
 _MAX_PARTS = 1_000
 _MAX_BYTES = 1 << 30
@@ -445,6 +447,8 @@ def _outputs(cell: Json) -> str:
             continue
         data = output.get("data")
         plain = data.get("text/plain", "") if isinstance(data, dict) else output.get("text", "")
+        if isinstance(data, dict) and _SHOWN_ELSEHOW.fullmatch(_text(plain)):
+            plain = "\n".join(_text(data[kind]) or str(data[kind]) for kind in sorted(data))
         is_error = output.get("output_type") == "error"
         texts.append(f"{output.get('ename')}: {output.get('evalue')}" if is_error else _text(plain))
     return _VARIES.sub("…", "\n".join(texts).strip())

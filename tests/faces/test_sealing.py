@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -221,15 +222,15 @@ def test_where_nobody_can_be_asked_nothing_runs(sealed: Path) -> None:
     assert "onetool-ipy open --yes report.sealed.zip" in run.stderr
 
 
-def _with_cell(sealed: Path, number: int, source: str) -> Path:
-    """The archive with other code in one cell."""
+def _with_cell(sealed: Path, number: int, source: str, **fields: Any) -> Path:
+    """The archive with other code, and other fields, in one cell."""
     other = sealed.with_name("other.sealed.zip")
     with zipfile.ZipFile(sealed) as old, zipfile.ZipFile(other, "w") as new:
         for name in old.namelist():
             data = old.read(name)
             if name == "report.ipynb":
                 node = json.loads(data)
-                node["cells"][number]["source"] = source
+                node["cells"][number] |= {"source": source, **fields}
                 data = json.dumps(node).encode()
             new.writestr(name, data)
     return other
@@ -258,6 +259,25 @@ def test_what_differs_is_said_and_the_exit_code_is_1(
     assert "Cell 4 differs." in out
     assert "is:  42" in out
     assert "Cell 2" not in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("html", ["<b>42</b>", "<b>43</b>"])
+def test_what_is_shown_as_html_is_compared_too(
+    sealed: Path, capsys: pytest.CaptureFixture[str], html: str
+) -> None:
+    """Its plain text is the same, whatever it shows."""
+    data = {"text/plain": "<IPython.core.display.HTML object>", "text/html": html}
+    output = {"output_type": "display_data", "metadata": {}, "data": data}
+    source = (
+        "from IPython.display import HTML, display\ndisplay(HTML(f'<b>{len(r.data) + 41}</b>'))"
+    )
+    other = _with_cell(sealed, 3, source, outputs=[output])
+    capsys.readouterr()
+
+    assert main(["open", other.name, "--yes"]) == (html != "<b>42</b>")
+
+    assert ("Cell 4 differs." in capsys.readouterr().out) == (html != "<b>42</b>")
 
 
 @pytest.mark.slow

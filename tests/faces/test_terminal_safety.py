@@ -128,6 +128,16 @@ CELLS = {
         "a = %ask --model m --approve evil.say hello",
         "a",
     ],
+    "calls of an ask": [
+        "m = ScriptedModel([('evil.fail', {}), 'ok'])",
+        "a = %ask --model m --approve evil.fail hello",
+        "a.calls",
+    ],
+    "printed answer": [f"a.text = {EVIL!a}", "print(a)"],
+    "printed failure": ["print(r.error)"],
+    "printed exception": [
+        "exec('try: evil.say(word=1, **{w: 1})\\nexcept Exception as e: print(e)')"
+    ],
     "server": [
         "%tool server start hostile",
         "%tool server logs hostile",

@@ -81,22 +81,30 @@ def as_code(spec: ToolSpec, args: dict[str, Any], namespace: Mapping[str, Any]) 
     return {"tool": _tool_line(spec.name, args), "python": _python(spec, args, namespace)}
 
 
-def as_curl(requests: Sequence[Mapping[str, Any]]) -> str:
-    """The requests of an HTTP tool as curl commands; each secret is a variable of the shell."""
-    return "\n".join(_curl(request, list(request.get("secrets") or ())) for request in requests)
+def as_curl(requests: Sequence[Mapping[str, Any]], args: object) -> str:
+    """The requests of an HTTP tool as curl commands; each secret is a variable of the shell.
+
+    `args` are the arguments, masked. Stars in them cannot be told from those of a secret, which
+    would be sent in their place: then all stars stay stars.
+    """
+    is_clear = _HIDDEN not in json.dumps(args)
+    return "\n".join(
+        _curl(request, list(request.get("secrets") or ()), is_clear) for request in requests
+    )
 
 
-def _curl(request: Mapping[str, Any], secrets: list[str]) -> str:
+def _curl(request: Mapping[str, Any], secrets: list[str], is_clear: bool) -> str:
     """One command. A preview masks all secrets alike, so a secret has its name only if it is the
     only one."""
-    name = "" if not secrets else secrets[0] if len(secrets) == 1 else "SECRET"
+    name = "" if not secrets or not is_clear else secrets[0] if len(secrets) == 1 else "SECRET"
     method = [] if request["method"] == "GET" else ["-X", request["method"]]
     words = ["curl", *method, _quoted(str(request["url"]), name)]
     for header, value in request["headers"].items():
         words += ["-H", _quoted(f"{header}: {value}", name)]
     if request.get("body"):
         words += ["--data-raw", _quoted(str(request["body"]), name)]
-    notes = [f"# SECRET stands for: {', '.join(secrets)}"] if len(secrets) > 1 else []
+    is_named = not secrets or name in secrets
+    notes = [] if is_named else [f"# {name or _HIDDEN} stands for: {', '.join(secrets)}"]
     return "\n".join([*notes, " ".join(words)])
 
 

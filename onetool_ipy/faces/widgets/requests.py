@@ -397,7 +397,8 @@ class ScreenRequests:
         try:
             arguments = spec.checker.check(resolved(args, self._namespace()), spec.name)
             if spec.http is not None:
-                code["curl"] = self._box.mask(as_curl(spec.http.preview(arguments)))
+                plain = values.map_text(values.to_json(arguments), self._box.mask)
+                code["curl"] = self._box.mask(as_curl(spec.http.preview(arguments), plain))
         except CallFailure as exc:
             details = (
                 exc.details

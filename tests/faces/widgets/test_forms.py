@@ -108,6 +108,9 @@ def test_an_http_tool_reads_as_curl_with_its_secret_by_name(side: Side) -> None:
     assert "Authorization: Bearer $KEY" in words
     assert "X-Note: it's" in words
     assert "a b" in words[-1]
+    stars = side.ask("check", name="api.say", args={"id": 7, "text": "***hi***"})["code"]["curl"]
+    assert "$KEY" not in stars, "the secret would be sent in place of the person's own stars"
+    assert stars.startswith("# *** stands for: KEY\ncurl -X POST")
     assert SECRET not in json.dumps(side.everything)
     assert "curl" not in side.ask("check", name="time.now", args={})["code"]
 
