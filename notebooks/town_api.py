@@ -3,6 +3,7 @@
 It wants a key, and answers 404 for a town that it does not know. It ends with the notebook.
 """
 
+import functools
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,8 +35,9 @@ class Api(BaseHTTPRequestHandler):
         pass
 
 
+@functools.cache
 def start() -> str:
-    """Start it on a free port, and return its address."""
+    """Start it on a free port, and return its address: the same one however often it is called."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}"

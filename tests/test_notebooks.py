@@ -78,3 +78,11 @@ def test_the_parts_for_a_person_in_the_notebook_about_servers(newcomer: Kernel) 
     assert "3 x coffee, large" in shown["cell-ask-1"].text
     assert "coffee" in shown["cell-ask-2"].text
     assert "signed out of shop" in shown["cell-ask-4"].text
+
+
+@pytest.mark.slow
+def test_the_quickstart_runs_again_in_the_same_kernel(newcomer: Kernel) -> None:
+    """Run All a second time: nothing is asked, since the API is where it was."""
+    for cell in 2 * code_cells("quickstart.ipynb"):
+        is_meant = "raises-exception" in cell["metadata"].get("tags", ())
+        newcomer.execute("".join(cell["source"]), allow_errors=is_meant)

@@ -44,7 +44,7 @@ Kind = Literal["http", "import", "server"]
 """The next step: the editor of an HTTP tool, the import of a description, or adding servers."""
 
 _PROMPT = re.compile(r"\A(?:\$\s+|[!%>]\s*)(?=\w)")
-_CURL = re.compile(r"curl(?:\.exe)?\s")
+_CURL = re.compile(r"curl(?:\.exe)?(?!\S)")
 _PYTHON = re.compile(r"@tool\b|(?:async )?def \w+\(|from [\w.]+ import |import \w+")
 _ENTRY = re.compile(r'"[^"]+"\s*:\s*\{')
 _DESCRIPTION = re.compile(r"^(?:openapi|swagger)\s*:", re.MULTILINE)

@@ -119,6 +119,7 @@ def test_a_text_says_what_it_is_and_what_follows(
         ("git clone https://a.example/x", "'git' does not run an MCP server."),
         ("def f(x):\n    return x", "This is Python."),
         ("https://", "'https://' is not an address."),
+        ("curl", "The command has no URL"),
         ("curl -d", "The option 'data' has no value."),
         ('{"a": 1', "This text is not JSON"),
         ("[1]", "This JSON is neither the description of an API nor of MCP servers."),

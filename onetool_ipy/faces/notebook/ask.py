@@ -428,6 +428,9 @@ class AskMagic:
         """Show an answer, unless its own cell has shown it already."""
         if self._shown is None or self._shown != (answer, self._shell.execution_count):
             self._shell.display_pub.publish(mime_bundle(answer, self._box.mask), {})
+        elif not self._is_notebook:
+            # A terminal has written its prompt `Out[N]:` already, and something has to follow it.
+            sys.stdout.write("the answer above\n")
 
     @property
     def _is_notebook(self) -> bool:

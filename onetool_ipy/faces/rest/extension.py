@@ -502,7 +502,11 @@ def _folder(top: Path, named: str) -> Path:
         raise InvalidRequest("project: this is not a path.")
     folder = Path(os.path.realpath(top / named))
     if not folder.is_relative_to(top):
-        raise Forbidden(f"project: '{named}' is outside of the folder that this server serves.")
+        raise Forbidden(
+            "This project is outside of the folder that Jupyter serves, so its bundles are not"
+            " listed here.",
+            hint="Its tools work in the notebook. To list them, start Jupyter in a folder above.",
+        )
     try:
         is_folder, is_there = folder.is_dir(), os.path.lexists(folder)
     except OSError as exc:

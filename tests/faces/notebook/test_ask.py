@@ -574,6 +574,8 @@ def test_in_a_terminal_it_prints_text_and_calls(tmp_path: Path) -> None:
     assert "had It is **done**." in done.stdout
     own_cell, later_cell = done.stdout.partition("had It is")[2].split("then once")
     assert own_cell.count("✓ tools.echo") == 1, "an answer is shown once by its own cell"
+    assert "the answer above" in own_cell
+    assert "the answer above" not in later_cell
     assert later_cell.count("✓ tools.echo") == 1
     assert "\x1b[31m" not in done.stdout
 

@@ -93,6 +93,8 @@ def test_a_folder_outside_is_refused_and_nothing_is_made(
 
     assert answer.status_code == status, answer.text
     assert answer.json()["ok"] is False
+    message = answer.json()["error"]["message"]
+    assert ("start Jupyter in a folder above" in message) is (status == 403), message
     assert list(outside.rglob(".onetool")) == []
 
 
