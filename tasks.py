@@ -258,6 +258,7 @@ def _uv() -> Path | None:
     uv = folder / SCRIPTS / ("uv.exe" if os.name == "nt" else "uv")
     if uv.exists() and _quiet([uv, "--version"]).returncode == 0:
         return uv
+    _say(f"Installing uv, the installer, into {folder.name} ...")
     outcome = _quiet([sys.executable, "-m", "venv", "--clear", folder])
     if outcome.returncode == 0:
         outcome = _quiet([_python(folder), "-m", "pip", "install", "--quiet", UV])

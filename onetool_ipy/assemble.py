@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from onetool_ipy.base import forks
-from onetool_ipy.base.errors import Untrusted
+from onetool_ipy.base import forks, values
+from onetool_ipy.base.errors import Untrusted, UsageProblem
 from onetool_ipy.base.files import names_in
 from onetool_ipy.config.kept_names import PLACES, keep_names
 from onetool_ipy.config.load import Config, load_config
@@ -94,6 +94,11 @@ def open_leniently(
     logger = logging.getLogger("onetool_ipy")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise UsageProblem(
+            f"The path of a project is text or a Path, not {values.safe_repr(path, 60)}.",
+            hint='For example: open_toolbox("my-project")',
+        )
     chosen = None if path is None else Path(path)
     surroundings = os.environ if env is None else env
     starts = [start]

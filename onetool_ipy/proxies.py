@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from onetool_ipy.snippets.definition import Shortcuts
     from onetool_ipy.stores.replays import Replaying, Replays
     from onetool_ipy.trust_gate import TrustGate
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class CallingToolbox(Protocol):
@@ -350,6 +353,12 @@ class UnlistedTool(ToolProxy):
             self._know(proxy._known)
 
 
+def _of_ot(function: _Function) -> _Function:
+    """Give a function of `ot` the name by which people call it, which Python's own errors say."""
+    function.__qualname__ = f"ot.{function.__name__}"
+    return function
+
+
 class OtProxy(PackProxy):
     """`ot` for Python code: where spec 001 wants an error text returned, it is returned
     (ErrorText)."""
@@ -359,6 +368,7 @@ class OtProxy(PackProxy):
             {*super().__dir__(), *(name for name in vars(OtProxy) if not name.startswith("_"))}
         )
 
+    @_of_ot
     def run(self, name: str, /, **params: Any) -> Any:
         """Do what `$name` does: run a snippet and give its last value, or call a tool and give its
         ToolResult.
@@ -375,6 +385,7 @@ class OtProxy(PackProxy):
         code = expand(target, params)
         return self._box.host.run_code(code, target.name, sys._getframe(1).f_globals)
 
+    @_of_ot
     def sql(self, query: str) -> ToolResult:
         """Answer one SELECT over the calls, stored results and your own tables, by name: `.df`,
         `.handle` and `.view()` as of any result.
@@ -388,6 +399,7 @@ class OtProxy(PackProxy):
             raise_failure(self._box.host, result)
         return result
 
+    @_of_ot
     def replay(self, file: str | os.PathLike[str], *, mode: str | None = None) -> Replaying:
         """Record what calls give the first time, and answer them from the file after: `with
         ot.replay("calls.jsonl"):`.
@@ -403,6 +415,7 @@ class OtProxy(PackProxy):
             self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now
         )
 
+    @_of_ot
     def adopt(
         self,
         thing: object,
@@ -415,15 +428,18 @@ class OtProxy(PackProxy):
         `Toolbox.adopt`."""
         return self._box.adopt(thing, pack, deps=deps, read_only=read_only)
 
+    @_of_ot
     def browser(self, tool: str = "", args: dict[str, object] | None = None) -> object:
         """Open the tool browser: search, forms, results; at a tool if one is named."""
         return self._screens().browser(tool, args)
 
+    @_of_ot
     def view(self, result: object) -> object:
         """Open the result viewer on a result, on the stored result with this handle, or on any
         other value."""
         return self._screens().result(result)
 
+    @_of_ot
     def usage(self, period: str = "week", tool: str = "", since: str = "") -> object:
         """Open the usage view: calls over time, latency, failures; `since` is a time such as
         `yesterday` or `3d`."""

@@ -16,6 +16,7 @@ import pytest
 
 from onetool_ipy import InvalidConfig, open_toolbox
 from onetool_ipy.assemble import open_leniently
+from onetool_ipy.base.errors import UsageProblem
 from tests.harness.project import NOON, Project
 
 HEAVY = ("pydantic", "pandas", "httpx", "jinja2", "yaml", "mcp", "ipywidgets", "rapidfuzz", "numpy")
@@ -46,6 +47,15 @@ def test_a_directory_without_configuration_has_everything_built_in(
         assert {"time", "tools", "shell", "fs", "ot"} <= set(box.registry.packs())
         assert box.problems() == []
         assert box.config.paths.config_file is None
+
+
+def test_a_path_that_is_neither_text_nor_a_path_is_refused_in_a_sentence() -> None:
+    path: Any = 5
+    with pytest.raises(UsageProblem) as caught:
+        open_toolbox(path)
+
+    assert str(caught.value).startswith("The path of a project is text or a Path, not 5.")
+    assert caught.value.hint == 'For example: open_toolbox("my-project")'
 
 
 def test_opening_loads_nothing_heavy_starts_no_thread_and_prints_nothing(tmp_path: Path) -> None:

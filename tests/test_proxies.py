@@ -85,3 +85,12 @@ def test_an_argument_with_humps_has_a_name_as_python_spells_it(project: Project)
         fs.read_file(str(project.root / "a.txt"), max_bytes=4)
     with pytest.raises(UsageProblem, match="'maxBytes' was given twice"):
         fs.read_file(str(project.root / "a.txt"), max_bytes=4, maxBytes=4)
+
+
+@pytest.mark.parametrize("name", ["adopt", "replay", "run", "sql", "view"])
+def test_a_function_of_ot_is_named_in_a_type_error_as_people_call_it(
+    project: Project, name: str
+) -> None:
+    function = getattr(project.open().ot, name)
+    with pytest.raises(TypeError, match=rf"^ot\.{name}\(\) missing 1 required"):
+        function()

@@ -110,11 +110,7 @@ def _validator(check: Any) -> AfterValidator:
             message = (
                 exc.message.partition(": ")[2] if isinstance(exc, InvalidRequest) else exc.message
             )
-            raise ValueError(
-                " ".join(
-                    [message.rstrip("."), *([f"({exc.hint.rstrip('.')})"] if exc.hint else [])]
-                )
-            ) from None
+            raise ValueError(f"{message} {exc.hint}".strip()) from None
 
     return AfterValidator(run)
 

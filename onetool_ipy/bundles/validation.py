@@ -208,9 +208,12 @@ def _label(value: object, field: str, also: str) -> str:
         raise _refusal(field, f"{message} is longer than {MAX_RUNES} characters.")
     for rune in text if not _SIMPLE.fullmatch(text) else ():
         if rune not in f"-{also}" and unicodedata.category(rune) not in _LETTERS:
-            allowed = "letters, digits and '-'" + (" and '.'" if also else "")
+            allowed = "letters, digits, '-' and '.'" if also else "letters, digits and '-'"
+            kept = (c if c in also or unicodedata.category(c) in _LETTERS else "-" for c in text)
+            nearest = re.sub("-+", "-", "".join(kept)).strip("-")
+            example = f", as in '{nearest}'" if nearest else ""
             message = values.safe_repr(value, _MAX_SHOWN)
-            raise _refusal(field, f"{message} holds {rune!r}.", f"Allowed are {allowed}.")
+            raise _refusal(field, f"{message} holds {rune!r}.", f"Use {allowed}{example}.")
     return text
 
 

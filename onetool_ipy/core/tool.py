@@ -8,7 +8,8 @@ Fingerprints are short hashes that stay the same in every process as long as the
 `fingerprint` covers everything that a tool is; a source may say what that is by
 `ToolSpec.identity`. Code of this package is left out: it changes with the version, and the user
 installed it. `schema_hash` covers what a tool takes and gives. `code_hash` covers also its own
-code, but not the functions that it calls, and the place that it calls: an environment, a server.
+code, with the functions of the user's that it calls by name, and the place that it calls: an
+environment, a server.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from types import FunctionType
 from typing import Any, Literal, NamedTuple, Protocol
 
 from onetool_ipy.base import values
@@ -439,28 +442,51 @@ def fingerprint(spec: ToolSpec) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def code_of(fn: object, depth: int = 0) -> list[Any]:
-    """The code of a function and of the functions that it holds; empty for one without Python
-    code."""
+def code_of(fn: object) -> list[Any]:
+    """The code of a function, of the functions that it holds, and of the user's that it names;
+    empty for one without Python code."""
+    return _code_with(fn, 0, set())
+
+
+def _code_with(fn: object, depth: int, done: set[object]) -> list[Any]:
     if depth > _DEEP:
         return []
     if isinstance(fn, partial):
         bound = [*fn.args, *(part for pair in sorted(fn.keywords.items()) for part in pair)]
         return [
-            code_of(fn.func, depth + 1),
+            _code_with(fn.func, depth + 1, done),
             [repr(one) for one in bound if isinstance(one, _PLAIN)],
         ]
     code = getattr(fn, "__code__", None)
     if code is None:
         own: Any = type(fn).__call__ if callable(fn) else None
-        return code_of(own, depth + 1) if hasattr(own, "__code__") else []
-    mine = [] if str(getattr(fn, "__module__", "")).startswith("onetool_ipy.") else _code(code)
-    inner = []
-    for cell in getattr(fn, "__closure__", None) or ():
+        return _code_with(own, depth + 1, done) if hasattr(own, "__code__") else []
+    is_ours = str(getattr(fn, "__module__", "")).startswith("onetool_ipy.")
+    # Of functions that name each other, each is looked into once.
+    is_new = (code, id(fn)) not in done
+    done.add((code, id(fn)))
+    inner = [] if is_ours or not is_new else _named_in(code, getattr(fn, "__globals__", {}))
+    for cell in getattr(fn, "__closure__", None) or () if is_new else ():
         # A variable that has no value yet leaves its cell empty.
         with suppress(ValueError):
             inner.append(cell.cell_contents)
-    return [mine, *(code_of(part, depth + 1) for part in inner if callable(part))]
+    mine = [] if is_ours else _code(code)
+    return [mine, *(_code_with(part, depth + 1, done) for part in inner if callable(part))]
+
+
+def _named_in(code: Any, variables: Mapping[str, Any]) -> list[Any]:
+    """Return the functions of the user's own that a code object names. Those of installed
+    libraries change with their versions."""
+    inner = [const for const in code.co_consts if hasattr(const, "co_code")]
+    named = [variables.get(name) for name in code.co_names]
+    own = [
+        each
+        for each in named
+        if isinstance(each, FunctionType)
+        and "-packages" not in each.__code__.co_filename
+        and str(each.__module__).partition(".")[0] not in sys.stdlib_module_names
+    ]
+    return [*own, *(each for const in inner for each in _named_in(const, variables))]
 
 
 def _code(code: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Built-in pack `fs`: list a directory, read a text file; confined to the configured roots.
+"""Built-in pack `fs`: list a folder, read a text file; confined to the configured roots.
 
 The file that was actually opened is checked, after following links, so that no spelling and no race
 leads outside. FIFOs, devices, files under /proc, the secrets file of any project (by any name or
@@ -60,10 +60,10 @@ def packs(
 
     @mark(read_only=True, cache_key=confined.listing_stamp)
     def list_dir(path: str, recursive: bool = False, maxDepth: int = 4) -> list[dict[str, Any]]:  # noqa: N803 - 004
-        """List a directory.
+        """List a folder.
 
         Args:
-            path: The directory, absolute or relative to the working directory.
+            path: The folder, absolute or relative to the working directory.
             recursive: List what is below it too.
             maxDepth: How many levels down a recursive listing goes; 1 is the direct children.
 
@@ -126,12 +126,12 @@ class Confined:
     def listing_stamp(
         self, path: str, recursive: bool = False, **_: Any
     ) -> tuple[str, int, int] | None:
-        """Return `stamp`, or None for a recursive listing, since a directory's time ignores changes
+        """Return `stamp`, or None for a recursive listing, since a folder's time ignores changes
         further down."""
         return None if recursive else self.stamp(path)
 
     def entries(self, path: str, depth: int) -> list[dict[str, Any]]:
-        """List a directory, down to `depth` levels, sorted; links are listed, not followed."""
+        """List a folder, down to `depth` levels, sorted; links are listed, not followed."""
         rows = list(islice(self._walk(path, depth), _MAX_ENTRIES + 1))
         if len(rows) > _MAX_ENTRIES:
             raise TooLarge(
@@ -323,15 +323,13 @@ def _unopened(path: str, exc: OSError) -> ExecutionFailed:
 
 def _require_folder(status: os.stat_result, path: str) -> None:
     if not stat.S_ISDIR(status.st_mode):
-        raise ExecutionFailed(
-            f"'{path}' is not a directory.", hint="Read a file with fs.read_file."
-        )
+        raise ExecutionFailed(f"'{path}' is not a folder.", hint="Read a file with fs.read_file.")
 
 
 def _require_file(status: os.stat_result, path: str) -> None:
     """Require a regular file; opening anything else could block or have effects."""
     if stat.S_ISDIR(status.st_mode):
-        raise ExecutionFailed(f"'{path}' is a directory.", hint="List it with fs.list_dir.")
+        raise ExecutionFailed(f"'{path}' is a folder.", hint="List it with fs.list_dir.")
     # What is under /proc shows processes and their environment.
     kernel = None
     with suppress(OSError):

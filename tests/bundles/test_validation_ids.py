@@ -61,6 +61,17 @@ def test_anything_else_is_refused_and_named(slug: Any) -> None:
     assert (caught.value.code, caught.value.status) == ("invalid_request", 400)
 
 
+def test_a_refused_slug_is_told_with_the_nearest_good_one() -> None:
+    for slug, hint in {
+        "shop_api": "Use letters, digits and '-', as in 'shop-api'.",
+        "my  API!": "Use letters, digits and '-', as in 'my-API'.",
+        "_": "Use letters, digits and '-'.",
+    }.items():
+        with pytest.raises(InvalidRequest) as caught:
+            require_slug(slug)
+        assert caught.value.hint == hint
+
+
 @pytest.mark.spec("002/Data Model/Dot is allowed in a version")
 @pytest.mark.parametrize("version", ["1.0.0", "v1", "1.0-beta", ".1", "...", "2026.01.02", "ü.1"])
 def test_version_may_hold_dots(version: str) -> None:

@@ -17,14 +17,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from tests.harness import surroundings
 from tests.harness.patience import until
 
-__all__ = ["Completion", "Display", "Execution", "Kernel", "KernelError", "Outcome"]
+__all__ = ["CONTEXT", "Completion", "Display", "Execution", "Kernel", "KernelError", "Outcome"]
 
+# That of the process, which lives as long. One of a client's own waits for ever when both are
+# collected before the client's channels were stopped: in any thread, and outside of any limit.
+CONTEXT: zmq.Context[Any] = zmq.Context.instance()
 START_TIMEOUT_S = 120.0
 REPLY_TIMEOUT_S = 90.0
 _ASLEEP_LOOKS = 3
@@ -247,11 +251,16 @@ class Kernel:
         # the test's own.
         self._sockets = tempfile.TemporaryDirectory(prefix="kernel-")
         self._manager = KernelManager(
+            context=CONTEXT,
             transport="tcp" if os.name == "nt" else "ipc",
             connection_file=str(Path(self._sockets.name, "k.json")),
         )
         self._manager.start_kernel(cwd=str(cwd), env=self._env, extra_arguments=[_NO_HISTORY_FILE])
-        self._connect()
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -390,7 +399,7 @@ class Kernel:
         """A client of one's own to the same kernel, as a second page has it; stop its channels at
         the end."""
         # With a session of its own: replies go by the session's name.
-        client = BlockingKernelClient()
+        client = BlockingKernelClient(context=CONTEXT)
         client.load_connection_info(self._manager.get_connection_info())
         client.start_channels()
         client.wait_for_ready(timeout=START_TIMEOUT_S)
@@ -404,7 +413,7 @@ class Kernel:
         self._sockets.cleanup()
 
     def _connect(self) -> None:
-        self._client = self._manager.client()
+        self._client = self._manager.client(context=CONTEXT)
         self._client.start_channels()
         self._channels = _Channels(self._client, self._manager)
         self._client.wait_for_ready(timeout=START_TIMEOUT_S)

@@ -547,7 +547,7 @@ ON_POSIX = pytest.mark.posix("Windows says that there is no such file")
         ("a\0b", "NUL"),
         pytest.param("{root}/\ud800", "a character that no path can", marks=ON_POSIX),
         ("{root}/none.txt", "No such file or directory"),
-        ("{root}/sub", "is a directory"),
+        ("{root}/sub", "is a folder"),
         pytest.param("{root}/a.txt/x", "Not a directory", marks=ON_POSIX),
         ("{root}/loop", "is not a regular file"),
         ("{root}/dangling", "No such file"),
@@ -575,7 +575,7 @@ def test_python_may_give_a_path_object(desk: Desk) -> None:
 
 
 def test_listing_a_file_says_so(desk: Desk) -> None:
-    assert "is not a directory" in desk.list(desk.root / "a.txt").error.message
+    assert "is not a folder" in desk.list(desk.root / "a.txt").error.message
 
 
 @pytest.mark.linux("names that are no text")

@@ -225,8 +225,7 @@ class AskMagic:
         self._magic = magic
         self._shown: tuple[Answer, int] | None = None
         self._formatter = shell.display_formatter.ipython_display_formatter
-        if self._is_notebook:
-            self._formatter.for_type(Answer, self._display)
+        self._formatter.for_type(Answer, self._display)
 
     def run(self, line: str, cell: str | None, variables: Mapping[str, object]) -> Any:
         """`%ask` and `%%ask`. `variables` are the local ones, where it stands in a function."""

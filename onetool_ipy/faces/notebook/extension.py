@@ -321,6 +321,7 @@ class Extension:
         )
         self.panels.install()
         self._show_results()
+        self.shell.showtraceback = partial(self._show_traceback, self.shell.showtraceback)
         self.shell.events.register("pre_run_cell", self._before_cell)
         self.shell.events.register("post_run_cell", self._after_cell)
         self._is_in_cell = True  # the cell that loads us
@@ -355,6 +356,7 @@ class Extension:
         if self._host is not None:
             self._host.stop()
         self.names.withdraw()
+        vars(self.shell).pop("showtraceback", None)
         for name in (_RESULT, _LINES):
             _forget(self.shell.display_formatter.mimebundle_formatter, name)
         _forget(self.shell.display_formatter.ipython_display_formatter, _JOB)
@@ -369,6 +371,19 @@ class Extension:
         current.expect(None)
         if self._host is not None:
             self._host.box.close()
+
+    def _show_traceback(self, show: Any, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Show what has lines of its own by these, also with an exception group in it, which
+        IPython prints as Python does: with secrets and the escapes of a server."""
+        exc = link = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
+        while link is not None and not isinstance(link, BaseExceptionGroup):
+            link = link.__context__
+        lines = getattr(exc, "_render_traceback_", None)
+        if link is None or lines is None:
+            show(exc_tuple, *args, **kwargs)
+        else:
+            self.shell._get_exc_info(exc_tuple)  # for %debug
+            self.shell._showtraceback(type(exc), exc, lines())
 
     def _show_results(self) -> None:
         """Register the display of results and jobs by name, so that nothing is loaded before there

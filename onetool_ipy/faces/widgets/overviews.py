@@ -18,7 +18,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.values import Json
-from onetool_ipy.core.names import NOT_TOOLS
+from onetool_ipy.core.names import NOT_TOOLS, TOOLBOX
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.faces.line.values import read_since
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
@@ -231,12 +231,12 @@ def _call_item(box: Toolbox, row: CallRow | RunRow) -> Json:
 
 def usage_data(box: Toolbox, payload: Json) -> Json:
     """Totals, calls over time in steps that suit them, the tools and the failures of a period, or
-    since a time."""
+    since a time. Calls of `ot` are the toolbox's own: they count where one of them is asked for."""
     period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
     tool = str(payload.get("tool") or "")
     since = str(payload.get("since") or "")
     start = read_since(since, box.now()) if since else None
-    overview = box.log.overview(period=period, tool=tool or None, start=start)
+    overview = box.log.overview(period=period, tool=tool or None, start=start, hides_ot=not tool)
     usage = overview.usage
     rate = "–" if usage.success_rate is None else f"{usage.success_rate:.1f} %"
     totals = [
@@ -282,5 +282,7 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         "series": series,
         "tools": rows,
         "failures": failures,
-        "known": sorted(box.log.counts()),
+        "known": sorted(
+            name for name in box.log.counts() if name == tool or not name.startswith(f"{TOOLBOX}.")
+        ),
     }

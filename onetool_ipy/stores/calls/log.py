@@ -281,15 +281,16 @@ class CallLog:
         tool: str | None = None,
         now: datetime.datetime | None = None,
         start: datetime.datetime | None = None,
+        hides_ot: bool = False,
     ) -> UsageOverview:
-        """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod,
-        StatsDisabled."""
+        """Give all there is to say of a period, or of the time since `start`; `hides_ot` leaves out
+        calls of `ot` itself. Raises InvalidPeriod, StatsDisabled."""
         from onetool_ipy.stores.calls import query
 
         moment = self._require_period(period, now)
         return self._ask(
             lambda calls: query.overview_of(
-                calls, period=period, tool=tool, now=moment, start=start
+                calls, period=period, tool=tool, now=moment, start=start, hides_ot=hides_ot
             )
         )
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.masking import MASK
+from onetool_ipy.core.names import TOOLBOX
 from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.stores.calls.database import IS_A_CALL, Calls, literal
 from onetool_ipy.stores.calls.journal import Contexts, files_in, parse
@@ -44,6 +45,7 @@ _MAX_STEPS = 120
 _IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
 _COUNTED = f"tool IS NOT NULL AND {IS_A_CALL}"
 _FROM_MODELS = "source IN ('model', 'mcp')"
+_NOT_OT = f"tool NOT LIKE '{TOOLBOX}.%'"
 _NEWEST_FIRST = "ORDER BY ts DESC, place DESC, call_id DESC"
 """Of two calls at the same time the one recorded later comes first."""
 # What a message says about one call and not about its cause: texts in quotes, and words with a
@@ -257,6 +259,30 @@ class RunRow:
     began: datetime.datetime
 
 
+class _Chosen(NamedTuple):
+    """Which calls are added up: of a tool or of all, from a time on, with or without those of
+    `ot`."""
+
+    tool: str | None
+    first: int | None
+    hides_ot: bool = False
+
+    def terms(self, *, of_days: bool = False) -> tuple[str, list[Any]]:
+        """Give the condition for the calls in SQL, or for the sums of days that have some, and its
+        values."""
+        terms, time = ("true", "last") if of_days else (_COUNTED, "ts")
+        values: list[Any] = []
+        if self.first is not None:
+            terms += f" AND {time} >= make_timestamp(?)"
+            values.append(self.first)
+        if self.tool:
+            terms += " AND tool = ?"
+            values.append(self.tool)
+        if self.hides_ot:
+            terms += f" AND {_NOT_OT}"
+        return terms, values
+
+
 class _Sums(NamedTuple):
     """What the calls of a tool, or of a step in time, add up to."""
 
@@ -310,8 +336,8 @@ def usage_of(
     calls: Calls, *, period: Period, tool: str | None, now: datetime.datetime
 ) -> UsagePeriod:
     """Add up a period. Raises InvalidPeriod."""
-    first = since(period, now)
-    return _usage(period, tool, first, _sums(calls, tool, first, ("tool",), _DAY_US))[0]
+    chosen = _Chosen(tool, since(period, now))
+    return _usage(period, chosen, _sums(calls, chosen, ("tool",), _DAY_US))[0]
 
 
 def overview_of(
@@ -321,20 +347,22 @@ def overview_of(
     tool: str | None,
     now: datetime.datetime,
     start: datetime.datetime | None,
+    hides_ot: bool,
 ) -> UsageOverview:
     """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod."""
     first = since(period, now) if start is None else _to_us(start)
+    chosen = _Chosen(tool, first, hides_ot)
     is_short = first is not None and _to_us(now) - first <= 7 * _DAY_US
     # Both in one query: to read the columns takes longer than to add them up.
-    rows = _sums(calls, tool, first, ("tool", "start"), _HOUR_US if is_short else _DAY_US)
-    usage, by_models = _usage(period, tool, first, [row for row in rows if row.start is None])
+    rows = _sums(calls, chosen, ("tool", "start"), _HOUR_US if is_short else _DAY_US)
+    usage, by_models = _usage(period, chosen, [row for row in rows if row.start is None])
     series = {row.start: row.span for row in rows if row.start is not None}
     return UsageOverview(
         usage=usage,
         by_models=by_models,
-        failures=_failures(calls, tool, first) if usage.failures else (),
+        failures=_failures(calls, chosen) if usage.failures else (),
         series=tuple(series[begin] for begin in sorted(series)),
-        timeline=_timeline(calls, tool, first, series, is_short=is_short),
+        timeline=_timeline(calls, chosen, series, is_short=is_short),
     )
 
 
@@ -356,27 +384,26 @@ def _step(time: str, width: int) -> str:
     return f"(epoch_us({time}) - (epoch_us({time}) % {width} + {width}) % {width})"
 
 
-def _sums(
-    calls: Calls, tool: str | None, first: int | None, by: Sequence[_Key], width: int
-) -> list[_Sums]:
-    """Add up calls from a time on: by tool, by steps of so many microseconds, or by each of both.
-    The most calls come first.
+def _sums(calls: Calls, chosen: _Chosen, by: Sequence[_Key], width: int) -> list[_Sums]:
+    """Add up calls: by tool, by steps of so many microseconds, or by each of both. The most calls
+    come first.
 
     Sums of expired days are in the step that begins with the day.
     """
-    where, values = _span_terms(tool, first)
+    where, values = chosen.terms()
     keys = ", ".join(name if name in by else f"NULL AS {name}" for name in _KEYS)
     sets = ", ".join(f"({name})" for name in by)
     query = (
         f"SELECT {keys}, count(*), count(*) FILTER (NOT ok), quantile_disc(ms, [0.5, 0.95]),"
         " sum(ms), sum(bytes), epoch_us(max(ts)), count(*) FILTER (by_model), coalesce(sum(bytes)"
         f" FILTER (by_model), 0) FROM (SELECT *, {_FROM_MODELS} AS by_model, {_step('ts', width)}"
-        f" AS start FROM {calls.rows(since=first)} WHERE {where}) GROUP BY GROUPING SETS ({sets})"
+        f" AS start FROM {calls.rows(since=chosen.first)} WHERE {where}) GROUP BY GROUPING SETS"
+        f" ({sets})"
     )
     sums = {row[:2]: _Sums(*row) for row in calls.ask(query, values)}
     # To plan a query takes as long as to answer it, so days are asked for where there are some.
     if calls.expired:
-        terms, values = _span_terms(tool, first, of_days=True)
+        terms, values = chosen.terms(of_days=True)
         query = (
             f"SELECT {keys}, sum(calls), sum(failures), NULL, sum(ms), sum(bytes),"
             " epoch_us(max(last)), sum(model_calls), sum(model_bytes) FROM (SELECT *,"
@@ -390,14 +417,14 @@ def _sums(
 
 
 def _usage(
-    period: Period, tool: str | None, first: int | None, rows: Sequence[_Sums]
+    period: Period, chosen: _Chosen, rows: Sequence[_Sums]
 ) -> tuple[UsagePeriod, tuple[int, int]]:
     """Give the sums of tools as the usage of a period; also those of models, with what they got."""
     total, failures = sum(row.calls for row in rows), sum(row.failures for row in rows)
     usage = UsagePeriod(
         period=period,
-        tool=tool,
-        since=None if first is None else _to_time(first),
+        tool=chosen.tool,
+        since=None if chosen.first is None else _to_time(chosen.first),
         total_calls=total,
         failures=failures,
         success_rate=round(100 * (total - failures) / total, 2) if total else None,
@@ -418,35 +445,14 @@ def _usage(
     return usage, (sum(row.model_calls for row in rows), sum(row.model_bytes for row in rows))
 
 
-def _span_terms(
-    tool: str | None, first: int | None, *, of_days: bool = False
-) -> tuple[str, list[Any]]:
-    """Give the condition for calls of a tool from a time on, or for the sums of days that have
-    some, and its values."""
-    terms, time = ("true", "last") if of_days else (_COUNTED, "ts")
-    values: list[Any] = []
-    if first is not None:
-        terms += f" AND {time} >= make_timestamp(?)"
-        values.append(first)
-    if tool:
-        terms += " AND tool = ?"
-        values.append(tool)
-    return terms, values
-
-
-def _spans(calls: Calls, tool: str | None, first: int | None, width: int) -> dict[int, UsageSpan]:
-    """Add up the calls from a time on by steps of so many microseconds; without empty ones."""
-    rows = _sums(calls, tool, first, ("start",), width)
+def _spans(calls: Calls, chosen: _Chosen, width: int) -> dict[int, UsageSpan]:
+    """Add up the calls by steps of so many microseconds; without empty ones."""
+    rows = _sums(calls, chosen, ("start",), width)
     return {row.start: row.span for row in rows if row.start is not None}
 
 
 def _timeline(
-    calls: Calls,
-    tool: str | None,
-    first: int | None,
-    series: Mapping[int, UsageSpan],
-    *,
-    is_short: bool,
+    calls: Calls, chosen: _Chosen, series: Mapping[int, UsageSpan], *, is_short: bool
 ) -> Timeline:
     """Give the calls over time in steps that suit them, without gaps: minutes if all are of three
     hours, hours if of three days."""
@@ -456,13 +462,14 @@ def _timeline(
     spans, width = series, _HOUR_US if is_short else _DAY_US
     if max(day_of) - min(day_of) > 3 * _DAY_US:
         width = _DAY_US
-        spans = _spans(calls, tool, first, width) if is_short else series
+        spans = _spans(calls, chosen, width) if is_short else series
     else:
-        begin = max(min(day_of), _MIN if first is None else first)
+        begin = max(min(day_of), _MIN if chosen.first is None else chosen.first)
+        later = chosen._replace(first=begin)
         if not is_short:
-            spans, width = _spans(calls, tool, begin, _HOUR_US), _HOUR_US
+            spans, width = _spans(calls, later, _HOUR_US), _HOUR_US
         if max(spans) - min(spans) <= 3 * _HOUR_US:
-            where, values = _span_terms(tool, begin)
+            where, values = later.terms()
             lasted = calls.ask(
                 f"SELECT epoch_us(max(ts)) - epoch_us(min(ts)) FROM {calls.rows(since=begin)} WHERE"
                 f" {where}",
@@ -470,10 +477,10 @@ def _timeline(
             )[0][0]
             minutes = next((step for step in _MINUTES if (lasted or 0) <= 36 * step), _HOUR_US)
             if minutes != _HOUR_US:
-                spans, width = _spans(calls, tool, begin, minutes), minutes
+                spans, width = _spans(calls, later, minutes), minutes
     while (max(spans) - min(spans)) // width > _MAX_STEPS:
         width *= 7
-        spans = _spans(calls, tool, first, width)
+        spans = _spans(calls, chosen, width)
     steps = range(min(spans), max(spans) + 1, width)
     empty = UsageSpan(start=_EPOCH, calls=0, failures=0, p50_ms=0.0, p95_ms=0.0)
     return Timeline(
@@ -505,15 +512,15 @@ def cause_of(message: str, args: str) -> str:
     return _VALUES.sub(cut, message)
 
 
-def _failures(calls: Calls, tool: str | None, first: int | None) -> tuple[FailureGroup, ...]:
+def _failures(calls: Calls, chosen: _Chosen) -> tuple[FailureGroup, ...]:
     """Group the failed calls of a period by tool and cause, over the 1,000 most frequent messages
     of the log's rows."""
-    where, values = _span_terms(tool, first)
+    where, values = chosen.terms()
     # The arguments of one call of each message are enough to know what in it is a value.
     query = (
         "SELECT tool, coalesce(message, code, '') AS text, count(*) AS n, epoch_us(max(ts)),"
-        f" arg_min(args, ts) FROM {calls.rows(since=first)} WHERE NOT ok AND {where} GROUP BY tool,"
-        f" message, code ORDER BY n DESC, 1, 2 LIMIT {_MAX_GROUPS}"
+        f" arg_min(args, ts) FROM {calls.rows(since=chosen.first)} WHERE NOT ok AND {where}"
+        f" GROUP BY tool, message, code ORDER BY n DESC, 1, 2 LIMIT {_MAX_GROUPS}"
     )
     by_cause: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
     for name, message, count, last, args in calls.ask(query, values):
@@ -677,7 +684,7 @@ def _terms(chosen: CallFilter) -> tuple[str, list[Any]]:
     elif chosen.run is not None:
         terms.append((f"NOT ({_IN_RUN})", []))
     if chosen.hides_ot:
-        terms.append(("tool NOT LIKE 'ot.%'", []))
+        terms.append((_NOT_OT, []))
     for word in chosen.text.split():
         searched = "concat_ws(' ', tool, args, reason, message)"
         terms.append((f"contains(lower({searched}), lower(?))", [word]))

@@ -20,6 +20,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.mcp.attach import note_of_kernel
 from tests.faces.rest.serving import Server
 from tests.harness import surroundings
+from tests.harness.kernel import CONTEXT
 from tests.harness.patience import HANG_S, until
 from tests.harness.ports import is_open
 
@@ -59,7 +60,8 @@ class Site:
         started = self.server.client.post("api/kernels", json={"name": "python3", "path": "shop"})
         assert started.status_code == 201, started.text
         kernel = BlockingKernelClient(
-            connection_file=str(self.runtime / f"kernel-{started.json()['id']}.json")
+            context=CONTEXT,
+            connection_file=str(self.runtime / f"kernel-{started.json()['id']}.json"),
         )
         kernel.load_connection_file()
         kernel.start_channels(hb=False)

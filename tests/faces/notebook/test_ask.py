@@ -555,6 +555,9 @@ def test_in_a_terminal_it_prints_text_and_calls(tmp_path: Path) -> None:
         ),
         "a = %ask --model m Go",
         "print('had', a.text)",
+        '%ask tool:tools.echo {"message": "once"}',
+        "print('then', _.text)",
+        "_6",
     ]
     done = subprocess.run(
         [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"],
@@ -569,6 +572,9 @@ def test_in_a_terminal_it_prints_text_and_calls(tmp_path: Path) -> None:
     assert "✓ tools.echo" in done.stdout
     assert "It is **done**." in done.stdout
     assert "had It is **done**." in done.stdout
+    own_cell, later_cell = done.stdout.partition("had It is")[2].split("then once")
+    assert own_cell.count("✓ tools.echo") == 1, "an answer is shown once by its own cell"
+    assert later_cell.count("✓ tools.echo") == 1
     assert "\x1b[31m" not in done.stdout
 
 

@@ -139,3 +139,31 @@ def test_odd_exceptions_are_shown_with_the_tools_lines_only(
     assert said in outcome.error.text
     assert "onetool_ipy" not in outcome.error.text
     assert "\n\n\n" not in outcome.error.text
+
+
+@pytest.mark.parametrize(
+    "after", ["raise", "raise ValueError('b')"], ids=["group", "error after a group"]
+)
+def test_an_exception_group_of_a_tool_shows_no_secret_and_no_escape(
+    loaded: Kernel, after: str
+) -> None:
+    """IPython prints a group, also one that is only the context, without asking for its lines."""
+    loaded.execute(
+        "from onetool_ipy import tool\n"
+        "from onetool_ipy.core import current\n"
+        "current.require().config.secrets.hide('hunter2' + '-hunter2')\n"
+        "class Own(Exception):\n    def __str__(self): return 'own hunter2' + '-hunter2'\n"
+        "@tool\ndef many():\n"
+        "    group = ExceptionGroup('a hunter2' + '-hunter2', [Own(), KeyError('\\x1b]0;x\\x07')])\n"
+        "    try: raise group\n"
+        f"    except ExceptionGroup: {after}\n"
+    )
+
+    outcome = loaded.execute("nb.many()", allow_errors=True)
+
+    assert outcome.error is not None
+    shown = outcome.stderr + outcome.error.text
+    assert "a ***" in shown
+    assert "hunter2-hunter2" not in shown
+    assert "\x1b]" not in shown
+    assert "onetool_ipy" not in shown

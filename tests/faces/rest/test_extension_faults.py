@@ -130,7 +130,7 @@ def test_every_fault_is_told_at_once(api: Api) -> None:
         ),
         "/http/response/selector",
     }
-    assert told["/slug"] == "'get user' holds ' '. Allowed are letters, digits and '-'."
+    assert told["/slug"] == "'get user' holds ' '. Use letters, digits and '-', as in 'get-user'."
     url = told["/http/request/urlTemplate"]
     assert url == "'ftp://nowhere' must start with http:// or https://."
     assert told["/http/request/auth/username"] == "It is missing."

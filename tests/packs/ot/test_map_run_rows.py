@@ -349,6 +349,24 @@ def test_a_tool_whose_code_changed_is_called_anew(box: Toolbox) -> None:
     assert box.ot.map("nb.twice", [1])["twice"].tolist() == [3]
 
 
+def test_a_tool_whose_helper_changed_is_called_anew(box: Toolbox) -> None:
+    """The helper is another function of the notebook, which the tool's function calls."""
+
+    def define(source: str) -> None:
+        namespace: dict[str, Any] = {"__name__": "__main__"}
+        helpers = "def times(n: int) -> int:\n    return factor(n) if n else times(1)\n"
+        own = "def twice(n: int) -> int:\n    'Twice.'\n    return sum(times(n) for _ in 'x')"
+        exec(f"{source}\n{helpers}{own}", namespace)
+        box.adopt(namespace["twice"])
+
+    define("def factor(n): return n * 2")
+    assert box.ot.map("nb.twice", [1])["twice"].tolist() == [2]
+    define("def factor(n): return n * 2")
+    assert box.ot.map("nb.twice", [1]).attrs["onetool"]["resumed"] == 1
+    define("def factor(n): return n * 3")
+    assert box.ot.map("nb.twice", [1])["twice"].tolist() == [3]
+
+
 def test_rows_of_another_environment_are_not_kept_for_this_one(project: Project) -> None:
     """What production gave is not what staging gives, though tool and arguments are the same."""
     box = project.open(
