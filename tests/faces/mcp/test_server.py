@@ -103,16 +103,14 @@ def odd_one(value):
     return {1, 2, 3}
 
 
-def half(name: str):
-    return open(name + "\\udcff")
-
-
 # From 3.13 on Python compiles no docstring with half a character.
-half.__doc__ = """Read a file whose name is not UTF-8: \\udcff.
+def half(name: str = "\\udcfe"):
+    """Read a file whose name is not UTF-8.
 
-Args:
-    name: What begins it, not \\udcfe.
-"""
+    Args:
+        name: What begins it.
+    """
+    return open(name + "\\udcff")
 
 
 def prints() -> str:
@@ -259,7 +257,7 @@ async def test_arguments_are_checked_by_us_and_failures_are_results(served: Serv
         while page.next_cursor:
             page = await client.list_tools(cursor=page.next_cursor)
             listed |= {tool.name: tool for tool in page.tools}
-        assert listed["shop_half"].description == r"Read a file whose name is not UTF-8: \udcff."
+        assert listed["shop_half"].input_schema["properties"]["name"]["default"] == r"\udcfe"
         assert "FileNotFoundError" in text_of(await client.call_tool("shop_half", {"name": "no"}))
         with pytest.raises(MCPError, match="cursor"):
             await client.list_tools(cursor="'; drop")
