@@ -236,8 +236,10 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
     tool = str(payload.get("tool") or "")
     since = str(payload.get("since") or "")
     start = read_since(since, box.now()) if since else None
-    overview = box.log.overview(period=period, tool=tool or None, start=start, hides_ot=not tool)
+    chosen: dict[str, Any] = {"tool": tool or None, "hides_ot": not tool}
+    overview = box.log.overview(period=period, start=start, **chosen)
     usage = overview.usage
+    timeline = box.log.timeline(since=usage.since, until=usage.last_called, **chosen)
     rate = "–" if usage.success_rate is None else f"{usage.success_rate:.1f} %"
     totals = [
         {"label": "call" if usage.total_calls == 1 else "calls", "value": f"{usage.total_calls:,}"},
@@ -253,7 +255,7 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         }
         for group in overview.failures[:_MAX_FAILURES]
     ]
-    labels = span_labels([span.start for span in overview.timeline.spans], overview.timeline.step_s)
+    labels = span_labels([span.start for span in timeline.spans], timeline.step_s)
     rows = [
         {
             "tool": row.tool,
@@ -266,7 +268,7 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         for row in usage.tools[:_MAX_TOOLS]
     ]
     series: list[Json] = []
-    for label, span in zip(labels, overview.timeline.spans, strict=True):
+    for label, span in zip(labels, timeline.spans, strict=True):
         latency = (
             {"p50": span.p50_ms, "p95": span.p95_ms} if span.calls else {"p50": None, "p95": None}
         )

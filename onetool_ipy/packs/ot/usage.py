@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from onetool_ipy.render.views import Listing, Record, counted, people_rows, span
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
+    from onetool_ipy.stores.calls.query import Timeline
     from onetool_ipy.toolbox import Toolbox
 
 _TEXT_ROWS = 12
@@ -35,11 +37,11 @@ class UsagePlot:
     """Plots of usage: inline SVG in a notebook, bars of text in a terminal."""
 
     def __init__(self, stats: UsageStats) -> None:
-        self._stats = stats
+        self._stats, self._steps = stats, stats.steps
 
     def _repr_html_(self) -> str:
         style = report.STYLE + report.CELL_STYLE
-        plots = report.plots(self._stats["tools"], self._stats.steps, self._stats["failures"])
+        plots = report.plots(self._stats["tools"], self._steps, self._stats["failures"])
         return f"<style>{style}</style><div class='ot-usage {html.AS_TEXT}'>{plots}</div>"
 
     def __repr__(self) -> str:
@@ -58,12 +60,28 @@ class UsagePlot:
 
 @without_secrets
 class UsageStats(Record):
-    """Usage of a period. `.df` has a row per tool; `.plot()` draws it."""
+    """Usage of a period. `.df` has a row per tool; `.plot()` draws it.
 
-    series: Sequence[Mapping[str, Any]] = ()
-    steps: Sequence[Mapping[str, Any]] = ()
-    """The calls over time as plots show them: in minutes, hours or days, whichever suits the calls
-    there are."""
+    `timeline` gives the calls over time. It is asked when they are drawn for the first time: to add
+    them up takes as long as all else.
+    """
+
+    timeline: Callable[[], Timeline] | None = None
+
+    @cached_property
+    def steps(self) -> list[dict[str, Any]]:
+        """The calls over time as plots show them: in seconds, minutes, hours or days, whichever
+        suits the calls there are."""
+        if self.timeline is None:
+            return []
+        timeline = self.timeline()
+        labels = span_labels([span.start for span in timeline.spans], timeline.step_s)
+        spans = zip(timeline.spans, labels, strict=True)
+        return [{**span._asdict(), "start": label} for span, label in spans]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy has: it may be in another process, which has no such log."""
+        return {"steps": self.steps}
 
     def plot(self) -> Any:
         """Draw calls over time with failures, and latency: a matplotlib figure where that is
@@ -170,21 +188,8 @@ class UsageTools:
         )
         if tool:
             record["tool"] = tool
-        starts = [
-            span.start.astimezone().strftime("%m-%d %H:%M")
-            if period == "day"
-            else span.start.strftime("%Y-%m-%d")
-            for span in overview.series
-        ]
-        record.series = [
-            {**span._asdict(), "start": start}
-            for span, start in zip(overview.series, starts, strict=True)
-        ]
-        labels = span_labels(
-            [span.start for span in overview.timeline.spans], overview.timeline.step_s
-        )
-        spans = zip(overview.timeline.spans, labels, strict=True)
-        record.steps = [{**span._asdict(), "start": label} for span, label in spans]
+        if until := used.last_called:  # so that a plot shows no later calls than the sums
+            record.timeline = lambda: log.timeline(tool=tool or None, since=used.since, until=until)
         if output:
             record["html_report"] = str(self._write(output, record))
         return record

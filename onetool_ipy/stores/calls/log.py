@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         CallRow,
         Period,
         RunRow,
+        Timeline,
         UsageOverview,
         UsagePeriod,
     )
@@ -283,14 +284,32 @@ class CallLog:
         start: datetime.datetime | None = None,
         hides_ot: bool = False,
     ) -> UsageOverview:
-        """Give all there is to say of a period, or of the time since `start`; `hides_ot` leaves out
-        calls of `ot` itself. Raises InvalidPeriod, StatsDisabled."""
+        """Sum up a period, or the time since `start`; `hides_ot` leaves out calls of `ot` itself.
+        Raises InvalidPeriod, StatsDisabled."""
         from onetool_ipy.stores.calls import query
 
         moment = self._require_period(period, now)
         return self._ask(
             lambda calls: query.overview_of(
                 calls, period=period, tool=tool, now=moment, start=start, hides_ot=hides_ot
+            )
+        )
+
+    def timeline(
+        self,
+        *,
+        tool: str | None = None,
+        since: datetime.datetime | None = None,
+        until: datetime.datetime | None = None,
+        hides_ot: bool = False,
+    ) -> Timeline:
+        """Give the calls over time for a plot. Raises StatsDisabled."""
+        from onetool_ipy.stores.calls import query
+
+        self._require_enabled()
+        return self._ask(
+            lambda calls: query.timeline_of(
+                calls, tool=tool, since=since, until=until, hides_ot=hides_ot
             )
         )
 

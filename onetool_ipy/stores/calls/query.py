@@ -31,16 +31,14 @@ if TYPE_CHECKING:
 Period = Literal["day", "week", "month", "all"]
 PERIODS: tuple[Period, ...] = get_args(Period)
 
-_Key = Literal["tool", "start"]
-_KEYS: tuple[_Key, ...] = get_args(_Key)
-
 _DAYS: dict[Period, int] = {"day": 1, "week": 7, "month": 30}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_LATEST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _HOUR_US, _DAY_US = 3_600_000_000, 86_400_000_000
 _MAX_GROUPS = 1_000
 _MAX_FAMILY, _MAX_MADE = 300, 10
-_MINUTES = tuple(seconds * 1_000_000 for seconds in (10, 30, 60, 120, 300, 600))
+_SHORT_STEPS = tuple(seconds * 1_000_000 for seconds in (10, 30, 60, 120, 300, 600))
 _MAX_STEPS = 120
 _IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
 _COUNTED = f"tool IS NOT NULL AND {IS_A_CALL}"
@@ -53,7 +51,6 @@ _NEWEST_FIRST = "ORDER BY ts DESC, place DESC, call_id DESC"
 _VALUES = re.compile(r"""(?<!\w)'[^'\n]*+'|"[^"\n]*+"|[\w.:/+-]++""")
 _DIGIT = re.compile(r"\d")
 _MAX_VALUES = 50
-_MIN = -(1 << 60)
 _ROW = (
     "epoch_us(ts), call_id, tool, source, args, is_whole, ok, code, reason, message, ms, bytes,"
     ' handle, parent, "user", host, notebook, cell, "session", fingerprint, inputs'
@@ -105,6 +102,11 @@ class UsagePeriod:
     output_chars: int
     tools: tuple[ToolUsage, ...]
 
+    @property
+    def last_called(self) -> datetime.datetime | None:
+        """When the last of these calls ended; None if there is none."""
+        return max((row.last_called for row in self.tools), default=None)
+
 
 class FailureGroup(NamedTuple):
     """Failed calls of one tool with the same cause; `message` is its `code` where none was
@@ -121,7 +123,7 @@ class FailureGroup(NamedTuple):
 
 
 class UsageSpan(NamedTuple):
-    """One hour or day of a series; the edge of the period may cut the first one."""
+    """One step of a timeline; the edge of the period may cut the first one."""
 
     start: datetime.datetime
     calls: int
@@ -132,8 +134,8 @@ class UsageSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The calls over time for a plot, in steps that suit them: minutes, hours, days; steps without
-    calls, too."""
+    """The calls over time for a plot, in steps that suit them: seconds, minutes, hours, days; steps
+    without calls, too."""
 
     step_s: int
     spans: tuple[UsageSpan, ...]
@@ -141,19 +143,15 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageOverview:
-    """All there is to say of a period. `by_models` is calls of models and MCP clients, and the
-    characters they got.
+    """All there is to say of a period but its timeline. `by_models` is calls of models and MCP
+    clients, and the characters they got.
 
-    `failures` has the failed calls by tool and message, the most frequent first. `series` has the
-    calls over time by the hour or the day of the period; `timeline` in steps that suit the calls
-    there are.
+    `failures` has the failed calls by tool and message, the most frequent first.
     """
 
     usage: UsagePeriod
     by_models: tuple[int, int]
     failures: tuple[FailureGroup, ...]
-    series: tuple[UsageSpan, ...]
-    timeline: Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,21 +258,25 @@ class RunRow:
 
 
 class _Chosen(NamedTuple):
-    """Which calls are added up: of a tool or of all, from a time on, with or without those of
-    `ot`."""
+    """Which calls are added up: of a tool or of all, from a time to another, with or without those
+    of `ot`."""
 
     tool: str | None
     first: int | None
+    last: int | None = None
     hides_ot: bool = False
 
     def terms(self, *, of_days: bool = False) -> tuple[str, list[Any]]:
         """Give the condition for the calls in SQL, or for the sums of days that have some, and its
         values."""
-        terms, time = ("true", "last") if of_days else (_COUNTED, "ts")
+        terms, begin, end = ("true", "day", "last") if of_days else (_COUNTED, "ts", "ts")
         values: list[Any] = []
         if self.first is not None:
-            terms += f" AND {time} >= make_timestamp(?)"
+            terms += f" AND {end} >= make_timestamp(?)"
             values.append(self.first)
+        if self.last is not None:
+            terms += f" AND {begin} <= make_timestamp(?)"
+            values.append(self.last)
         if self.tool:
             terms += " AND tool = ?"
             values.append(self.tool)
@@ -284,29 +286,17 @@ class _Chosen(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """What the calls of a tool, or of a step in time, add up to."""
+    """What the calls of a tool add up to."""
 
-    tool: str | None
-    start: int | None
+    tool: str
     calls: int
     failures: int
-    percentiles: Sequence[float] | None
+    p95_ms: float
     ms: float
     bytes: int
     last: int
     model_calls: int
     model_bytes: int
-
-    @property
-    def span(self) -> UsageSpan:
-        """The sums of a step in time."""
-        return UsageSpan(_to_time(self.start or 0), self.calls, self.failures, *self.p50_p95_ms)
-
-    @property
-    def p50_p95_ms(self) -> tuple[float, float]:
-        """The percentiles of the calls that are kept; 0 if there is none."""
-        p50, p95 = self.percentiles or (0.0, 0.0)
-        return round(p50, 3), round(p95, 3)
 
     def with_days(self, days: _Sums) -> _Sums:
         """Add the sums of expired days, which have no percentiles."""
@@ -337,7 +327,7 @@ def usage_of(
 ) -> UsagePeriod:
     """Add up a period. Raises InvalidPeriod."""
     chosen = _Chosen(tool, since(period, now))
-    return _usage(period, chosen, _sums(calls, chosen, ("tool",), _DAY_US))[0]
+    return _usage(period, chosen, _sums(calls, chosen))[0]
 
 
 def overview_of(
@@ -349,21 +339,77 @@ def overview_of(
     start: datetime.datetime | None,
     hides_ot: bool,
 ) -> UsageOverview:
-    """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod."""
+    """Sum up a period, or the time since `start`. Raises InvalidPeriod."""
     first = since(period, now) if start is None else _to_us(start)
-    chosen = _Chosen(tool, first, hides_ot)
-    is_short = first is not None and _to_us(now) - first <= 7 * _DAY_US
-    # Both in one query: to read the columns takes longer than to add them up.
-    rows = _sums(calls, chosen, ("tool", "start"), _HOUR_US if is_short else _DAY_US)
-    usage, by_models = _usage(period, chosen, [row for row in rows if row.start is None])
-    series = {row.start: row.span for row in rows if row.start is not None}
-    return UsageOverview(
-        usage=usage,
-        by_models=by_models,
-        failures=_failures(calls, chosen) if usage.failures else (),
-        series=tuple(series[begin] for begin in sorted(series)),
-        timeline=_timeline(calls, chosen, series, is_short=is_short),
+    chosen = _Chosen(tool, first, hides_ot=hides_ot)
+    usage, by_models = _usage(period, chosen, _sums(calls, chosen))
+    failures = _failures(calls, chosen) if usage.failures else ()
+    return UsageOverview(usage=usage, by_models=by_models, failures=failures)
+
+
+def timeline_of(
+    calls: Calls,
+    *,
+    tool: str | None,
+    since: datetime.datetime | None,
+    until: datetime.datetime | None,
+    hides_ot: bool,
+) -> Timeline:
+    """Give the calls from a time to another in steps that suit them, without gaps: hours if all are
+    of three days, shorter steps if of three hours.
+
+    Sums of expired days are in the step that begins with the day.
+    """
+    first, last = None if since is None else _to_us(since), None
+    # A later time than the calendar has is not known, so nothing is later.
+    if until is not None and until != _LATEST:
+        last = _to_us(until)
+    chosen = _Chosen(tool, first, last, hides_ot)
+    where, values = chosen.terms()
+    rows = f"{calls.rows(since=first)} WHERE {where}"
+    query = f"SELECT epoch_us(min(ts)), epoch_us(max(ts)) FROM {rows}"
+    kept = [time for time in calls.ask(query, values)[0] if time is not None]
+    days: list[tuple[int, int, int]] = []
+    if calls.expired:
+        terms, bounds = chosen.terms(of_days=True)
+        query = (
+            f"SELECT epoch_us(day), sum(calls), sum(failures) FROM {calls.days()} WHERE {terms}"
+            " GROUP BY day"
+        )
+        days = [(day, count, failures) for day, count, failures in calls.ask(query, bounds)]
+    times = [*kept, *(day for day, _, _ in days)]
+    if not times:
+        return Timeline(step_s=60, spans=())
+    begin, end = min(times), max(times)
+    width = _width(begin, end, lasted=kept[1] - kept[0] if kept else 0)
+    begin -= begin % width
+    steps = [
+        UsageSpan(start=_to_time(start), calls=0, failures=0, p50_ms=0.0, p95_ms=0.0)
+        for start in range(begin, end + 1, width)
+    ]
+    query = (
+        f"SELECT (epoch_us(ts) - {begin}) // {width} AS step, count(*), count(*) FILTER (NOT ok),"
+        f" quantile_disc(ms, [0.5, 0.95]) FROM {rows} GROUP BY step"
     )
+    for step, count, failures, (p50, p95) in calls.ask(query, values):
+        steps[step] = UsageSpan(steps[step].start, count, failures, round(p50, 3), round(p95, 3))
+    for day, count, failures in days:
+        step = (day - begin) // width
+        span = steps[step]
+        steps[step] = span._replace(calls=span.calls + count, failures=span.failures + failures)
+    return Timeline(step_s=width // 1_000_000, spans=tuple(steps))
+
+
+def _width(begin: int, end: int, *, lasted: int) -> int:
+    """Give the width of the steps from a time to another, whose calls lasted so long."""
+    width = _DAY_US
+    if end // _DAY_US - begin // _DAY_US <= 3:
+        width = _HOUR_US
+        if end // _HOUR_US - begin // _HOUR_US <= 3:
+            width = next((step for step in _SHORT_STEPS if lasted <= 36 * step), _HOUR_US)
+    while end // width - begin // width > _MAX_STEPS:
+        width *= 7
+    return width
 
 
 def counts_of(calls: Calls) -> dict[str, tuple[int, datetime.datetime]]:
@@ -376,44 +422,27 @@ def counts_of(calls: Calls) -> dict[str, tuple[int, datetime.datetime]]:
     return {tool: (count, _to_time(last)) for tool, count, last in calls.ask(query)}
 
 
-def _step(time: str, width: int) -> str:
-    """Give the beginning of the step that a time is in, as SQL."""
-    # Both count from 1970 on; a division would cut towards it. A date is quicker to find.
-    if width == _DAY_US:
-        return f"({time}::DATE - DATE '1970-01-01') * {_DAY_US}"
-    return f"(epoch_us({time}) - (epoch_us({time}) % {width} + {width}) % {width})"
-
-
-def _sums(calls: Calls, chosen: _Chosen, by: Sequence[_Key], width: int) -> list[_Sums]:
-    """Add up calls: by tool, by steps of so many microseconds, or by each of both. The most calls
-    come first.
-
-    Sums of expired days are in the step that begins with the day.
-    """
+def _sums(calls: Calls, chosen: _Chosen) -> list[_Sums]:
+    """Add up the calls of each tool. The most calls come first."""
     where, values = chosen.terms()
-    keys = ", ".join(name if name in by else f"NULL AS {name}" for name in _KEYS)
-    sets = ", ".join(f"({name})" for name in by)
     query = (
-        f"SELECT {keys}, count(*), count(*) FILTER (NOT ok), quantile_disc(ms, [0.5, 0.95]),"
-        " sum(ms), sum(bytes), epoch_us(max(ts)), count(*) FILTER (by_model), coalesce(sum(bytes)"
-        f" FILTER (by_model), 0) FROM (SELECT *, {_FROM_MODELS} AS by_model, {_step('ts', width)}"
-        f" AS start FROM {calls.rows(since=chosen.first)} WHERE {where}) GROUP BY GROUPING SETS"
-        f" ({sets})"
+        "SELECT tool, count(*), count(*) FILTER (NOT ok), quantile_disc(ms, 0.95), sum(ms),"
+        " sum(bytes), epoch_us(max(ts)), count(*) FILTER (by_model), coalesce(sum(bytes) FILTER"
+        f" (by_model), 0) FROM (SELECT *, {_FROM_MODELS} AS by_model FROM"
+        f" {calls.rows(since=chosen.first)} WHERE {where}) GROUP BY tool"
     )
-    sums = {row[:2]: _Sums(*row) for row in calls.ask(query, values)}
+    sums = {row[0]: _Sums(*row) for row in calls.ask(query, values)}
     # To plan a query takes as long as to answer it, so days are asked for where there are some.
     if calls.expired:
         terms, values = chosen.terms(of_days=True)
         query = (
-            f"SELECT {keys}, sum(calls), sum(failures), NULL, sum(ms), sum(bytes),"
-            " epoch_us(max(last)), sum(model_calls), sum(model_bytes) FROM (SELECT *,"
-            f" {_step('day', width)} AS start FROM {calls.days()} WHERE {terms}) GROUP BY GROUPING"
-            f" SETS ({sets})"
+            "SELECT tool, sum(calls), sum(failures), 0.0, sum(ms), sum(bytes), epoch_us(max(last)),"
+            f" sum(model_calls), sum(model_bytes) FROM {calls.days()} WHERE {terms} GROUP BY tool"
         )
         for row in calls.ask(query, values):
-            days, kept = _Sums(*row), sums.get(row[:2])
-            sums[row[:2]] = days if kept is None else kept.with_days(days)
-    return sorted(sums.values(), key=lambda row: (-row.calls, row.tool or ""))
+            days, kept = _Sums(*row), sums.get(row[0])
+            sums[row[0]] = days if kept is None else kept.with_days(days)
+    return sorted(sums.values(), key=lambda row: (-row.calls, row.tool))
 
 
 def _usage(
@@ -431,62 +460,18 @@ def _usage(
         output_chars=sum(row.bytes for row in rows),
         tools=tuple(
             ToolUsage(
-                tool=str(row.tool),
+                tool=row.tool,
                 calls=row.calls,
                 failures=row.failures,
                 success_rate=round(100 * (row.calls - row.failures) / row.calls, 2),
                 avg_ms=round(row.ms / row.calls, 3),
-                p95_ms=row.p50_p95_ms[1],
+                p95_ms=round(row.p95_ms, 3),
                 last_called=_to_time(row.last),
             )
             for row in rows
         ),
     )
     return usage, (sum(row.model_calls for row in rows), sum(row.model_bytes for row in rows))
-
-
-def _spans(calls: Calls, chosen: _Chosen, width: int) -> dict[int, UsageSpan]:
-    """Add up the calls by steps of so many microseconds; without empty ones."""
-    rows = _sums(calls, chosen, ("start",), width)
-    return {row.start: row.span for row in rows if row.start is not None}
-
-
-def _timeline(
-    calls: Calls, chosen: _Chosen, series: Mapping[int, UsageSpan], *, is_short: bool
-) -> Timeline:
-    """Give the calls over time in steps that suit them, without gaps: minutes if all are of three
-    hours, hours if of three days."""
-    if not series:
-        return Timeline(step_s=60, spans=())
-    day_of = [start - start % _DAY_US for start in series]
-    spans, width = series, _HOUR_US if is_short else _DAY_US
-    if max(day_of) - min(day_of) > 3 * _DAY_US:
-        width = _DAY_US
-        spans = _spans(calls, chosen, width) if is_short else series
-    else:
-        begin = max(min(day_of), _MIN if chosen.first is None else chosen.first)
-        later = chosen._replace(first=begin)
-        if not is_short:
-            spans, width = _spans(calls, later, _HOUR_US), _HOUR_US
-        if max(spans) - min(spans) <= 3 * _HOUR_US:
-            where, values = later.terms()
-            lasted = calls.ask(
-                f"SELECT epoch_us(max(ts)) - epoch_us(min(ts)) FROM {calls.rows(since=begin)} WHERE"
-                f" {where}",
-                values,
-            )[0][0]
-            minutes = next((step for step in _MINUTES if (lasted or 0) <= 36 * step), _HOUR_US)
-            if minutes != _HOUR_US:
-                spans, width = _spans(calls, later, minutes), minutes
-    while (max(spans) - min(spans)) // width > _MAX_STEPS:
-        width *= 7
-        spans = _spans(calls, chosen, width)
-    steps = range(min(spans), max(spans) + 1, width)
-    empty = UsageSpan(start=_EPOCH, calls=0, failures=0, p50_ms=0.0, p95_ms=0.0)
-    return Timeline(
-        step_s=width // 1_000_000,
-        spans=tuple(spans.get(start) or empty._replace(start=_to_time(start)) for start in steps),
-    )
 
 
 def cause_of(message: str, args: str) -> str:
@@ -731,4 +716,4 @@ def _to_time(us: int) -> datetime.datetime:
     try:
         return _EPOCH + datetime.timedelta(microseconds=us)
     except OverflowError:
-        return datetime.datetime.max.replace(tzinfo=datetime.UTC) if us > 0 else _EPOCH
+        return _LATEST if us > 0 else _EPOCH

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
-import math
 import subprocess
 import sys
 import threading
@@ -18,12 +17,12 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from onetool_ipy.stores.calls.closing import Retention
+from onetool_ipy.stores.calls.database import Calls
 from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
+from onetool_ipy.stores.calls.query import Timeline, timeline_of
 from tests.harness.systems import has_mode
 from tests.stores.calls.aids import DAY, START, Clock, clock, note
 
@@ -36,8 +35,8 @@ def states(folder: Path) -> Counter[str]:
 
 def view(log: CallLog) -> list[Any]:
     """Everything there is to see."""
-    overview = log.overview()
-    return [overview, log.overview(period="week"), log.history(limit=None), log.counts()]
+    overviews = [log.overview(), log.overview(period="week")]
+    return [*overviews, log.history(limit=None), log.counts(), log.timeline()]
 
 
 def filled(folder: Path, clock: Clock, count: int = 500, **options: Any) -> CallLog:
@@ -225,6 +224,29 @@ def test_parts_that_are_joined_between_two_looks_at_them_are_looked_for_again(
     assert count == 1950
 
 
+def test_parts_that_are_joined_within_a_question_are_asked_anew(
+    tmp_path: Path, clock: Clock
+) -> None:
+    log = filled(tmp_path, clock, 1900)
+    log.close()
+    log.tidy()
+    last = log.usage().last_called
+    expected, asked = log.timeline(), list[Calls]()
+    clock.now = START + 30 * DAY
+    for number in range(1900, 1950):
+        note(log, "a.t0", number)
+    log.close()
+
+    def question(calls: Calls) -> Timeline:
+        if not asked:
+            asked.append(calls)
+            CallLog(tmp_path, clock=clock, close_calls=1).tidy()
+        return timeline_of(calls, tool=None, since=None, until=last, hides_ot=False)
+
+    assert log._ask(question) == expected
+    assert states(tmp_path)["part"] == 1
+
+
 def test_what_expires_leaves_its_sums_by_tool_and_day(tmp_path: Path, clock: Clock) -> None:
     log = filled(tmp_path, clock, 1000, retention=Retention(calls=300))
     log.close()
@@ -238,7 +260,7 @@ def test_what_expires_leaves_its_sums_by_tool_and_day(tmp_path: Path, clock: Clo
     assert (after.total_calls, after.failures, after.output_chars) == (1000, 112, 3000)
     for old, new in zip(before.tools, after.tools, strict=True):
         assert old._replace(p95_ms=0.0) == new._replace(p95_ms=0.0)
-    assert sum(span.calls for span in log.overview().series) == 1000
+    assert sum(span.calls for span in log.timeline().spans) == 1000
     assert log.count_of("a.t1") == (143, before.tools[1].last_called)
 
 
@@ -295,60 +317,6 @@ def test_two_threads_that_tidy_while_others_ask_and_record_lose_nothing(
     assert errors == []
     counts = [log.usage().total_calls for log in logs]
     assert counts == [300] * 3
-
-
-CALL = st.tuples(
-    st.sampled_from(["a.b", "c.d", "ask", "é.ü"]),
-    st.sampled_from(["python", "model", "mcp"]),
-    st.booleans(),
-    st.floats(0, 1e6, allow_nan=False).map(lambda ms: round(ms, 3)),
-    st.integers(0, 10**6),
-    st.integers(0, 3 * 24 * 3600),
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=25, deadline=None)
-@given(calls=st.lists(CALL, min_size=1, max_size=40), closed=st.integers(0, 40))
-def test_answers_are_those_of_a_plain_computation(
-    tmp_path_factory: pytest.TempPathFactory, calls: list[Any], closed: int
-) -> None:
-    clock = Clock()
-    log = CallLog(tmp_path_factory.mktemp("calls"), clock=clock, close_calls=1)
-    for number, (tool, source, ok, ms, size, ago) in enumerate(calls):
-        clock.now = START - datetime.timedelta(seconds=ago)
-        note(log, tool, number, source=source, ok=ok, ms=ms, size=size)
-        if number == closed:
-            log.close()
-            log.tidy()
-    clock.now = START
-
-    for period, seconds in (("day", 24 * 3600), ("all", math.inf)):
-        counted = [call for call in calls if call[0] != "ask" and call[5] <= seconds]
-        overview = log.overview(period=period)  # type: ignore[arg-type]  # a Period
-        usage = overview.usage
-        assert usage.total_calls == len(counted)
-        assert usage.failures == sum(not call[2] for call in counted)
-        assert usage.output_chars == sum(call[4] for call in counted)
-        models = [call[4] for call in counted if call[1] != "python"]
-        assert overview.by_models == (len(models), sum(models))
-        assert sum(span.calls for span in overview.series) == len(counted)
-        assert sum(span.calls for span in overview.timeline.spans) == len(counted)
-        for row in usage.tools:
-            times = sorted(call[3] for call in counted if call[0] == row.tool)
-            assert row.calls == len(times)
-            assert row.p95_ms == times[math.ceil(0.95 * len(times)) - 1]
-            assert abs(row.avg_ms - sum(times) / len(times)) < 0.001
-    order = sorted(range(len(calls)), key=lambda number: (calls[number][5], -number))
-    rows = [row.call_id for row in log.history(limit=None)]
-    assert sorted(rows) == sorted(f"id{number}" for number in order)
-    stamps = [row.ts for row in log.history(limit=7)]
-    assert (
-        stamps
-        == sorted(stamps, reverse=True)
-        == [START - datetime.timedelta(seconds=calls[number][5]) for number in order[:7]]
-    )
-    log.close()
 
 
 ENDS_AT_ONCE = """

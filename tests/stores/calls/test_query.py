@@ -70,9 +70,7 @@ def test_an_ask_is_in_the_history_and_is_not_a_call(calls: CallLog, settle: Any)
         seen = calls.overview(period=period)
         assert (seen.usage.total_calls, seen.usage.failures, seen.by_models[0]) == (2, 1, 2)
         assert [group.tool for group in seen.failures] == ["geo.code"]
-        assert [
-            sum(span.calls for span in spans) for spans in (seen.series, seen.timeline.spans)
-        ] == [2, 2]
+    assert sum(span.calls for span in calls.timeline().spans) == 2
     assert [row.tool for row in calls.history()].count("ask") == len(calls.frame()) - 2 == 2
     assert calls.recent_tools() == ["geo.code"]
 
@@ -133,7 +131,8 @@ def test_a_period_is_exact_to_the_microsecond(
     assert usage.total_calls == 6
     assert usage.since == edge
     assert usage.output_chars == 6
-    assert sum(span.calls for span in calls.overview(period=period).series) == 6
+    timeline = calls.timeline(since=usage.since)
+    assert sum(span.calls for span in timeline.spans) == 6
 
 
 @pytest.mark.spec("001/Runtime Statistics/Filter by period")
@@ -178,10 +177,8 @@ def test_a_tool_filters_everything(calls: CallLog, settle: Any) -> None:
 
         assert (usage.total_calls, usage.failures, usage.output_chars) == (3, 1, 30)
         assert [row.tool for row in usage.tools] == ["brave.search"]
-        assert (
-            sum(span.calls for span in calls.overview(tool="brave.search", period=period).series)
-            == 3
-        )
+        timeline = calls.timeline(tool="brave.search", since=usage.since)
+        assert sum(span.calls for span in timeline.spans) == 3
     assert calls.usage(tool="nobody.knows").total_calls == 0
 
 
@@ -387,25 +384,6 @@ def test_counts_and_recent_tools(calls: CallLog, clock: Clock, settle: Any) -> N
     assert calls.recent_tools(1) == ["b.b"]
 
 
-def test_a_series_is_by_hour_for_a_week_and_by_day_for_a_month(
-    calls: CallLog, clock: Clock, settle: Any
-) -> None:
-    for hours in (1, 2, 2, 30, 30, 30):
-        clock.now = START - hours * HOUR
-        note(calls, ok=hours != 1, ms=10.0)
-        settle(calls)
-    clock.now = START
-
-    week = calls.overview(period="week").series
-    month = calls.overview(period="month").series
-
-    assert [(span.calls, span.failures) for span in week] == [(3, 0), (2, 0), (1, 1)]
-    assert [span.calls for span in month] == [3, 3]
-    assert month == calls.overview().series
-    assert week[0].start == (START - 31 * HOUR).replace(minute=0, second=0, microsecond=0) + HOUR
-    assert (week[0].p50_ms, week[0].p95_ms) == (10.0, 10.0)
-
-
 @pytest.mark.parametrize(
     ("minutes", "step_s", "steps"),
     [
@@ -428,7 +406,7 @@ def test_a_timeline_has_steps_that_suit_its_calls(
         settle(calls)
     clock.now = START
 
-    seen = calls.overview(tool="a.b").timeline
+    seen = calls.timeline(tool="a.b")
 
     assert (seen.step_s, abs(len(seen.spans) - steps) <= 1) == (step_s, True)
     assert sum(span.calls for span in seen.spans) == len(minutes)
@@ -438,7 +416,8 @@ def test_a_timeline_has_steps_that_suit_its_calls(
         for a, b in zip(seen.spans, seen.spans[1:], strict=False)
     }
     assert gaps == {step_s}
-    assert calls.overview(tool="no.calls").timeline.spans == ()
+    assert calls.timeline(tool="no.calls").spans == ()
+    assert calls.timeline(since=START, until=START).step_s == 10
 
 
 def test_history_is_searched_by_words_in_name_arguments_and_error(
