@@ -384,7 +384,7 @@ async def test_a_narrow_client_reads_the_handles_that_it_was_given(
 ) -> None:
     """The example of docs/mcp.md: only `fs.*` and `time.now`, and a file that is too large to go
     whole."""
-    (project / "long.txt").write_text("".join(f"line {n}\n" for n in range(5000)), encoding="utf-8")
+    (project / "long.txt").write_bytes(b"".join(b"line %d\n" % n for n in range(5000)))
     async with connected(box, "*") as client:
         foreign = (await client.call_tool("shop_rows", {"n": 500})).structured_content["handle"]
     changed = asyncio.Event()

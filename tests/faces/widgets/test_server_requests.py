@@ -12,6 +12,7 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.processes import quoted
 from onetool_ipy.faces import cli
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
 from onetool_ipy.faces.widgets.server_requests import ServerRequests
@@ -139,7 +140,7 @@ def test_what_a_readme_leaves_open_is_filled_in_and_kept_as_a_secret(
     text = json.dumps({"y": definition})
     shown = servers.pasted({"text": text})
     assert [field["name"] for field in shown["fields"]] == ["API_TOKEN"]
-    assert shown["runs"] == [f"y: {sys.executable}", "sets API_TOKEN=${API_TOKEN}"]
+    assert shown["runs"] == [f"y: {quoted(sys.executable)}", "sets API_TOKEN=${API_TOKEN}"]
     with pytest.raises(UsageProblem, match="Fill in API_TOKEN"):
         servers.add({"text": text})
 
