@@ -11,7 +11,6 @@ refused with Untrusted. `state` and the lines below it report all this to a pers
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, Untrusted, UsageProblem
 from onetool_ipy.base.printable import visible
+from onetool_ipy.base.processes import command_line
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.trust import Pin, Pins, as_text, difference, referenced_names
@@ -146,7 +146,7 @@ def server_part(pin: Pin) -> tuple[str, list[str]]:
     details += (
         ["is believed when it says that a tool only reads (trusted)"] if pin.get("trusted") else []
     )
-    return as_text(pin["url"]) if pin.get("url") else shlex.join(words), details
+    return as_text(pin["url"]) if pin.get("url") else command_line(words), details
 
 
 def _model_part(pin: Pin) -> tuple[str, list[str]]:

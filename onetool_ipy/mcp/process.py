@@ -247,8 +247,13 @@ class _WatchedProcess(ServerProcess):
 
     def _is_gone(self) -> bool:
         """Whether the server itself is known to have ended."""
+        if self._exit is None:
+            return False
+        # `select.select` takes no descriptor over 1,023.
+        ends = select.poll()
         try:
-            return self._exit is not None and bool(select.select([self._exit], [], [], 0)[0])
+            ends.register(self._exit, select.POLLIN)
+            return bool(ends.poll(0))
         except (OSError, ValueError, TypeError):  # the loop's thread has just closed it
             return True
 

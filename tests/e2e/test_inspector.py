@@ -38,8 +38,7 @@ def address(
     server and the Inspector wrote."""
     caplog.set_level(logging.DEBUG, "mcp.server")
     shutil.copytree(PROJECT, tmp_path / "project")
-    held = reserve()
-    port = held.getsockname()[1]
+    held, port = reserve()
     own = {"CLIENT_PORT": str(port), "HOST": "127.0.0.1", "MCP_AUTO_OPEN_ENABLED": "false"}
     own |= {
         "MCP_SANDBOX_PORT": "0",

@@ -54,8 +54,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     """A marimo server that runs the notebook."""
     file = tmp_path / "notebook.py"
     file.write_text(NOTEBOOK, encoding="utf-8")
-    held = reserve()
-    port = held.getsockname()[1]
+    held, port = reserve()
     command = [sys.executable, "-m", "marimo", "-q", "run", str(file), "--headless", "--no-token"]
     env = {**os.environ, **surroundings.private(tmp_path / "home")}
     log = (tmp_path / "marimo.log").open("wb")

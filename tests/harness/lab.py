@@ -282,7 +282,7 @@ class Lab:
         self._free_pages: list[tuple[Page, bool]] = []
         self._log: list[str] = []
         self._address = ""
-        self._held = reserve()
+        self._held, port = reserve()
         self._announced = threading.Event()
         self._is_ready = False
         self._playwright: Playwright | None = None
@@ -291,7 +291,7 @@ class Lab:
         self._process = subprocess.Popen(
             [
                 *(str(installed.python), "-m", app, *_SERVER_FLAGS),
-                f"--ServerApp.port={self._held.getsockname()[1]}",
+                f"--ServerApp.port={port}",
                 f"--ServerApp.root_dir={self.root}",
                 f"--IdentityProvider.token={self.token}",
                 *flags,

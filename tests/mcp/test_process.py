@@ -53,6 +53,31 @@ def test_the_environment_of_the_toolbox_is_what_counts(tmp_path: Path) -> None:
         assert box.servers.reason("srv") == "There is no command 'sleep'."
 
 
+@pytest.mark.posix("select's limit of descriptors")
+def test_a_server_lives_where_its_kernel_has_a_thousand_files_open(
+    opened: Open, tmp_path: Path
+) -> None:
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 2048), limits[1]))
+    files: list[int] = []
+    try:
+        while not files or files[-1] < 1024:
+            files.append(os.open(tmp_path, os.O_RDONLY))
+        box = opened({"srv": hostile()})
+        pids = {
+            (box.call("srv.echo", {"text": "one"}).unwrap(), box.servers.pid("srv"))
+            for _ in range(2)
+        }
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    assert len(pids) == 1
+
+
 @pytest.mark.posix("ps")
 def test_without_proc_the_other_processes_of_the_group_are_those_to_end() -> None:
     """Neither the `ps` that is asked, nor its shell, nor a process that has ended. The PATH of the

@@ -170,8 +170,7 @@ def misbehaving() -> Iterator[str]:
 @pytest.mark.slow
 def test_server_of_the_older_http_with_two_addresses(opened: Open) -> None:
     """`type: sse`: an event stream to read, and an address that the server names to send to."""
-    held = reserve()
-    port = held.getsockname()[1]
+    held, port = reserve()
     process = subprocess.Popen(
         [sys.executable, str(ASKING), "--sse", str(port)], stderr=subprocess.DEVNULL
     )

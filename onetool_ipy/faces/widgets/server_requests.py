@@ -6,10 +6,9 @@ Looking starts nothing.
 
 from __future__ import annotations
 
-import shlex
-
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.processes import command_line
 from onetool_ipy.base.values import Json
 from onetool_ipy.faces import pasted
 from onetool_ipy.faces.client_files import FoundServer, without_secrets
@@ -77,7 +76,7 @@ class ServerRequests:
     def _item(self, name: str) -> Json:
         servers = self._box.servers
         definition, listing = servers.definition(name), servers.listing(name)
-        address = definition.url or shlex.join((definition.command, *definition.args))
+        address = definition.url or command_line((definition.command, *definition.args))
         tools = self._box.registry.known_packs().get(name, ())
         return {
             "name": name,

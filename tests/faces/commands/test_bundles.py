@@ -95,7 +95,7 @@ def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Stub) -> None:
     assert "my-api.get-user@1: stored." in said
     assert "argument id: int, required" in said
     assert "argument limit: int, default 5" in said
-    assert f"Allowed: {api.host}, in .onetool/onetool.yaml" in said
+    assert f"Allowed: {api.host}, in {Path('.onetool', 'onetool.yaml')}" in said
     assert _hosts(loaded) == [api.host]
     assert "/users/3?limit=5" in loaded.execute("%tool my-api.get-user id=3").text
     assert "/users/4?limit=9" in loaded.execute("my_api.get_user(id=4, limit=9)").text
@@ -446,7 +446,7 @@ def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(
     ).result_text
 
     assert "my-api.get@1: stored." in said
-    assert "Not in use yet: .onetool/onetool.yaml" in said
+    assert f"Not in use yet: {Path('.onetool', 'onetool.yaml')}" in said
     assert "Correct that, then run: %tool reload" in said
     assert loaded.evaluate("my_api.get") == "<tool my-api.get()>"
     assert _hosts(loaded) == [api.host]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tomllib
+from ast import literal_eval
 from pathlib import Path
 
 import pytest
@@ -63,11 +64,10 @@ def test_each_client_gets_an_entry_that_attaches_to_this_project(
     )
     assert name.startswith("onetool-")
     assert f"'{name}' is in {file} now." in text
-    assert entry["command"] == clean.evaluate("__import__('sys').executable").strip("'")
+    assert entry["command"] == literal_eval(clean.evaluate("__import__('sys').executable"))
     assert entry["args"] == ["-m", "onetool_ipy", "mcp", "--attach", str(clean.cwd)]
-    assert env["ONETOOL_STATE"] == clean.evaluate(
-        "__import__('os').environ['ONETOOL_STATE']"
-    ).strip("'")
+    state = clean.evaluate("__import__('os').environ['ONETOOL_STATE']")
+    assert env["ONETOOL_STATE"] == literal_eval(state)
     again = clean.execute(f"%tool server export {client} --self --yes").text
     assert "already" in again
 

@@ -191,7 +191,7 @@ def test_a_server_is_added_for_good_and_removed(
 ) -> None:
     """A shell has no session that a server could belong to; the command's own options are the
     command's."""
-    code, text = run(capsys, "server", "add", "clock", "python3", "-m", "clock", "--json")
+    code, text = run(capsys, "server", "add", "clock", sys.executable, "-m", "clock", "--json")
     config = project / ".onetool" / "onetool.yaml"
     assert code == 0, text
     assert "--json" in config.read_text(encoding="utf-8")

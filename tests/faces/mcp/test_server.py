@@ -103,11 +103,12 @@ def odd_one(value):
     return {1, 2, 3}
 
 
-def half(name: str):
-    """Read a file whose name is not UTF-8: \\udcff.
+# From 3.13 on Python compiles no docstring with half a character.
+def half(name: str = "\\udcfe"):
+    """Read a file whose name is not UTF-8.
 
     Args:
-        name: What begins it, not \\udcfe.
+        name: What begins it.
     """
     return open(name + "\\udcff")
 
@@ -256,7 +257,7 @@ async def test_arguments_are_checked_by_us_and_failures_are_results(served: Serv
         while page.next_cursor:
             page = await client.list_tools(cursor=page.next_cursor)
             listed |= {tool.name: tool for tool in page.tools}
-        assert listed["shop_half"].description == r"Read a file whose name is not UTF-8: \udcff."
+        assert listed["shop_half"].input_schema["properties"]["name"]["default"] == r"\udcfe"
         assert "FileNotFoundError" in text_of(await client.call_tool("shop_half", {"name": "no"}))
         with pytest.raises(MCPError, match="cursor"):
             await client.list_tools(cursor="'; drop")
@@ -383,7 +384,7 @@ async def test_a_narrow_client_reads_the_handles_that_it_was_given(
 ) -> None:
     """The example of docs/mcp.md: only `fs.*` and `time.now`, and a file that is too large to go
     whole."""
-    (project / "long.txt").write_text("".join(f"line {n}\n" for n in range(5000)), encoding="utf-8")
+    (project / "long.txt").write_bytes(b"".join(b"line %d\n" % n for n in range(5000)))
     async with connected(box, "*") as client:
         foreign = (await client.call_tool("shop_rows", {"n": 500})).structured_content["handle"]
     changed = asyncio.Event()

@@ -45,8 +45,7 @@ class Server:
         self.base_url = "/some/base/"
         self._log: list[str] = []
         self._announced = threading.Event()
-        self._held = reserve()
-        self._port = self._held.getsockname()[1]
+        self._held, self._port = reserve()
         self._process = subprocess.Popen(
             [
                 *(sys.executable, *python, "-m", "jupyter_server"),

@@ -12,6 +12,7 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.processes import quoted
 from onetool_ipy.faces import cli
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
 from onetool_ipy.faces.widgets.server_requests import ServerRequests
@@ -97,9 +98,13 @@ def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> Non
 def test_a_saved_server_is_in_the_file_until_it_is_removed(box: Toolbox, tmp_path: Path) -> None:
     servers = ServerRequests(box)
     file = tmp_path / ".onetool" / "onetool.yaml"
-    pasted = (
-        '{"mcpServers": {"notes": {"command": "true", "env": {"NOTES_TOKEN": "abc-secret"}},'
-        ' "gone": {"command": "no-such-program"}}}'
+    pasted = json.dumps(
+        {
+            "mcpServers": {
+                "notes": {"command": sys.executable, "env": {"NOTES_TOKEN": "abc-secret"}},
+                "gone": {"command": "no-such-program"},
+            }
+        }
     )
     said = servers.add({"text": pasted, "isSaved": True})["said"]
     secrets = (tmp_path / ".onetool" / "secrets.yaml").read_text(encoding="utf-8")
@@ -117,11 +122,11 @@ def test_wrong_requests_say_what_is_wrong(box: Toolbox) -> None:
     servers = ServerRequests(box)
     with pytest.raises(UsageProblem, match="No server 'nope'"):
         servers.act({"name": "nope", "action": "start"})
-    servers.add({"text": "true", "name": "x"})
+    servers.add({"text": sys.executable, "name": "x"})
     with pytest.raises(UsageProblem, match="cannot 'explode'"):
         servers.act({"name": "x", "action": "explode"})
     with pytest.raises(UsageProblem, match="There is a server 'x'"):
-        servers.add({"text": "true", "name": "x"})
+        servers.add({"text": sys.executable, "name": "x"})
     with pytest.raises(UsageProblem, match="There is no program"):
         servers.add({"text": "no-such-program --flag"})
 
@@ -131,10 +136,11 @@ def test_what_a_readme_leaves_open_is_filled_in_and_kept_as_a_secret(
 ) -> None:
     """A server for this session too: its configuration names the secret, and never has it."""
     servers = ServerRequests(box)
-    text = '{"y": {"command": "true", "env": {"API_TOKEN": "<your token>"}}}'
+    definition = {"command": sys.executable, "env": {"API_TOKEN": "<your token>"}}
+    text = json.dumps({"y": definition})
     shown = servers.pasted({"text": text})
     assert [field["name"] for field in shown["fields"]] == ["API_TOKEN"]
-    assert shown["runs"] == ["y: true", "sets API_TOKEN=${API_TOKEN}"]
+    assert shown["runs"] == [f"y: {quoted(sys.executable)}", "sets API_TOKEN=${API_TOKEN}"]
     with pytest.raises(UsageProblem, match="Fill in API_TOKEN"):
         servers.add({"text": text})
 
