@@ -52,6 +52,8 @@ _LINES = ("onetool_ipy.core.result", "LinePage")
 _JOB = ("onetool_ipy.core.jobs", "Job")
 _LISTING = ("onetool_ipy.render.views", "Listing")
 _RECORD = ("onetool_ipy.render.views", "Record")
+_MAX_LINKS = 100
+"""Exceptions whose contexts form a ring are looked at so often."""
 
 
 @magics_class
@@ -321,7 +323,8 @@ class Extension:
         )
         self.panels.install()
         self._show_results()
-        self.shell.showtraceback = partial(self._show_traceback, self.shell.showtraceback)
+        self._shows = partial(self._show_traceback, self.shell.showtraceback)
+        self.shell.showtraceback = self._shows
         self.shell.events.register("pre_run_cell", self._before_cell)
         self.shell.events.register("post_run_cell", self._after_cell)
         self._is_in_cell = True  # the cell that loads us
@@ -356,7 +359,8 @@ class Extension:
         if self._host is not None:
             self._host.stop()
         self.names.withdraw()
-        vars(self.shell).pop("showtraceback", None)
+        if self.shell.showtraceback is self._shows:  # nobody else wrapped it since
+            (self.shell.showtraceback,) = self._shows.args
         for name in (_RESULT, _LINES):
             _forget(self.shell.display_formatter.mimebundle_formatter, name)
         _forget(self.shell.display_formatter.ipython_display_formatter, _JOB)
@@ -375,11 +379,12 @@ class Extension:
     def _show_traceback(self, show: Any, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
         """Show what has lines of its own by these, also with an exception group in it, which
         IPython prints as Python does: with secrets and the escapes of a server."""
-        exc = link = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
-        while link is not None and not isinstance(link, BaseExceptionGroup):
-            link = link.__context__
+        exc = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
+        links = [exc]
+        while links[-1] is not None and len(links) < _MAX_LINKS:
+            links.append(links[-1].__context__)
         lines = getattr(exc, "_render_traceback_", None)
-        if link is None or lines is None:
+        if lines is None or not any(isinstance(link, BaseExceptionGroup) for link in links):
             show(exc_tuple, *args, **kwargs)
         else:
             self.shell._get_exc_info(exc_tuple)  # for %debug

@@ -167,3 +167,16 @@ def test_an_exception_group_of_a_tool_shows_no_secret_and_no_escape(
     assert "hunter2-hunter2" not in shown
     assert "\x1b]" not in shown
     assert "onetool_ipy" not in shown
+
+
+def test_the_display_of_errors_that_another_extension_brought_stays(kernel: Kernel) -> None:
+    outcome = kernel.execute(
+        "shell = get_ipython()\n"
+        "shell.showtraceback = theirs = lambda *args, **more: print('theirs')\n"
+        "shell.run_line_magic('load_ext', 'onetool_ipy')\n"
+        "shell.run_line_magic('unload_ext', 'onetool_ipy')\n"
+        "print(shell.showtraceback is theirs)\n"
+        "del shell.showtraceback"
+    )
+
+    assert outcome.stdout == "True\n"
