@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -32,8 +33,8 @@ class Clone:
     def write_config(self, argument: str) -> None:
         code = f"open({str(self.started)!r}, 'a').write('{argument} ')"
         text = (
-            f'servers: {{srv: {{command: "{sys.executable}", args: [-c, "{code}"], env: {{T:'
-            ' "${HOME}"}}}\n'
+            f"servers: {{srv: {{command: {json.dumps(sys.executable)}, args: [-c,"
+            f' {json.dumps(code)}], env: {{T: "${{HOME}}"}}}}}}\n'
         )
         more = 'snippets: {hello: {body: "6 * 7"}}\naliases: {g: mine.go}\n'
         (self.folder / ".onetool" / "onetool.yaml").write_text(text + more, encoding="utf-8")
