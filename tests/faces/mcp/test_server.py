@@ -792,6 +792,7 @@ def test_wrong_words_to_serve(serving_kernel: Kernel, line: str, said: str) -> N
     assert outcome.error.text.count("\n") < 5
 
 
+@pytest.mark.slow
 def test_unload_stops_serving(kernel: Kernel) -> None:
     kernel.execute("%load_ext onetool_ipy")
     url, _, file = _served_by(kernel)
