@@ -55,7 +55,6 @@ def test_the_same_put_from_16_processes_is_made_once(
 
 
 @pytest.mark.spec("002/Non-functional/Uniqueness holds across processes by file locks")
-@pytest.mark.slow
 def test_the_same_put_from_two_processes_is_made_once(tmp_path: Path) -> None:
     found = run("race", home=str(tmp_path / ".onetool"), processes=2, each=3)
 
