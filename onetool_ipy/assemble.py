@@ -99,6 +99,11 @@ def open_leniently(
             f"The path of a project is text or a Path, not {values.safe_repr(path, 60)}.",
             hint='For example: open_toolbox("my-project")',
         )
+    if env is not None and not isinstance(env, Mapping):
+        raise UsageProblem(
+            f"The environment of a project is a mapping, not {values.safe_repr(env, 60)}.",
+            hint='For example: open_toolbox(env={**os.environ, "API_TOKEN": "..."})',
+        )
     chosen = None if path is None else Path(path)
     surroundings = os.environ if env is None else env
     starts = [start]

@@ -58,6 +58,12 @@ def test_a_path_that_is_neither_text_nor_a_path_is_refused_in_a_sentence() -> No
     assert caught.value.hint == 'For example: open_toolbox("my-project")'
 
 
+def test_an_environment_that_is_no_mapping_is_refused_in_a_sentence() -> None:
+    env: Any = 5
+    with pytest.raises(UsageProblem, match="The environment of a project is a mapping, not 5"):
+        open_toolbox(env=env)
+
+
 def test_opening_loads_nothing_heavy_starts_no_thread_and_prints_nothing(tmp_path: Path) -> None:
     found = _python(
         f"""

@@ -167,7 +167,8 @@ def _answer(line: _Line) -> int:
         # The lines that a person may type are those of a shell.
         text = "" if answer is None else shell_lines(printable(str(answer)))
         if isinstance(answer, Listing | Record):
-            text = printable(answer.to_text(context.width or _WIDTH)) if answer else "nothing"
+            is_said = answer or (isinstance(answer, Listing) and answer.if_empty)
+            text = printable(answer.to_text(context.width or _WIDTH)) if is_said else "nothing"
         wants_json = (
             as_json or command.output == "json" or (command.output == "piped" and not is_terminal)
         )

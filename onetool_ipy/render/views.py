@@ -91,16 +91,23 @@ def _shown(key: str, value: object) -> object:
 
 @without_secrets
 class Listing(list[Any]):
-    """Rows, or names."""
+    """Rows, or names. A screen shows `if_empty` where there are none."""
+
+    if_empty = ""
 
     def __repr__(self) -> str:
         return flow(list(self))
 
     __str__ = __repr__
 
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text((not self and self.if_empty) or repr(self))
+
     def to_text(self, width: int) -> str:
         """The listing for a terminal of this width: rows as a table, anything else as YAML flow
         text."""
+        if not self:
+            return self.if_empty or "[]"
         if not _is_table(self):
             return flow(list(self))
         more = f"... and {len(self) - _MAX_ROWS:,} more rows: .df" if len(self) > _MAX_ROWS else ""
@@ -108,7 +115,7 @@ class Listing(list[Any]):
 
     def _repr_html_(self) -> str:
         if not self:
-            return html.note("nothing")
+            return html.note(self.if_empty or "nothing")
         note = counted(len(self), "row")
         if len(self) > _MAX_ROWS:
             note += f", the first {_MAX_ROWS:,} shown; all of them: .df"
@@ -179,13 +186,17 @@ class Record(dict[str, Any]):
 
 @without_secrets
 class ForPeople(Record):
-    """A record that cells and terminals show as its tables, without what is only estimated."""
+    """A record that cells and terminals show as its tables, without what is only estimated; `note`
+    stands below them."""
+
+    note = ""
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        printer.text(mask(self._plain().to_text(get_terminal_size((100, 24)).columns)))
+        text = self._plain().to_text(get_terminal_size((100, 24)).columns)
+        printer.text(mask("\n".join(filter(None, (text, self.note)))))
 
     def _repr_html_(self) -> str:
-        return self._plain()._repr_html_()
+        return self._plain()._repr_html_() + (html.note(self.note) if self.note else "")
 
     def _plain(self) -> Record:
         hidden = {"estimates", *self.get("estimates", ())}
@@ -205,7 +216,9 @@ class Text(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return printable(str(self))
+        return printable(str.__str__(self))
+
+    __str__ = __repr__
 
     def _repr_html_(self) -> str:
         return html.pre(str(self))

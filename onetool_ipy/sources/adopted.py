@@ -124,7 +124,7 @@ class Adoptions:
         except RecursionError:
             raise InvalidTool("The list of tools holds itself, or is nested too deep.") from None
         if not tools:
-            raise InvalidTool(f"There are no tools in {values.safe_repr(thing, 80)}.")
+            raise InvalidTool(f"There are no tools in this {type(thing).__name__}.")
         specs = _marked([spec for spec, _ in tools], read_only)
         owners = {
             spec.name: (owner, current.cell_id()) for spec, owner in tools if owner is not None
@@ -200,8 +200,11 @@ def _read(thing: Any, pack: str, deps: object, wait: Wait) -> list[tuple[ToolSpe
             f"'{thing.__name__}' is a class.", hint=f"Adopt an object of it: {thing.__name__}(...)"
         )
     if type(thing).__module__ == "builtins":
+        # Any other value may hold a secret.
+        is_plain = thing is None or isinstance(thing, int | float)
+        what = str(thing) if is_plain else f"This {type(thing).__name__}"
         raise InvalidTool(
-            f"{values.safe_repr(thing, 80)} is not a tool, nor an object with tools.",
+            f"{what} is not a tool, nor an object with tools.",
             hint="Adopt a function, an object with methods, a module, or another framework's tool.",
         )
     _require_plain(thing)
@@ -253,8 +256,11 @@ def _known_words() -> str:
 
 def _imported(place: str) -> object:
     """Return what `module:name` names."""
-    if not PLACE.fullmatch(place):
-        raise UsageProblem(f"'{values.cut(place, 80)}' is not of the form 'module:name'.")
+    if not PLACE.fullmatch(place):  # the text may be anything, a secret too
+        raise UsageProblem(
+            "A text that is adopted names a module and what is in it.",
+            hint='For example: ot.adopt("module:name")',
+        )
     module, _, path = place.partition(":")
     try:
         return attrgetter(path)(importlib.import_module(module))

@@ -120,7 +120,7 @@ def test_an_address_is_fetched_with_a_yes_only(
         (["import", "openapi", "."], 1, "'.' is a folder."),
         (["import", "openapi", "broken.json"], 1, "neither JSON nor YAML"),
         (["import", "openapi", "swagger.json"], 1, "Swagger"),
-        (["import", "openapi", "pets.json", "--bundle", "a_b"], 1, "'_'"),
+        (["import", "openapi", "pets.json", "--bundle", "a_b"], 1, "--bundle: 'a_b' holds '_'."),
         (["import", "openapi", "pets.json", "--bundle", "time"], 1, "time"),
         (["import", "openapi", "https://", "--allow-host"], 1, "is not an address"),
     ],

@@ -44,6 +44,11 @@ def test_text_shows_bare_in_a_notebook() -> None:
         assert repr(text) == str(text) == text
 
 
+def test_printed_text_moves_no_cursor() -> None:
+    assert f"{Text('a')!s}" == "a"
+    assert str(Text("\x1b[2J\u202eabc")) == "\\x1b[2J\\u202eabc"
+
+
 def test_ipython_prints_what_repr_says() -> None:
     from IPython.lib.pretty import pretty
 

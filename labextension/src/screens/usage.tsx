@@ -41,6 +41,7 @@ interface ToolUsage {
 
 interface Usage extends Query {
   start: string;
+  note: string;
   known: string[];
   totals: { value: string; label: string }[];
   series: Step[];
@@ -83,6 +84,7 @@ function View({ usage, query, closed, load }: ViewProps) {
       <div class="otx-notice" role="alert" hidden={!notice}>{notice}</div>
       <div class="otx-totals" hidden={!found?.known.length}>
         {found?.totals.map(({ value, label }) => <span key={label} class="otx-total-box"><span class="otx-big">{value}</span> {label}</span>)}
+        {found?.note ? <span>{found.note}</span> : null}
       </div>
       <div class="otx-charts">{found?.series.length ? <><Calls series={found.series} /><Latency series={found.series} tools={found.tools} /></> : null}</div>
       <div class="otx-scroll otx-usage-table otx-usage-failed" tabIndex={0} role="group" aria-label="Failed calls by message" hidden={!found?.failures.length}>

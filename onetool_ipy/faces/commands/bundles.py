@@ -673,6 +673,9 @@ def import_tools(context: CommandContext, options: Options) -> object:
             "%tool import needs one file or address.",
             hint="For example: %tool import https://api.example.com/openapi.json --allow-host",
         )
+    bundle_name = values.get("--bundle")
+    if bundle_name is not None:
+        require_slug(bundle_name, "--bundle")
     is_allowed = "--allow-host" in values
     data, base_url = creation.read_source(
         box, words[0], also=creation.own_host(words[0]) if is_allowed else ()
@@ -680,7 +683,7 @@ def import_tools(context: CommandContext, options: Options) -> object:
     lists = [values.get(name, []) for name in ("--tag", "--include", "--exclude")]
     choice = creation.choice(*lists, read_only="--read-only" in values)
     request = ImportRequest(
-        slug=values.get("--bundle"),
+        slug=bundle_name,
         base_url=base_url,
         server=values.get("--server"),
         secrets=box.config.secrets.names(),
@@ -695,7 +698,7 @@ def import_tools(context: CommandContext, options: Options) -> object:
     consent.sendings(
         new_sendings(box, draft.tools, made_up=None), values.get("--secret-host", ()), draft.hosts
     )
-    notes = creation.name_bundle(box, draft, values.get("--bundle"))
+    notes = creation.name_bundle(box, draft, bundle_name)
     stored = creation.store_draft(box, draft)
     hosts = consent.hosts(draft.hosts, is_given=is_allowed)
     page = context.page(

@@ -99,7 +99,9 @@ def jobs(context: CommandContext, options: Options) -> object:
             rows.append(
                 {**row, "progress": progress, "elapsed": seconds(job.elapsed_s, is_over=True)}
             )
-        return Listing(rows)
+        listing = Listing(rows)
+        listing.if_empty = "No jobs. Start one with: %tool NAME key=value ... --bg"
+        return listing
     if len(words) > 1:
         raise UsageProblem(_JOBS, hint="See: %tool jobs")
     return (

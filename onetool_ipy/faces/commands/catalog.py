@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from onetool_ipy.base.errors import Disabled, UsageProblem
+from onetool_ipy.base.errors import Disabled, Returned, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.load import all_labels
 from onetool_ipy.core.tool import ToolSpec
@@ -23,6 +23,7 @@ from onetool_ipy.faces.commands import (
 )
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.packs.ot.catalog import pack_parts, tool_parts
+from onetool_ipy.packs.ot.usage import OT_LEFT_OUT, UsageTools
 from onetool_ipy.render.pages import Heading, Note, Part, Row, Rows, tool_rows
 from onetool_ipy.render.views import ForPeople, counted
 from onetool_ipy.stores.calls.query import PERIODS
@@ -250,8 +251,14 @@ def stats(context: CommandContext, options: Options) -> Any:
             f"%tool stats does not know the period '{period[:40]}'.",
             hint=f"One of: {', '.join(PERIODS)}.",
         )
-    filters = {name[2:]: value for name, value in options.values.items()}
-    return ForPeople(checked(context.box.ot.stats(period=period, **filters)))
+    tool, output = (options.values.get(name, "") for name in ("--tool", "--output"))
+    is_own = not tool  # calls of `ot` count where one of them is named, as in the history
+    try:
+        record = ForPeople(UsageTools(context.box).sums(period, tool, output, hides_ot=is_own))
+    except Returned as exc:  # the report could not be written
+        raise UsageProblem(exc.message.removeprefix("Error: "), hint=exc.hint) from exc
+    record.note = OT_LEFT_OUT if is_own else ""
+    return record
 
 
 def results(context: CommandContext, options: Options) -> Any:
@@ -265,9 +272,7 @@ def results(context: CommandContext, options: Options) -> Any:
             f"No stored result has '{text[:40]}' as its handle or in its tool's name.",
             hint="See all with: %tool results",
         )
-    if not rows and context.shell is None:
-        words = "No results are stored. A large one is stored by itself."
-        return DataPage.of(context.page(words), [])
+    rows.if_empty = "No results are stored. A large one is stored by itself."
     return rows
 
 

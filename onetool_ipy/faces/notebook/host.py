@@ -145,6 +145,7 @@ class NotebookHost(Host):
 
     def note(self, text: str) -> None:
         if threading.current_thread() is threading.main_thread():  # a job has its own output
+            self.progress.make_way()
             self._shell.display_pub.publish(
                 {"text/plain": printable(text), "text/html": html.note(text)}
             )

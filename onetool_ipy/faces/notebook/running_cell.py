@@ -81,6 +81,9 @@ class CellOutput(Protocol):
     def show(self, bundle: MimeBundle, *, is_last: bool) -> None:
         """Replace the output; `is_last` marks the one that stays."""
 
+    def make_way(self) -> None:
+        """Other text follows, and says what the last output would."""
+
 
 class _Kernel:
     """A display of the running cell. A client without a person (nbclient) reads messages of the
@@ -96,6 +99,9 @@ class _Kernel:
 
     def show(self, bundle: MimeBundle, *, is_last: bool) -> None:  # noqa: ARG002 - a display is always replaced
         before_exit.send(lambda: self._send(bundle))
+
+    def make_way(self) -> None:
+        """Stay: the other text has an output of its own."""
 
     def _send(self, bundle: MimeBundle) -> None:
         publisher = self._publisher
@@ -121,14 +127,25 @@ class _Kernel:
 
 
 class _Terminal:
-    """One line of a terminal, overwritten until the last one."""
+    """One line of a terminal, overwritten until the last one. Other text takes its place."""
 
     def __init__(self) -> None:
         self.key = ""
+        self._is_replaced = False
 
     def show(self, bundle: MimeBundle, *, is_last: bool) -> None:
         lines = printable(bundle["text/plain"]).splitlines() or [""]
         text = "\n".join(lines) + "\n" if is_last else lines[0]
+        if is_last and self._is_replaced:
+            self._is_replaced, text = False, ""
+        self._write(text)
+
+    def make_way(self) -> None:
+        """Leave the line to text that is printed now."""
+        self._is_replaced = True
+        self._write("")
+
+    def _write(self, text: str) -> None:
         with suppress(OSError, ValueError):  # the terminal is gone
             sys.stdout.write(f"\r\x1b[K{text}")
             sys.stdout.flush()
@@ -194,6 +211,12 @@ class ProgressArea:
         self._drawn_at = 0.0
         self._idle = 0
         self._drawing = threading.Lock()
+
+    def make_way(self) -> None:
+        """A note is printed now."""
+        with self._drawing:
+            if self._out is not None and self._drawn_at:
+                self._out.make_way()
 
     def leave_to_parent(self) -> None:
         """Draw nothing more: this is a forked child, and the cell belongs to its parent."""
@@ -327,6 +350,11 @@ class CellProgress:
             area.is_refreshed = True
             self.loop.add(area.refresh)
         return area
+
+    def make_way(self) -> None:
+        """A note of the running call is printed now."""
+        if self._area is not None:
+            self._area.make_way()
 
     def before_cell(self) -> None:
         """A cell begins in this thread."""

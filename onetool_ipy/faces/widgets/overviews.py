@@ -22,6 +22,7 @@ from onetool_ipy.core.names import NOT_TOOLS, TOOLBOX
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.faces.line.values import read_since
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
+from onetool_ipy.packs.ot.usage import OT_LEFT_OUT
 from onetool_ipy.render.views import local_time, span_labels
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
 from onetool_ipy.toolbox import Toolbox
@@ -280,6 +281,7 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         "since": since,
         "start": "" if start is None else local_time(start),
         "tool": tool,
+        "note": "" if tool else OT_LEFT_OUT,
         "totals": totals,
         "series": series,
         "tools": rows,

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from onetool_ipy.stores.calls.query import Timeline
     from onetool_ipy.toolbox import Toolbox
 
+OT_LEFT_OUT = "Calls of ot itself are left out; ot.stats() has them."
+"""What stands beside the numbers where people look; a tool that is named counts whatever it is."""
+
 _TEXT_ROWS = 12
 _TEXT_BAR = 40
 _HEAD = 2000
@@ -145,7 +148,8 @@ class UsageTools:
     @mark(read_only=True)
     @worded
     def stats(self, period: str = "all", tool: str = "", output: str = "") -> Any:
-        """Add up the calls of a period: how many, how many went well, how long they took.
+        """Add up all calls of a period, those of `ot` too: how many, how many went well, how long
+        they took. `%tool stats` leaves out those of `ot`.
 
         Args:
             period: day, week, month or all (the last 24 hours, 7 days, 30 days).
@@ -160,39 +164,7 @@ class UsageTools:
         Example:
             ot.stats(period='day')
         """
-        log, settings = self._box.log, self._box.config.settings.stats
-        chosen: Any = period
-        overview = log.overview(period=chosen, tool=tool or None)
-        used, (model_calls, model_chars) = overview.usage, overview.by_models
-        rows = [
-            {**row._asdict(), "last_called": row.last_called.isoformat(timespec="seconds")}
-            for row in used.tools
-        ]
-        record = UsageStats(
-            period=period,
-            total_calls=used.total_calls,
-            success_rate=used.success_rate,
-            context_saved=max(
-                0,
-                round(
-                    model_calls * settings.context_per_call - model_chars / settings.chars_per_token
-                ),
-            ),
-            time_saved_ms=model_calls * settings.time_overhead_per_call_ms,
-            estimates=["context_saved", "time_saved_ms"],
-            tools=rows,
-            failures=[
-                {**group._asdict(), "last_called": group.last_called.isoformat(timespec="seconds")}
-                for group in overview.failures[:_MAX_GROUPS]
-            ],
-        )
-        if tool:
-            record["tool"] = tool
-        if until := used.last_called:  # so that a plot shows no later calls than the sums
-            record.timeline = lambda: log.timeline(tool=tool or None, since=used.since, until=until)
-        if output:
-            record["html_report"] = str(self._write(output, record))
-        return record
+        return self.sums(period, tool, output)
 
     @mark(read_only=True)
     @worded
@@ -237,6 +209,46 @@ class UsageTools:
         )
         history.origins = [{name: getattr(call, name) for name in _ORIGIN} for call in calls]
         return history
+
+    def sums(
+        self, period: str, tool: str = "", output: str = "", *, hides_ot: bool = False
+    ) -> UsageStats:
+        """What `stats` returns; `hides_ot` leaves out the calls of `ot` itself."""
+        log, settings = self._box.log, self._box.config.settings.stats
+        chosen: Any = period
+        overview = log.overview(period=chosen, tool=tool or None, hides_ot=hides_ot)
+        used, (model_calls, model_chars) = overview.usage, overview.by_models
+        rows = [
+            {**row._asdict(), "last_called": row.last_called.isoformat(timespec="seconds")}
+            for row in used.tools
+        ]
+        record = UsageStats(
+            period=period,
+            total_calls=used.total_calls,
+            success_rate=used.success_rate,
+            context_saved=max(
+                0,
+                round(
+                    model_calls * settings.context_per_call - model_chars / settings.chars_per_token
+                ),
+            ),
+            time_saved_ms=model_calls * settings.time_overhead_per_call_ms,
+            estimates=["context_saved", "time_saved_ms"],
+            tools=rows,
+            failures=[
+                {**group._asdict(), "last_called": group.last_called.isoformat(timespec="seconds")}
+                for group in overview.failures[:_MAX_GROUPS]
+            ],
+        )
+        if tool:
+            record["tool"] = tool
+        if until := used.last_called:  # so that a plot shows no later calls than the sums
+            record.timeline = lambda: log.timeline(
+                tool=tool or None, since=used.since, until=until, hides_ot=hides_ot
+            )
+        if output:
+            record["html_report"] = str(self._write(output, record))
+        return record
 
     def _write(self, output: str, record: UsageStats) -> Path:
         """Write the report; never through a link, never over a file that is not a report."""

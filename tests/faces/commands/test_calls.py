@@ -128,8 +128,30 @@ def test_stats_results_and_health_are_sub_commands(loaded: Kernel) -> None:
     health = loaded.execute("%tool health").result_text
     assert "Nothing is wrong." in health
     assert "proxy" not in health
-    assert loaded.execute("%tool results").result_text == "[]"
+    assert loaded.execute("%tool results").result_text == (
+        "No results are stored. A large one is stored by itself."
+    )
     assert "fs.read_file" in loaded.execute("%tool search reed a fiel").result_text
+
+
+def test_stats_and_the_usage_screen_count_the_same_calls(loaded: Kernel) -> None:
+    """Both leave out the calls of `ot` itself, until one of them is named, and say so."""
+    loaded.execute("%tool tools.echo message=x\not.help('time.now')")
+    loaded.execute(
+        "from onetool_ipy import open_toolbox\nbox = open_toolbox()\n"
+        "from onetool_ipy.faces.widgets.overviews import usage_data\n"
+        "calls = lambda tool: usage_data(box, {'tool': tool})['totals'][0]['value']"
+    )
+
+    for tool, count in (("", "1"), ("ot.help", "1"), ("tools.echo", "1")):
+        stats = loaded.execute(f"%tool stats --tool {tool}" if tool else "%tool stats").result_text
+        assert f"total_calls: {count}\n" in stats
+        assert ("Calls of ot itself are left out" in stats) == (not tool)
+        assert loaded.evaluate(f"calls({tool!r})") == f"'{count}'"
+    assert loaded.evaluate("ot.stats()['total_calls']") == "2"
+    wrong = loaded.execute("%tool stats --output nosuch/a.html", allow_errors=True).text
+    assert "Cannot write to" in wrong
+    assert "Error: " not in wrong.removeprefix("UsageProblem: ")
 
 
 def test_a_cut_result_has_a_handle_and_says_how_to_get_the_rest(loaded: Kernel) -> None:

@@ -295,6 +295,22 @@ def test_a_terminal_shows_one_line_that_is_written_over(tmp_path: Path) -> None:
     assert re.search(r"\r\x1b\[Knb\.count · \d+\.\d s · 10/10 done\r\nnext line\r\n", shown)
 
 
+@pytest.mark.posix("a terminal of its own")
+@pytest.mark.slow
+def test_in_a_terminal_a_map_leaves_its_summary_alone(tmp_path: Path) -> None:
+    code = (
+        f"%load_ext onetool_ipy\n{TOOLS}\nx = ot.map('nb.nap', [0.4, 0.4, 0.4])\nprint('next line')"
+    )
+    (tmp_path / "cells.ipy").write_text(code, encoding="utf-8")
+
+    shown = _in_terminal([sys.executable, "-m", "IPython", "--no-banner", "cells.ipy"], tmp_path)
+
+    assert re.search(r"\r\x1b\[Kot\.map · [\d.]+ s", shown)
+    assert re.search(
+        r"\r\x1b\[Kot\.map nb\.nap: 3 ok\r\n(\r\x1b\[K[^\r\n]*)*\r\x1b\[Knext line", shown
+    )
+
+
 @pytest.mark.slow
 def test_a_script_shows_nothing(tmp_path: Path) -> None:
     code = f"%load_ext onetool_ipy\n{TOOLS}\nnb.count(n=8)\nprint('end')"

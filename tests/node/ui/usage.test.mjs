@@ -7,7 +7,7 @@ const { axisMarks, createUsage } = await ui('usage');
 
 const step = at => ({ label: `10:0${at}`, ok: 30, failed: 9, p50: 5, p95: 39 });
 const usage = steps => ({
-  period: 'week', tool: '', known: ['shop.order'], totals: [{ label: 'calls', value: '39' }],
+  period: 'week', tool: '', note: 'Calls of ot are left out.', known: ['shop.order'], totals: [{ label: 'calls', value: '39' }],
   series: Array.from({ length: steps }, (_, at) => step(at)),
   tools: [{ tool: 'shop.order', calls: 39, failures: 9, avg_ms: 10, p95_ms: 39, last_called: '10:05:00' }],
   failures: [{ message: 'no such <b>street</b>', tool: 'shop.order', calls: 9, last_called: '10:05:00' }]
@@ -42,6 +42,7 @@ test('few steps show the latency by tool, and failures are grouped by message', 
   const [, latency] = element.querySelectorAll('figure');
   assert.match(latency.textContent, /Latency by tool.*shop\.order10 ms \/ 39 ms/);
   const failed = element.querySelector('.otx-usage-failed');
+  assert.match(element.textContent, /Calls of ot are left out/);
   assert.match(failed.textContent, /no such <b>street<\/b>shop\.order9/);
   assert.equal(failed.querySelector('b'), null);
   assert.equal(failed.querySelectorAll('td wbr').length, 1); // a long name breaks between its words
