@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
     BodyTooLarge,
     CallFailure,
@@ -295,6 +296,11 @@ def examples(made: Imported) -> list[str]:
 def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple[bytes, str | None]:
     """Read a document from a URL or a file; returns it with the URL it came from."""
     if not is_url(source):
+        if "://" in source:
+            raise UsageProblem(
+                f"'{values.cut(source, 80)}' is not an address that can be fetched.",
+                hint="Write http:// or https://, or name a file.",
+            )
         return _read_file(Path(source).expanduser()), None
     try:
         return fetch(box, source, also=also)

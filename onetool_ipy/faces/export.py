@@ -127,7 +127,9 @@ def _code_cells(file: Path) -> list[tuple[int, str]]:
             if cell["cell_type"] == "code"
         ]
     except NotJson as exc:
-        raise UsageProblem(f"'{file}' is not a notebook: it {exc}.") from exc
+        raise UsageProblem(
+            f"'{file}' is not a notebook: it {exc}.", hint="Give the path of an .ipynb file."
+        ) from exc
     except (KeyError, TypeError) as exc:
         raise UsageProblem(f"'{file}' is not a notebook: it has no cells with text.") from exc
     return [(number, text) for number, text in cells if text.strip()]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.shown import without_secrets
 
@@ -86,6 +87,11 @@ class Replaying:
         mask: Callable[[str], str],
         clock: Callable[[], datetime.datetime],
     ) -> None:
+        if not isinstance(file, str | os.PathLike):
+            raise UsageProblem(
+                f"A replay needs the path of a file, not {values.safe_repr(file, 60)}.",
+                hint='For example: ot.replay("calls.jsonl")',
+            )
         self._replays = replays
         self._file = Path(file)
         self._mode, self._mask, self._clock = replays.mode(mode), mask, clock

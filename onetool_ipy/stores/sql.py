@@ -52,6 +52,7 @@ RESULT = "r_"
 """The name of a stored result's table begins so; its handle follows."""
 
 _CALLS = "calls"
+_EXAMPLE = "For example: select tool, count(*) from calls group by all"
 _COLUMNS = (
     *("call_id", "tool", "source", "args", "ok", "code", "reason", "message", "ms", "bytes"),
     *("handle", "parent", "user", "host", "notebook", "cell", "session", "fingerprint"),
@@ -366,9 +367,7 @@ def read(text: str, connection: DuckDBPyConnection) -> SelectQuery:
         raise _refusal(tree, text)
     if len(tree["statements"]) != 1:
         several = "One query at a time." if tree["statements"] else "There is no query."
-        raise InvalidArgs(
-            several, hint="For example: select tool, count(*) from calls group by all"
-        )
+        raise InvalidArgs(several, hint=_EXAMPLE)
     names: dict[str, None] = {}
     lists_tables = False
     for node in _nodes(tree["statements"][0]):
@@ -414,11 +413,13 @@ def _refusal(tree: dict[str, Any], text: str) -> InvalidArgs:
     if tree["error_type"] == "not implemented":
         return InvalidArgs(
             "A query is one SELECT: it only reads.",
-            hint="For example: select tool, count(*) from calls group by all",
+            hint=_EXAMPLE,
         )
     place = tree.get("position")
     if place is None:
-        return InvalidArgs("The query is too deep." if "depth" in said else values.cut(said, 200))
+        if "depth" in said:
+            return InvalidArgs("The query is too deep.")
+        return InvalidArgs(f"The SQL is wrong: {values.cut(said, 200)}.", hint=_EXAMPLE)
     # The place counts bytes.
     before = text.encode()[: int(place)].decode("utf-8", "ignore")
     line, column = before.count("\n"), len(before) - before.rfind("\n") - 1

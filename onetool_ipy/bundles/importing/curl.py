@@ -174,7 +174,9 @@ def _take(sample: SampleRequest, name: str, attached: str | None, rest: deque[st
     value = ""
     if name in _VALUED:
         if attached is None and not rest:
-            raise InvalidRequest(f"The option '{name}' has no value.")
+            raise InvalidRequest(
+                f"The option '{name}' has no value.", hint="Paste the command whole."
+            )
         value = attached if attached is not None else rest.popleft()
     if name in _PAIRS:
         getattr(sample, _PAIRS[name]).append((name, value))

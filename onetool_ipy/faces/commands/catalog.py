@@ -240,7 +240,10 @@ def stats(context: CommandContext, options: Options) -> Any:
     if "--view" in options.values:
         return usage(context, options)
     if "--since" in options.values:
-        raise UsageProblem("%tool stats takes --since with --view alone.")
+        raise UsageProblem(
+            "%tool stats takes --since with --view alone.",
+            hint=f"Write: %tool stats --view --since {options.values['--since']}",
+        )
     if len(options.words) > 1:
         raise UsageProblem(
             "%tool stats takes at most one period.", hint="For example: %tool stats week"

@@ -498,6 +498,8 @@ def shell_lines(text: str) -> str:
     def respelled(match: re.Match[str]) -> str:
         first, second = match[1], match[2] or ""
         behind = f" {second}" if second else ""
+        if behind and (name := first + behind) in rows("notebook") and name not in rows("shell"):
+            return match[0]
         if first in rows("shell"):
             return f"onetool-ipy {first}{behind}"
         if first in ("list", "info"):

@@ -397,6 +397,8 @@ def _read_words(text: str, found: Sequence[Word], expected: Expected, evaluate: 
             bare.append(word)
             continue
         _require_new(word.key, args)
+        if after is not None and after.key in expected.names and expected.at(word.key).takes_text:
+            _require_no_comma(word)
         args[word.key] = _read_value(text, word, word.key, expected.at(word.key), evaluate)
     if bare:
         name = _name_of_bare(text, found, bare, expected, args)
@@ -431,6 +433,15 @@ def _require_joined(text: str, word: Word, after: Word | None) -> None:
             f"Blanks around '=' in {show(text[word.start : after.end])} (character"
             f" {word.start + 1}).",
             hint="Write key=value without them, and a value with blanks in quotes.",
+        )
+
+
+def _require_no_comma(word: Word) -> None:
+    """Refuse `a=x, b=y`: the comma would become part of the text."""
+    if word.value.endswith(",") and not word.quoted and not word.group:
+        raise UsageProblem(
+            f"A comma stands behind {show(word.value[:-1])} (character {word.end}).",
+            hint="Blanks separate arguments; a comma that is text goes in quotes.",
         )
 
 
