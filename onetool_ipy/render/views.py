@@ -163,7 +163,7 @@ class Record(dict[str, Any]):
     def _repr_html_(self) -> str:
         tables = {key: value for key, value in self.items() if _is_table(value)}
         facts = [
-            _for_people({"": key, "value": value})
+            {"": key, "value": _shown(key, value)}
             for key, value in self.items()
             if key not in tables
         ]
@@ -200,7 +200,9 @@ class ForPeople(Record):
 
     def _plain(self) -> Record:
         hidden = {"estimates", *self.get("estimates", ())}
-        return Record({key: value for key, value in self.items() if key not in hidden})
+        return Record(
+            {key: value for key, value in self.items() if key not in hidden and value != []}
+        )
 
 
 def _is_table(value: object) -> bool:

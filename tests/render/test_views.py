@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.render import html
-from onetool_ipy.render.views import ErrorText, Listing, Record, Text
+from onetool_ipy.render.views import ErrorText, ForPeople, Listing, Record, Text
 
 EVIL = [
     "<script>alert(1)</script>",
@@ -42,6 +42,12 @@ def test_text_shows_bare_in_a_notebook() -> None:
     """A str shows by its repr, which must not have quotes."""
     for text in (Text('it\'s\n"bare"'), ErrorText("Error: no")):
         assert repr(text) == str(text) == text
+
+
+def test_a_record_for_people_says_shares_in_percent_and_no_empty_list() -> None:
+    found = ForPeople({"success_rate": 100.0, "failures": []})
+    assert "100 %" in found._repr_html_()
+    assert "failures" not in found._repr_html_()
 
 
 def test_printed_text_moves_no_cursor() -> None:

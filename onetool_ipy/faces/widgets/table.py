@@ -50,6 +50,7 @@ _MOST_SHEET_ROWS = 1_048_575
 _MOST_SHEET_TEXT = 32_767
 _MOST_SHEET_NUMBER = 10**15
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
+_SPAN = re.compile(r"([\d.,_]+) ?[-–] ?([\d.,_]+)")
 _CONDITION = re.compile(r"(>=|<=|!=|==?|>|<|!)?\s*(.*)", re.DOTALL)
 _OF_NUMBERS = frozenset("0123456789.,+-eE_ ")
 _OF_DATES = frozenset("0123456789-:.+TZtz ")
@@ -98,8 +99,10 @@ def query_of(payload: Mapping[str, Any]) -> TableQuery:
 
 
 def parse_condition(text: str, kind: str) -> Condition:
-    """Read a condition on a column: `> 5`, `2..8`, `2..<8`, `2..`, `..8`, `= exactly`, `!not this`,
-    or a part of the text."""
+    """Read a condition on a column: `> 5`, `2..8`, `2-8`, `2..<8`, `2..`, `..8`, `= exactly`, `!not
+    this`, or a part of the text."""
+    if kind in ("integer", "number") and (span := _SPAN.fullmatch(text.strip())):
+        return Condition("..", span[1], span[2])
     low, dots, high = (part.strip() for part in text.strip().partition(".."))
     end = high.removeprefix("<").strip()
     if dots and (low or end) and kind in ORDERED:
