@@ -84,7 +84,7 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
     if (each === 'messages') return messages.draw();
     if (each === 'log') return <Log log={log} load={loadLog} />;
     const offers = offersOf(each);
-    return offers && <Offers part={each} offers={offers} onCall={offer => onCall(wantedOf(offer, each))} />;
+    return offers && <Offers part={each} offers={offers} isConnected={page.value.value?.server.state === 'connected'} onCall={offer => onCall(wantedOf(offer, each))} />;
   };
   const parts = Object.keys(PARTS) as Part[];
   const screen = createScreen('div.otx.otx-server-page', { role: 'region', 'aria-label': `Server ${name}` }, () => {
@@ -133,8 +133,8 @@ function Head({ name, page: { server, about, protocol, instructions }, act }: { 
   );
 }
 
-function Offers({ part, offers, onCall }: { part: Part; offers: Offer[]; onCall: (offer: Offer) => void }) {
-  if (!offers.length) return <p class="otx-muted">It lists no {part}.</p>;
+function Offers({ part, offers, isConnected, onCall }: { part: Part; offers: Offer[]; isConnected: boolean; onCall: (offer: Offer) => void }) {
+  if (!offers.length) return <p class="otx-muted">{isConnected ? `It lists no ${part}.` : `Its ${part} are known once it is connected.`}</p>;
   return (
     <ul class="otx-offers">
       {offers.map(offer => {

@@ -244,6 +244,7 @@ test('an older reply is not drawn over a newer one: the page', async t => {
   const { button, emit, text } = await openPage(t, { serverPage });
   serverPage.replies[0](FAILED);
   await until(() => button('Start again'));
+  assert.match(text(), /Its prompts are known once it is connected\./);
   emit('changed');
   await until(() => serverPage.replies.length === 2);
   button('Start again').click();
@@ -252,6 +253,7 @@ test('an older reply is not drawn over a newer one: the page', async t => {
   serverPage.replies[1](FAILED);
   await until(() => /srv was started/.test(text()));
   assert.ok(button('Restart'));
+  assert.match(text(), /It lists no prompts\./);
 });
 
 test('an older reply is not drawn over a newer one: the list', async () => {
