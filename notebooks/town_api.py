@@ -1,17 +1,12 @@
 """The API of the quickstart: towns and how many people live there, on this machine alone.
 
-It wants a key, and answers 404 for a town that it does not know. It ends with the notebook, and so
-does the folder of the quickstart.
+It wants a key, and answers 404 for a town that it does not know. It ends with the notebook.
 """
 
-import atexit
 import functools
 import json
-import shutil
-import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 KEY = "sk-314159"
@@ -46,11 +41,3 @@ def start() -> str:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}"
-
-
-@functools.cache
-def folder() -> str:
-    """Make a folder beside the notebooks, which Jupyter serves. It goes with the kernel."""
-    path = tempfile.mkdtemp(prefix="quickstart-", dir=Path(__file__).resolve().parent)
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
