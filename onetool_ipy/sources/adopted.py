@@ -258,8 +258,8 @@ def _imported(place: str) -> object:
     """Return what `module:name` names."""
     if not PLACE.fullmatch(place):  # the text may be anything, a secret too
         raise UsageProblem(
-            "A text that is adopted names a module and what is in it.",
-            hint='For example: ot.adopt("module:name")',
+            "This text is not of the form 'module:name'.",
+            hint='For example: ot.adopt("math:sqrt")',
         )
     module, _, path = place.partition(":")
     try:

@@ -105,6 +105,8 @@ NOTEBOOK = {
     "%tool stats --since 3d": "UsageProblem: %tool stats takes --since with --view alone.\n  Write: %tool stats --view --since 3d",
     "%tool sql select": "ToolCallError: The SQL is wrong: SELECT clause without selection list.\n  For example: select tool, count(*) from calls group by all",
     "%tool import ftp://a/b": "UsageProblem: 'ftp://a/b' is not an address that can be fetched.\n  Write http:// or https://, or name a file.",
+    'ot.adopt("sk-live-0000")': "UsageProblem: This text is not of the form 'module:name'.\n  For example: ot.adopt(\"math:sqrt\")",
+    'ot.adopt({"key": "sk-live-0000"})': "UsageProblem: This dict is not a tool, nor an object with tools.\n  Adopt a function, an object with methods, a module, or another framework's tool.",
     "ot.replay(5)": 'UsageProblem: A replay needs the path of a file, not 5.\n  For example: ot.replay("calls.jsonl")',
     "%tool shop.price =a": "UsageProblem: '=a' has no name before '=' (character 12).\n  Write key=value.",
     "%tool shop.price -o 1x item=a": "UsageProblem: '-o' needs the name of a variable, not '1x'.\n  Write -o x.",
