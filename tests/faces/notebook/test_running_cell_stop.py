@@ -91,18 +91,17 @@ def silent_server() -> Iterator[str]:
     """Takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         kept_open: list[socket.socket] = []
+        is_over = threading.Event()
 
         def serve() -> None:
-            try:
-                while True:
-                    kept_open.append(server.accept()[0])
-            except OSError:
-                return
+            while not is_over.is_set():
+                kept_open.append(server.accept()[0])
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.getsockname()[1]}/"
-        server.shutdown(socket.SHUT_RDWR)
+        is_over.set()
+        socket.create_connection(server.getsockname()).close()
         thread.join(5)
         for connection in kept_open:
             connection.close()
