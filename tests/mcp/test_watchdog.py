@@ -18,6 +18,7 @@ import pytest
 
 from tests.harness.kernel import Kernel, private_kernel
 from tests.harness.patience import HANG_S, until
+from tests.harness.programs import python
 from tests.harness.servers import alive, below, hostile, real, wait_until_gone, write_project
 
 FEW, MANY = 2, 50
@@ -130,8 +131,6 @@ def test_stop_ends_the_call_and_leaves_nothing_unowned(home: Path) -> None:
 @pytest.mark.slow
 def test_nothing_is_left_after_the_end_of_a_script(home: Path, tmp_path: Path) -> None:
     """A program that just ends, and one that closes its toolbox."""
-    import subprocess
-    import sys
 
     for last in ("pass", "box.close()"):
         code = (
@@ -141,14 +140,7 @@ def test_nothing_is_left_after_the_end_of_a_script(home: Path, tmp_path: Path) -
             f"print(*below(os.getpid()), flush=True); {last}"
         )
         root = str(Path(__file__).resolve().parents[2])
-        done = subprocess.run(
-            [sys.executable, "-c", code, root],
-            cwd=home,
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-            check=False,
-        )
+        done = python(code, root, check=False, cwd=home, timeout=HANG_S)
         status, pids, *_ = done.stdout.splitlines()
         assert (status, done.returncode, done.stderr) == ("ok", 0, "")
         assert wait_until_gone({int(pid) for pid in pids.split()}) == {}

@@ -9,9 +9,6 @@ import json
 import math
 import re
 import socket
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from typing import Any
@@ -25,6 +22,7 @@ from onetool_ipy.schema.check import Checker
 from onetool_ipy.schema.words import TYPES
 from tests.core.support import short
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 
 PERSON = {
     "type": "object",
@@ -344,9 +342,7 @@ def test_very_deep_and_circular_values_do_not_crash_the_process() -> None:
     print("alive")
     """
 
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
-    )
+    done = python(code, check=False)
 
     assert (done.returncode, done.stdout.strip()) == (0, "alive"), done.stderr
 
