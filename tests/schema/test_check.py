@@ -20,7 +20,7 @@ import pytest
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool
 from onetool_ipy.schema.check import Checker
 from onetool_ipy.schema.words import TYPES
-from tests.core.support import short
+from tests.core.support import Calls, short
 from tests.harness.patience import HANG_S
 from tests.harness.programs import python
 
@@ -51,6 +51,15 @@ def _failure(args: dict[Any, Any], parameters: dict[str, Any] = PERSON) -> Inval
     with pytest.raises(InvalidArgs) as caught:
         Checker(parameters).check(args, "p.add")
     return caught.value
+
+
+def test_arguments_that_fit_are_not_searched_for_errors() -> None:
+    checker = Checker(PERSON)
+    with Calls("Checker._errors") as searches:
+        assert checker.complete(GOOD, "p.add") == GOOD
+        assert checker.violations(GOOD) == []
+
+    assert searches == {"Checker._errors": 0}
 
 
 def test_all_violations_are_listed_with_their_pointers() -> None:
