@@ -100,9 +100,6 @@ class Listing(list[Any]):
 
     __str__ = __repr__
 
-    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        printer.text((not self and self.if_empty) or repr(self))
-
     def to_text(self, width: int) -> str:
         """The listing for a terminal of this width: rows as a table, anything else as YAML flow
         text."""

@@ -128,9 +128,11 @@ def test_stats_results_and_health_are_sub_commands(loaded: Kernel) -> None:
     health = loaded.execute("%tool health").result_text
     assert "Nothing is wrong." in health
     assert "proxy" not in health
-    assert loaded.execute("%tool results").result_text == (
-        "No results are stored. A large one is stored by itself."
-    )
+    for line, said in (("results", "No results are stored."), ("jobs", "No jobs.")):
+        shown = loaded.execute(f"%tool {line}")
+        assert shown.result is not None
+        assert shown.result_text == "[]"
+        assert said in shown.result["text/html"]
     assert "fs.read_file" in loaded.execute("%tool search reed a fiel").result_text
 
 

@@ -146,6 +146,7 @@ def test_many_jobs_keep_their_prints_apart(ready: Kernel) -> None:
     assert "<b>bold" not in shown
 
 
+@pytest.mark.slow
 def test_status_result_progress_and_await(ready: Kernel) -> None:
     begin(ready, "job = %tool nb.talk n=30 --bg")
 
@@ -236,12 +237,8 @@ def test_a_wrong_line_is_told(ready: Kernel, words: str) -> None:
     assert "See: %tool jobs" in outcome.text
 
 
-def test_no_jobs_are_said_and_are_an_empty_list(ready: Kernel) -> None:
-    shown = ready.execute("%tool jobs")
-    assert shown.result_text == "No jobs. Start one with: %tool NAME key=value ... --bg"
-    assert shown.result is not None
-    assert "No jobs." in shown.result["text/html"]
-    assert ready.execute("jobs = %tool jobs\nlist(jobs)").result_text == "[]"
+def test_no_jobs_are_an_empty_list(ready: Kernel) -> None:
+    assert ready.execute("%tool jobs").result_text == "[]"
 
 
 def test_unloading_with_jobs_under_way_does_not_wait(ready: Kernel) -> None:
