@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -29,7 +29,6 @@ from tests.harness.project import project
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-    from pytest_timeout import Settings
 
     from tests.harness.lab import Lab
 
@@ -92,7 +91,7 @@ def _begin_child() -> None:
     gc.freeze()
 
 
-def pytest_timeout_set_timer(item: pytest.Item, settings: Settings) -> bool:
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
     """Past its limit a test ends its process, and shows where each thread stood.
 
     The timer of pytest-timeout would do so too, but not from a worker of a parallel run, whose

@@ -245,6 +245,7 @@ def test_roots_are_the_folders_of_the_definition(shop: Toolbox) -> None:
     assert shop.call("shop.roots").unwrap() == [project.as_uri(), (project / "data").as_uri()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("roots", [{}, {"roots": []}], ids=["none", "empty"])
 def test_server_without_roots_in_its_definition_cannot_ask_for_them(
     opened: Open, roots: dict[str, Any]

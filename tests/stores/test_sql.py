@@ -315,6 +315,7 @@ TREES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TREES)
 def test_a_wrong_query_is_refused_in_few_words(box: Toolbox, case: str) -> None:
     query, words = TREES[case]
