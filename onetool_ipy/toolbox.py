@@ -102,6 +102,9 @@ class Parts(GuardedParts, Protocol):
         """Let the registry list its tools again. Parts that are not built yet will see the change
         anyway."""
 
+    def servers(self) -> Servers:
+        """Make the MCP servers, which outlive these parts. Nothing is started."""
+
     def adopt_servers(self, servers: Servers) -> None:
         """End the servers that these parts define differently, before they are in force. Nothing is
         started."""
@@ -134,7 +137,6 @@ class Toolbox:
         *,
         session: SessionTools,
         build_http_client: Callable[[Toolbox], HttpClient],
-        build_servers: Callable[[Toolbox], Servers],
     ) -> None:
         given_up = AbandonedCalls()
         self.session = session
@@ -162,7 +164,6 @@ class Toolbox:
         self._build_http_client = build_http_client
         self._http_client: HttpClient | None = None
         self._asker: Asker | None = None
-        self._build_servers = build_servers
         self._servers: Servers | None = None
         self.after_fork()
         forks.register(self)
@@ -234,7 +235,7 @@ class Toolbox:
         if self._servers is None:
             with self._making:
                 if self._servers is None:
-                    self._servers = self._build_servers(self)
+                    self._servers = self.parts.servers()
         return self._servers
 
     @property
