@@ -49,47 +49,94 @@ MACHINE = (
 # values against a naive twin, threads that meet, or kills. A new module of this kind is added here,
 # with such a test.
 ATTACKED = {
+    "base/background": "base/test_background.py",
+    "base/exits": "base/test_exits.py",
     "base/files": "base/test_files.py faults/test_files_sweep.py",
     "base/foreign_json": "base/test_foreign_json.py",
     "base/masking": "base/test_masking.py",
     "base/printable": "base/test_printable.py",
     "base/tables": "base/test_tables.py",
     "base/values": "base/test_values.py",
+    "bundles/builtins": "bundles/test_builtins.py",
     "bundles/environments": "bundles/test_environments.py",
     "bundles/http/address": "bundles/http/test_address.py",
+    "bundles/http/runner": "bundles/http/test_runner.py",
+    "bundles/store": "faults/bundle_actors.py",
     "config/edit": "config/test_edit.py",
+    "config/kept_names": "config/test_kept_names.py",
+    "config/load": "config/test_load.py",
     "config/lock": "config/test_lock.py faults/test_kept_files.py",
     "config/trust": "config/test_trust.py",
     "core/difference": "core/test_difference.py",
+    "core/drift": "core/test_drift.py",
+    "core/executor": "core/test_executor.py",
+    "core/labels": "core/test_labels.py",
     "core/lineage": "core/test_lineage.py",
     "core/registry": "core/test_registry.py",
     "core/result": "core/test_result.py",
     "faces/client_files": "faces/test_client_files.py faults/test_kept_files.py",
+    "faces/commands/servers": "faults/test_kept_files.py",
+    "faces/mcp/http": "faces/mcp/test_http.py",
     "faces/mcp/mock": "faces/mcp/test_mock.py",
+    "faces/rest/extension": "faces/rest/test_extension_projects.py",
     "faces/sealing": "faces/test_sealing.py faults/test_kept_files.py",
-    "core/labels": "core/test_labels.py",
+    "faces/widgets/questions": "faces/widgets/test_questions.py",
+    "faces/widgets/requests": "faces/widgets/test_requests.py",
+    "llm/ask/approval": "llm/ask/test_approval.py",
     "llm/ask/guard": "llm/ask/test_guard.py",
     "llm/ask/session": "llm/ask/test_session_file.py",
     "llm/programs/journal": "llm/programs/test_journal.py",
     "llm/programs/plan": "llm/programs/test_chosen.py",
     "llm/programs/run": "llm/programs/test_chosen.py",
+    "llm/programs/shadows": "llm/programs/test_shadows.py",
+    "mcp/auth": "mcp/test_auth.py",
+    "mcp/callback": "mcp/test_callback.py",
+    "mcp/listing": "mcp/test_listing.py",
+    "mcp/server": "mcp/test_server.py",
     "net/hosts": "net/test_hosts.py",
     "net/response": "net/test_response_body.py",
+    "packs/ot/map_run": "packs/ot/test_map_run.py",
+    "packs/ot/usage": "packs/ot/test_usage_twin.py",
     "schema/check": "schema/test_check.py",
     "schema/sample": "schema/test_sample.py",
     "sources/adopted": "sources/test_adopted.py",
+    "sources/outline": "sources/test_outline_reader_hostile.py",
     "sources/pack_code": "sources/test_pack_code.py",
     "sources/pack_saving": "sources/test_pack_saving.py",
+    "stores/calls/closing": "stores/calls/test_closing.py",
+    "stores/calls/database": "stores/calls/test_closing.py",
     "stores/calls/journal": "stores/calls/test_journal.py faults/test_calls.py",
     "stores/calls/log": "faults/test_calls.py",
     "stores/cassettes": "stores/test_cassettes.py",
     "stores/encoding": "stores/test_encoding.py",
     "stores/map_progress": "stores/test_map_progress.py",
     "stores/replays": "stores/test_replays.py",
+    "stores/result_file": "faults/test_results_kill.py",
     "stores/result_search": "stores/test_result_search.py",
     "stores/results": "faults/test_results_kill.py",
+    "stores/tasks": "stores/test_tasks.py",
+    "stores/tokens": "stores/test_tokens.py",
+    "stores/topics": "stores/test_topics.py",
 }
-_ATTACK = re.compile(r"@given\(|Barrier\(|Thread\(|ThreadPoolExecutor\(|SIGKILL|\.kill\(")
+_ATTACK = re.compile(
+    r"@given\(|random\.Random\(|Barrier\(|Thread\(|ThreadPoolExecutor\(|to_thread\(|SIGKILL"
+    r"|\.kill\("
+)
+# Writes a file whole, or holds the lock of one.
+_KEEPS = re.compile(r"\b(write_whole|AtomicFile|a?locked)\(")
+_WRITES_ON_REQUEST = {"base/files", "faces/commands/shell"}
+
+
+def test_each_module_that_writes_a_file_is_attacked() -> None:
+    """Add it to the list above, with a test that attacks it."""
+    package = ROOT / "onetool_ipy"
+    keeping = {
+        path.relative_to(package).with_suffix("").as_posix()
+        for path in package.rglob("*.py")
+        if _KEEPS.search(path.read_text(encoding="utf-8"))
+    }
+
+    assert keeping - ATTACKED.keys() - _WRITES_ON_REQUEST == set()
 
 
 @pytest.mark.parametrize("module", ATTACKED)

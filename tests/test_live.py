@@ -37,7 +37,6 @@ def test_a_cells_tool_is_in_nb(project: Project) -> None:
 
     @tool
     def twice(n: int) -> int:
-        """Double."""
         return n * 2
 
     from onetool_ipy.live import nb

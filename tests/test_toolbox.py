@@ -111,7 +111,6 @@ def test_limits_and_allow_lists_are_passed_on(box: Toolbox) -> None:
     gate = threading.Event()
 
     def wait() -> None:
-        """Wait."""
         gate.wait(HANG_S)
 
     box.adopt(wait)
@@ -180,7 +179,6 @@ def test_a_tool_gives_its_own_object(box: Toolbox) -> None:
     thing = object()
 
     def give() -> Any:
-        """Give."""
         return thing
 
     box.adopt(give)
@@ -330,13 +328,11 @@ def test_calls_between_tools_are_known_as_such(box: Toolbox) -> None:
     seen: list[str] = []
 
     def low() -> None:
-        """Look."""
         from onetool_ipy.core import current
 
         seen.append(current.scope().call.source)
 
     def high() -> None:
-        """Call."""
         box.pack("nb").low()
 
     box.adopt(low)
@@ -403,7 +399,6 @@ def test_reload_reads_everything_again_and_keeps_the_sessions_tools(
     box: Toolbox, project: Project
 ) -> None:
     def mine() -> int:
-        """Mine."""
         return 1
 
     box.adopt(mine)
@@ -484,7 +479,6 @@ def test_a_call_under_way_keeps_its_parts(box: Toolbox, project: Project) -> Non
     found: list[Any] = []
 
     def hold() -> None:
-        """Hold."""
         begun.set()
         gate.wait(HANG_S)
 
@@ -533,7 +527,6 @@ def test_two_toolboxes_at_once_do_not_meet(project: Project, tmp_path: Path) -> 
     try:
 
         def mine() -> int:
-            """Mine."""
             return 1
 
         one.adopt(mine)
@@ -571,7 +564,6 @@ def test_registering_and_calling_from_many_threads(box: Toolbox) -> None:
         for i in range(10):
 
             def fn(i: int = i) -> int:
-                """Give."""
                 return i
 
             fn.__name__ = f"t{n}_{i}"

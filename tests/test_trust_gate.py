@@ -107,7 +107,6 @@ def test_lists_help_and_built_ins_work_and_run_nothing(clone: Clone, box: Toolbo
 
 def test_a_tool_of_a_cell_runs(box: Toolbox) -> None:
     def twice(x: int) -> int:
-        """Twice."""
         return 2 * x
 
     box.adopt(twice)

@@ -46,7 +46,11 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     lines = [
         *_argument_changes(_object(before.get("parameters")), _object(after.get("parameters"))),
         *([reading] if is_reading != was_reading else []),
-        *(["what it returns changed"] if before.get("returns") != after.get("returns") else []),
+        *(
+            []
+            if _is_same(before.get("returns"), after.get("returns"))
+            else ["what it returns changed"]
+        ),
         *_text_changes("its description", before.get("description"), after.get("description")),
     ]
     if not lines and before.get("fingerprint") != after.get("fingerprint"):
@@ -74,7 +78,7 @@ def _argument_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> It
         {key: value for key, value in side.items() if key not in (*_MAPS, *_WORDS)}
         for side in (before, after)
     ]
-    if rest[0] != rest[1] or (was_required - old.keys()) != (is_required - new.keys()):
+    if not _is_same(*rest) or (was_required - old.keys()) != (is_required - new.keys()):
         yield "the rules for its arguments changed"
 
 
@@ -83,14 +87,14 @@ def _schema_changes(
 ) -> Iterator[str]:
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
-        if old == new and (key in before) == (key in after):
+        if _is_same(old, new) and (key in before) == (key in after):
             continue
         if key == "type":
             yield f"the argument '{name}' was {_text(old)}, is {_text(new)}"
         elif key == "enum" and isinstance(old, list) and isinstance(new, list):
             gone, fresh = (
-                [each for each in old if each not in new],
-                [each for each in new if each not in old],
+                [each for each in old if not any(_is_same(each, other) for other in new)],
+                [each for each in new if not any(_is_same(each, other) for other in old)],
             )
             words = [
                 f"{', '.join(map(_text, part))} {verb}"
@@ -110,7 +114,7 @@ def _schema_changes(
 def _text_changes(what: str, before: object, after: object) -> Iterator[str]:
     """Say that a text changed, with the lines that did: `- was` and `+ is`. Compares whole
     lines."""
-    if before == after:
+    if _is_same(before, after):
         return
     whole = [str(side or "").split("\n") for side in (before, after)]
     old, new = (side[:_MAX_COMPARED] for side in whole)
@@ -136,6 +140,11 @@ def _without(lines: Sequence[str], others: Sequence[str]) -> list[str]:
         else:
             rest.append(line)
     return rest
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether two values are the same JSON. Python's `==` takes `true` for 1."""
+    return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _object(value: object) -> Mapping[str, Any]:

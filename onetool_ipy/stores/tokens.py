@@ -123,7 +123,7 @@ def _secrets(value: object) -> Iterator[str]:
 def _decoded(data: bytes | str | None) -> Grant | None:
     try:
         grant = json.loads(data or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return grant if isinstance(grant, dict) else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,26 @@ def test_what_another_process_switched_is_known_at_the_next_question(tmp_path: P
 
     (tmp_path / "builtins.json").write_text("{")
     assert len(ours.problems()) == 1
+
+
+def test_switches_that_threads_turn_at_once_are_all_turned(
+    project_bundles: ProjectBundles,
+) -> None:
+    """Each through a toolbox of its own, as processes do."""
+    tools = [(bundle.bundle_id, tool) for bundle in BUILTINS for tool in bundle.tools]
+    boxes = [project_bundles.another() for _ in tools]
+
+    def turn(number: int, *, enabled: bool) -> None:
+        bundle_id, tool = tools[number]
+        boxes[number].bundles.patch_tool(bundle_id, tool.slug, "1", enabled=enabled)
+
+    with ThreadPoolExecutor(len(tools)) as threads:
+        list(threads.map(lambda number: turn(number, enabled=False), range(len(tools))))
+        switches = BuiltInSwitches(project_bundles.root)
+        assert all(switches.reason(tool.func) for _, tool in tools)
+        list(threads.map(lambda number: turn(number, enabled=True), range(1, len(tools))))
+
+    assert [tool.func for _, tool in tools if switches.reason(tool.func)] == [tools[0][1].func]
 
 
 def test_a_damaged_overlay_switches_nothing_off_and_is_a_problem(

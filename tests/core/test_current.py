@@ -35,7 +35,6 @@ def test_inside_a_call_its_own_toolbox_is_current(project: Project, tmp_path: An
     seen: list[Any] = []
 
     def look() -> None:
-        """Look."""
         seen.append(current.toolbox())
 
     first.adopt(look)

@@ -19,7 +19,6 @@ def test_a_bare_tool_goes_to_pack_nb_and_the_function_stays_as_it_is(project: Pr
     box = project.open()
 
     def add(a: int, b: int = 1) -> int:
-        """Add."""
         return a + b
 
     same = tool(add)
@@ -85,7 +84,6 @@ def test_a_name_may_be_the_only_argument(project: Project) -> None:
 
     @tool("geo.locate")
     def fn() -> int:
-        """Do."""
         return 1
 
     assert box.call("geo.locate").data == 1
@@ -97,7 +95,6 @@ def test_running_a_cell_again_replaces_its_tool(project: Project) -> None:
 
         @tool
         def give(n: int = n) -> int:
-            """Give."""
             return n
 
     assert box.call("nb.give").data == 2
@@ -150,7 +147,6 @@ def test_a_partial_has_the_name_of_its_function_and_a_lambda_needs_one(project: 
     box = project.open()
 
     def power(base: int, exponent: int) -> int:
-        """Raise."""
         return base**exponent
 
     tool(functools.partial(power, exponent=2))

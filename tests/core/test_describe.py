@@ -452,7 +452,6 @@ def test_a_decorated_function_keeps_its_own_arguments() -> None:
 
     @shout
     def greet(name: str, when: datetime.date) -> str:
-        """Greet."""
         return f"{name} {when}"
 
     assert _given(_spec(greet), name="a", when="2026-01-02") == "A 2026-01-02"
@@ -551,7 +550,6 @@ def test_a_spec_cannot_be_changed_but_replaced() -> None:
 
 def test_a_tool_with_rich_arguments_works_through_the_executor(bench: MakeBench) -> None:
     def plan(who: Person, at: datetime.datetime, where: Point | None = None) -> str:
-        """Plan."""
         return f"{who.name} {at:%H} {where}"
 
     result = bench(plan).call(

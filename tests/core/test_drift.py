@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onetool_ipy.core.drift import changes, facts
 from onetool_ipy.core.tool import ToolSpec
@@ -192,3 +194,23 @@ def test_a_tool_that_is_unchanged_never_drifts() -> None:
             parameters={"required": names[:2], "properties": shuffled, "type": "object"}
         )
         assert changes(before, facts(again)) == []
+
+
+SCHEMAS = st.dictionaries(
+    st.sampled_from(["type", "default", "enum", "title"]),
+    st.sampled_from([0, False, "text", [1], [True]]),
+)
+ARGUMENTS = st.dictionaries(st.sampled_from("ab"), SCHEMAS)
+
+
+@given(ARGUMENTS, ARGUMENTS)
+def test_each_argument_that_is_not_the_same_json_is_named(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    lines = changes(*({"parameters": {"properties": side}} for side in (before, after)))
+
+    def differs(name: str) -> bool:
+        return len({json.dumps(side.get(name), sort_keys=True) for side in (before, after)}) > 1
+
+    named = {name for name in "ab" if f"argument '{name}'" in "\n".join(lines)}
+    assert named == {name for name in "ab" if differs(name)}

@@ -141,7 +141,6 @@ def test_the_tools_own_exception_is_kept_with_its_own_frames(bench: MakeBench) -
         raise KeyError("deep inside")
 
     def outer() -> None:
-        """Fail."""
         inner()
 
     table = bench(outer)
@@ -155,7 +154,6 @@ def test_the_tools_own_exception_is_kept_with_its_own_frames(bench: MakeBench) -
 
 async def test_own_frames_of_an_async_tool(bench: MakeBench) -> None:
     async def outer() -> None:
-        """Fail."""
         await asyncio.sleep(0)
         raise KeyError("later")
 
@@ -173,7 +171,6 @@ async def test_own_frames_of_an_async_tool(bench: MakeBench) -> None:
 @pytest.mark.parametrize("how", ["sync", "limited", "async"])
 async def test_what_a_tool_leaves_unfinished_is_finished(bench: MakeBench, how: str) -> None:
     def lazy(n: int) -> Iterator[int]:
-        """Yield."""
         yield from range(n)
 
     async def later(n: int) -> AsyncIterator[int]:
@@ -187,7 +184,6 @@ async def test_what_a_tool_leaves_unfinished_is_finished(bench: MakeBench, how: 
         return list(range(n))
 
     def gives_promise(n: int) -> Any:
-        """Give a coroutine."""
         return promise(n)
 
     def gives_stream(n: int) -> Any:
@@ -207,7 +203,6 @@ async def test_what_a_tool_leaves_unfinished_is_finished(bench: MakeBench, how: 
 
 def test_an_endless_generator_is_too_large(bench: MakeBench) -> None:
     def endless() -> Iterator[int]:
-        """Count."""
         n = 0
         while True:
             yield n
@@ -220,7 +215,6 @@ def test_an_endless_generator_is_too_large(bench: MakeBench) -> None:
 
 def test_a_generator_that_fails_half_way_is_a_failure(bench: MakeBench) -> None:
     def half() -> Iterator[int]:
-        """Break."""
         yield 1
         raise ValueError("half way")
 
@@ -229,7 +223,6 @@ def test_a_generator_that_fails_half_way_is_a_failure(bench: MakeBench) -> None:
 
 def test_a_tool_cannot_change_its_callers_arguments(bench: MakeBench) -> None:
     def greedy(items: list[int], options: dict[str, Any]) -> int:
-        """Take all."""
         items.clear()
         options["deep"]["x"].append(1)
         options.clear()
@@ -245,7 +238,6 @@ def test_the_tools_own_object_is_what_the_caller_gets(bench: MakeBench) -> None:
     thing = object()
 
     def give() -> Any:
-        """Give."""
         return thing
 
     assert bench(give).call("t.give").data is thing
@@ -258,7 +250,6 @@ def test_a_tool_that_calls_itself_for_ever_is_stopped(
     depths: list[int] = []
 
     def again() -> Any:
-        """Call oneself."""
         depths.append(current.scope().depth)
         return table.call("t.again", source="tool", timeout_s=limit).unwrap()
 
@@ -273,7 +264,6 @@ def test_a_tool_that_calls_itself_for_ever_is_stopped(
 
 async def test_an_async_tool_that_calls_itself_for_ever_is_stopped(bench: MakeBench) -> None:
     async def again() -> Any:
-        """Call oneself."""
         return (await table.acall("t.again", source="tool")).unwrap()
 
     table = bench(again)
@@ -295,11 +285,9 @@ def test_a_failed_call_inside_a_tool_hands_its_reason_on(
     bench: MakeBench, inner: errors.CallFailure, reason: str | None
 ) -> None:
     def low() -> None:
-        """Fail."""
         raise inner
 
     def high() -> Any:
-        """Call `low`."""
         return table.call("t.low").unwrap()
 
     table = bench(low, high)
@@ -314,7 +302,6 @@ def test_nested_calls_know_where_they_are(bench: MakeBench) -> None:
     seen: list[Any] = []
 
     def low() -> None:
-        """Look."""
         seen.append(current.scope())
 
     def high() -> None:
@@ -346,13 +333,11 @@ async def test_context_variables_reach_the_tool_and_do_not_leak_out(
     bench: MakeBench, how: str
 ) -> None:
     def look() -> str:
-        """Look."""
         found = COLOUR.get()
         COLOUR.set("changed")
         return found
 
     async def look_later() -> str:
-        """Look."""
         await asyncio.sleep(0)
         return look()
 
@@ -384,7 +369,6 @@ async def test_an_async_tool_that_can_block_runs_in_the_thread_of_a_sync_caller(
     bench: MakeBench,
 ) -> None:
     async def where() -> str:
-        """Tell the thread."""
         return threading.current_thread().name
 
     table = bench()
@@ -402,7 +386,6 @@ async def test_an_async_tool_that_can_block_runs_in_the_thread_of_a_sync_caller(
 
 def test_async_tools_share_one_loop_that_is_not_the_callers(bench: MakeBench) -> None:
     async def where() -> Any:
-        """Tell the loop."""
         return asyncio.get_running_loop(), threading.current_thread().name
 
     table = bench(where)
@@ -501,7 +484,6 @@ def test_what_an_allow_list_leaves_out_cannot_be_called(bench: MakeBench) -> Non
     ran: list[int] = []
 
     def touch() -> None:
-        """Leave a trace."""
         ran.append(1)
 
     table = bench(add, touch)
@@ -560,7 +542,6 @@ def test_after_a_fork_the_child_can_call_too(bench: MakeBench) -> None:
     begun = threading.Event()
 
     def hold() -> None:
-        """Hold."""
         begun.set()
         gate.wait(HANG_S)
 
@@ -617,7 +598,6 @@ def test_calls_import_no_event_loop_unless_they_need_one() -> None:
 
 async def test_async_calls_of_quick_tools_let_the_loop_run(bench: MakeBench) -> None:
     def act() -> int:
-        """Act."""
         return 1
 
     table, turns = bench(act), 0
@@ -648,7 +628,6 @@ class _Below:
         self.failures: list[Any] = []
 
         def write(n: int) -> int:
-            """Write."""
             self.written.append(n)
             return n
 
@@ -744,7 +723,6 @@ def test_what_is_nested_too_deep_to_be_checked_is_refused_in_every_face(
     ran: list[Any] = []
 
     def take(rows: list[Any]) -> int:
-        """Take rows."""
         ran.append(rows)
         return 1
 

@@ -118,7 +118,6 @@ def test_a_group_that_holds_a_persons_interrupt_is_the_interrupt(bench: MakeBenc
     """As libraries that run tasks in groups hand Stop on."""
 
     def grouped() -> None:
-        """Hand Stop on."""
         raise BaseExceptionGroup(
             "tasks", [ValueError("x"), BaseExceptionGroup("inner", [KeyboardInterrupt()])]
         )
@@ -134,7 +133,6 @@ def test_an_async_call_that_is_closed_or_cancelled_ends(bench: MakeBench) -> Non
     release = threading.Event()
 
     def waits() -> None:
-        """Wait."""
         release.wait(HANG_S)
 
     made = bench(waits)

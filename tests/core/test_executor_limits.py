@@ -36,7 +36,6 @@ def gate() -> Iterator[threading.Event]:
 
 def _stuck_tools(gate: threading.Event) -> dict[str, Callable[..., Any]]:  # noqa: C901 - nine ways to be stuck
     def spin() -> None:
-        """Spin in Python."""
         while not gate.is_set():
             pass
 
@@ -78,7 +77,6 @@ def _stuck_tools(gate: threading.Event) -> dict[str, Callable[..., Any]]:  # noq
         return sleeper()
 
     def drip() -> Iterator[int]:
-        """Yield for ever."""
         while not gate.is_set():
             yield 1
             gate.wait(0.001)
@@ -107,7 +105,6 @@ async def test_control_is_back_after_the_limit_while_the_tool_is_still_stuck(
     bench: MakeBench, gate: threading.Event, name: str, how: str
 ) -> None:
     def ping() -> str:
-        """Answer."""
         return "pong"
 
     async def async_ping() -> str:
@@ -174,7 +171,6 @@ def test_an_abandoned_tool_ends_where_it_next_uses_the_toolbox(bench: MakeBench,
         """Do nothing."""
 
     def loop() -> None:
-        """Go on for ever."""
         while True:
             if how == "progress":
                 progress(1, 2)
@@ -216,7 +212,6 @@ async def test_calls_that_come_at_once_do_not_wait_for_each_other(
     barrier = threading.Barrier(count, timeout=HANG_S)
 
     def meet() -> int:
-        """Wait for the others."""
         return barrier.wait()
 
     table = bench(meet)
@@ -244,7 +239,6 @@ def test_a_late_result_is_dropped(bench: MakeBench, gate: threading.Event) -> No
         return "late"
 
     def quick() -> str:
-        """Give."""
         return "quick"
 
     table = bench(late, quick)
@@ -296,11 +290,9 @@ async def test_a_late_result_of_an_async_tool_is_dropped(bench: MakeBench) -> No
 @pytest.mark.parametrize("how", ["sync", "async"])
 async def test_a_timeout_error_of_the_tools_own_is_its_own(bench: MakeBench, how: str) -> None:
     def own() -> None:
-        """Raise it."""
         raise TimeoutError("the database is slow")
 
     async def own_later() -> None:
-        """Raise it."""
         raise TimeoutError("the database is slow")
 
     table = bench(own, own_later)
@@ -338,7 +330,6 @@ def test_only_calls_by_machines_have_a_limit_of_their_own(
     """A call under a limit runs in a worker, one without in the caller's thread."""
 
     def where() -> str:
-        """Tell the thread."""
         return threading.current_thread().name
 
     table = bench(where)
@@ -503,7 +494,6 @@ def test_nested_calls_under_limits_do_not_wait_for_each_other(bench: MakeBench) 
     barrier = threading.Barrier(MAX_ABANDONED, timeout=HANG_S)
 
     def low() -> int:
-        """Answer."""
         return 1
 
     def high() -> int:
@@ -591,11 +581,9 @@ def _threads() -> set[str]:
 
 def test_no_thread_starts_before_it_is_needed_and_none_stays_after_close() -> None:
     def ping() -> str:
-        """Answer."""
         return "pong"
 
     async def async_ping() -> str:
-        """Answer."""
         return "pong"
 
     before = threading.active_count()

@@ -165,7 +165,6 @@ def test_secrets_are_masked_in_our_own_failures_too(bench: MakeBench) -> None:
 
 def test_a_value_that_is_returned_is_never_altered(bench: MakeBench) -> None:
     def tell() -> list[str]:
-        """Tell."""
         return ["hunter22"]
 
     result = bench(tell, mask=_mask).call("t.tell")
@@ -188,7 +187,6 @@ def test_an_exception_with_odd_arguments_is_a_failure_like_any_other(bench: Make
             raise TypeError("locked")
 
     def odd(which: int) -> None:
-        """Raise."""
         raise [ValueError(loop), ValueError(deep), Locked("hunter22"), ValueError(object())][which]
 
     table = bench(odd, mask=_mask)

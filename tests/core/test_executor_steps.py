@@ -41,7 +41,6 @@ def test_steps_stand_around_the_call_in_order(bench: MakeBench) -> None:
     notes: list[str] = []
 
     def act() -> None:
-        """Act."""
         notes.append("act")
 
     bench(act, steps=[_noting("one", notes), _noting("two", notes)]).call("t.act")
@@ -93,7 +92,6 @@ async def test_a_step_may_answer_without_running_the_tool(bench: MakeBench, ok: 
     )
 
     def boom() -> None:
-        """Never run."""
         raise AssertionError
 
     def cache(trip: ResolvedCall) -> StepRun:
@@ -203,7 +201,6 @@ def test_a_switched_step_that_breaks_does_not_let_the_tool_run_in_its_place(
     """A replay stands in for the tool; where it breaks, nothing may be sent."""
 
     def act() -> None:
-        """Never run."""
         raise AssertionError
 
     result = bench(act, switched=[_broken]).call("t.act")
@@ -230,7 +227,6 @@ def test_a_failure_that_cannot_be_masked_is_a_failed_call_without_its_text(
     bench: MakeBench,
 ) -> None:
     def fail() -> None:
-        """Fail."""
         raise RuntimeError("s3cr3t")
 
     def mask_text(_text: str) -> str:
@@ -272,7 +268,6 @@ def test_stop_passes_through_after_the_steps_have_seen_it(
         return None
 
     def stop() -> None:
-        """Be stopped."""
         raise KeyboardInterrupt
 
     table = bench(stop, steps=[span(str), watch])
@@ -292,7 +287,6 @@ async def test_a_tool_that_raises_keyboard_interrupt_ends_no_loop(bench: MakeBen
     live on."""
 
     def sync() -> None:
-        """Be rude."""
         raise KeyboardInterrupt
 
     async def later() -> None:
@@ -306,7 +300,6 @@ async def test_a_tool_that_raises_keyboard_interrupt_ends_no_loop(bench: MakeBen
         raise KeyboardInterrupt
 
     async def fine() -> int:
-        """Be nice."""
         return 1
 
     table = bench(sync, later, items, fine)
@@ -338,7 +331,6 @@ def test_the_record_hears_of_stop(bench: MakeBench) -> None:
     heard: list[Any] = []
 
     def stop() -> None:
-        """Be stopped."""
         raise KeyboardInterrupt
 
     table = bench(stop, record=lambda trip, result: heard.append((trip.tool, result.error.reason)))
@@ -374,7 +366,6 @@ async def test_cancelling_an_async_call_passes_through_after_the_steps_have_seen
         return None
 
     async def wait() -> None:
-        """Wait for ever."""
         begun.set()
         try:
             await asyncio.Event().wait()

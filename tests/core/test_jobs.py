@@ -40,13 +40,11 @@ def test_a_job_runs_and_is_done(bench: MakeBench, gate: threading.Event, kind: s
     begun = threading.Event()
 
     def sync(n: int) -> int:
-        """Work."""
         begun.set()
         gate.wait(HANG_S)
         return n + 1
 
     async def later(n: int) -> int:
-        """Work."""
         begun.set()
         await asyncio.to_thread(gate.wait, HANG_S)
         return n + 1
@@ -78,7 +76,6 @@ def test_a_job_waits_its_turn_as_queued(bench: MakeBench, gate: threading.Event)
         gate.wait(HANG_S)
 
     def act() -> None:
-        """Act."""
         ran.append(1)
 
     table = bench(act)
@@ -97,7 +94,6 @@ def test_a_job_waits_its_turn_as_queued(bench: MakeBench, gate: threading.Event)
 
 def test_a_failed_call_is_a_failed_job(bench: MakeBench) -> None:
     def boom() -> None:
-        """Fail."""
         raise ValueError("no")
 
     table = bench(boom)
@@ -110,7 +106,6 @@ def test_a_failed_call_is_a_failed_job(bench: MakeBench) -> None:
 
 def test_a_limit_holds_for_a_job(bench: MakeBench, gate: threading.Event) -> None:
     def block() -> None:
-        """Wait."""
         gate.wait(HANG_S)
 
     job = _start(bench(block), "t.block", timeout_s=0.05)
@@ -134,7 +129,6 @@ def test_cancel_ends_a_tool_or_leaves_it_behind(
     begun = threading.Event()
 
     def spin() -> None:
-        """Spin."""
         begun.set()
         while not gate.is_set():
             pass
@@ -145,12 +139,10 @@ def test_cancel_ends_a_tool_or_leaves_it_behind(
         gate.wait(HANG_S)
 
     async def sleeper() -> None:
-        """Sleep."""
         begun.set()
         await asyncio.Event().wait()
 
     async def swallow() -> None:
-        """Swallow cancellation."""
         begun.set()
         while not gate.is_set():
             try:
@@ -178,7 +170,6 @@ def test_cancel_ends_a_tool_or_leaves_it_behind(
 
 def test_progress_is_heard_also_from_tools_that_the_tool_calls(bench: MakeBench) -> None:
     def low() -> None:
-        """Report."""
         current.scope().progress(2, None, "deep")
 
     def high() -> None:
@@ -201,7 +192,6 @@ def test_who_listens_cannot_break_the_call(
     bench: MakeBench, caplog: pytest.LogCaptureFixture
 ) -> None:
     def act() -> int:
-        """Report."""
         current.scope().progress(1, 1, "")
         return 5
 
@@ -231,7 +221,6 @@ def test_the_host_knows_a_job_when_it_was_started_also_one_that_ended_already(
     bench: MakeBench,
 ) -> None:
     def quick() -> int:
-        """Return at once."""
         return 1
 
     table = bench(quick)
@@ -246,7 +235,6 @@ def test_the_host_knows_a_job_when_it_was_started_also_one_that_ended_already(
 
 async def test_a_job_can_be_awaited(bench: MakeBench, gate: threading.Event) -> None:
     def wait(n: int) -> int:
-        """Wait."""
         gate.wait(HANG_S)
         return n
 
@@ -270,7 +258,6 @@ async def test_awaiting_a_cancelled_job_gives_its_result(
     bench: MakeBench, gate: threading.Event
 ) -> None:
     def block() -> None:
-        """Wait."""
         gate.wait(HANG_S)
 
     job = _start(bench(block), "t.block")
@@ -285,7 +272,6 @@ def test_fifty_ended_jobs_are_kept_and_every_one_that_runs(
     """A loop that starts jobs for days holds the results of the newest alone."""
 
     def work(waits: bool) -> None:
-        """Work."""
         if waits:
             gate.wait(HANG_S)
 
@@ -309,7 +295,6 @@ def test_a_job_that_starts_jobs_of_itself_ends(bench: MakeBench) -> None:
     jobs."""
 
     def again() -> Any:
-        """Start oneself."""
         return _start(table, "t.again").result(HANG_S).unwrap()
 
     table = bench(again)
@@ -319,7 +304,6 @@ def test_a_job_that_starts_jobs_of_itself_ends(bench: MakeBench) -> None:
 
 def test_many_jobs_at_once(bench: MakeBench) -> None:
     def double(n: int) -> int:
-        """Double."""
         return n * 2
 
     table = bench(double)

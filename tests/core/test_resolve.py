@@ -269,7 +269,6 @@ def test_a_recorded_call_runs_few_functions(box: Toolbox) -> None:
     """A call asks nothing twice, and a step that is off is not on its way."""
 
     def increase(a: int, b: int = 2) -> int:
-        """Increase a number."""
         return a + b
 
     box.adopt(increase)
@@ -337,7 +336,6 @@ def test_a_value_that_fails_whatever_is_asked_of_it_costs_neither_call_nor_row(
     evil = _Evil()
 
     def give(x: Any = None) -> Any:
-        """Give something."""
         if where == "failure":
             raise KeyError(evil)
         return evil if where == "result" else x

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -36,6 +37,20 @@ async def test_a_mailbox_takes_one_answer_for_a_state_that_is_waited_for(tmp_pat
     assert await waiting == ("good", "mine", "https://iss.example", "")
     assert not list((tmp_path / "tokens").iterdir())
     assert not mailbox.deliver(CallbackAnswer("late", "mine"))
+
+
+async def test_of_answers_that_are_brought_at_once_one_counts(tmp_path: Path) -> None:
+    mailbox = Mailbox(tmp_path)
+    for turn in range(3):
+        waiting = asyncio.create_task(mailbox.wait(f"{turn}"))
+        await asyncio.sleep(0)
+        answers = [CallbackAnswer(f"code {number}", f"{turn}") for number in range(8)]
+
+        with ThreadPoolExecutor(8) as threads:
+            taken = list(threads.map(mailbox.deliver, answers))
+
+        assert taken.count(True) == 1
+        assert await waiting == answers[taken.index(True)]
 
 
 async def test_a_mailbox_forgets_what_killed_kernels_left(tmp_path: Path) -> None:

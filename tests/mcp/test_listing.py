@@ -3,6 +3,7 @@ trusted server."""
 
 from __future__ import annotations
 
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -166,4 +167,21 @@ def test_what_is_kept_survives_the_cache(tmp_path: Path) -> None:
 
     cache.put(definition, listing)
 
+    assert cache.get(definition) == listing
+
+
+def test_a_damaged_list_is_a_list_or_none(tmp_path: Path) -> None:
+    definition = read_server("shop", {"type": "stdio"}, "", folder=Path(), timeout_s=9)
+    listing = ServerListing(read_tools([{"name": "x", "title": "Order"}])[0], icon=PIXEL)
+    cache = ListingCache(tmp_path, str)
+    cache.put(definition, listing)
+    (file,) = tmp_path.iterdir()
+    whole, pick = file.read_bytes(), random.Random(7)
+
+    for _ in range(300):
+        damaged = bytearray(whole[: pick.randrange(1, len(whole) + 1)])
+        damaged[pick.randrange(len(damaged))] = pick.randrange(256)
+        file.write_bytes(damaged)
+        assert isinstance(cache.get(definition), ServerListing | None)
+    cache.put(definition, listing)
     assert cache.get(definition) == listing

@@ -243,7 +243,6 @@ def test_sync_code_inside_an_async_tool_may_call_a_server(box: Toolbox) -> None:
 
     @tool(pack="mine")
     async def awaiting() -> Any:
-        """Call with await."""
         pack = box.pack("srv")
         assert pack is not None
         return await pack.echo.aio(text="x")

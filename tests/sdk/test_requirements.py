@@ -65,7 +65,6 @@ def test_a_command_is_declared_on_the_function_and_found_by_check_deps(
 
     @requires_cli("rg")
     def search() -> str:
-        """Search."""
         return "found"
 
     project.pack("ripgrep", RIPGREP)
@@ -109,7 +108,6 @@ def test_a_library_is_declared_on_the_function_and_found_by_check_deps(project: 
 
     @requires_lib("pandas")
     def table() -> str:
-        """Make a table."""
         return "table"
 
     project.pack("ripgrep", RIPGREP)
@@ -417,13 +415,11 @@ def test_decorators_leave_a_cells_tool_as_it_is_in_either_order(
     @tool
     @requires_cli("rg")
     def above() -> str:
-        """Above."""
         return "above"
 
     @requires_cli("rg")
     @tool
     def below() -> str:
-        """Below."""
         return "below"
 
     assert deps_of(above) == deps_of(below) == (Dep("cli", "rg"),)

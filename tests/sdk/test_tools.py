@@ -276,7 +276,6 @@ def test_a_cells_tool_sees_the_settings_of_its_pack(project: Project) -> None:
 
     @tool
     def size() -> dict:
-        """Give the settings."""
         return get_config()
 
     assert box.call("nb.size").unwrap() == {"size": 5}

@@ -469,7 +469,6 @@ print({{name.partition(".")[0] for name in sys.modules}} & {{
 
 def _named(name: str, value: int) -> Callable[[], int]:
     def fn() -> int:
-        """Return a number."""
         return value
 
     fn.__name__ = fn.__qualname__ = name

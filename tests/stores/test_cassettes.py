@@ -50,7 +50,6 @@ class Bench:
 
     def adopt(self, **words: Any) -> None:
         def ask(question: Any = "") -> Any:
-            """Ask."""
             self.count += 1
             return self.gives(self.count)
 
@@ -210,7 +209,6 @@ def test_a_changed_tool_makes_its_answers_stale(bench: Open) -> None:
     made.ask("a")
 
     def ask(question: Any = "", depth: int = 1) -> Any:
-        """Ask."""
         return "live"
 
     made.box.adopt(ask)
@@ -427,7 +425,6 @@ def test_only_the_outermost_call_is_recorded_and_ot_never(bench: Open) -> None:
     made = bench()
 
     def outer() -> Any:
-        """Call another."""
         return [made.box.call("nb.ask", {"question": "inner"}).data, str(made.box.ot.version())]
 
     made.box.adopt(outer)

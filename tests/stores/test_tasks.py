@@ -4,6 +4,7 @@ listed."""
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,20 @@ def test_disk_that_fails_costs_only_durability(tmp_path: Path) -> None:
 
     assert add(store).tool == "lab.report"
     assert store.list() == []
+
+
+def test_tasks_that_threads_save_and_remove_at_once_are_the_ones_listed(tmp_path: Path) -> None:
+    """Others list them meanwhile, as each kernel of the project does."""
+
+    def work(first: int) -> None:
+        mine = TaskStore(tmp_path / "tasks", str)
+        tasks = [add(mine, f"{first}-{number}") for number in range(10)]
+        assert {*tasks} <= {*mine.list()}
+        for task in tasks[:5]:
+            mine.remove(task)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+
+    left = {task.task_id for task in TaskStore(tmp_path / "tasks", str).list()}
+    assert left == {f"{first}-{number}" for first in range(8) for number in range(5, 10)}

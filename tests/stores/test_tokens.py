@@ -9,6 +9,8 @@ from pathlib import Path
 
 import keyring
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from keyring.backend import KeyringBackend
 from keyring.backends import fail, null
 from keyring.errors import KeyringLocked
@@ -164,3 +166,20 @@ def test_a_reload_masks_what_is_known(store: TokenStore) -> None:
 
     assert set(later) == {"access-canary", "refresh-canary", "client-canary"}
     assert "canary" not in repr(store)
+
+
+@given(
+    st.binary()
+    | st.sampled_from([b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5_000, b'{"tokens": [{}]}'])
+)
+def test_whatever_is_in_a_file_of_tokens_is_a_grant_or_none(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    store = TokenStore(tmp_path_factory.mktemp("tokens"), len)
+    path = store.path("https://a.example/mcp", "")
+    path.write_bytes(data)
+    path.chmod(0o600)
+
+    assert isinstance(store.read(path), dict | None)
+    store.write(path, GRANT)
+    assert store.read(path) == GRANT

@@ -35,7 +35,6 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
 
 def give(box: Toolbox, value: Any) -> Any:
     def table() -> Any:
-        """Give a table."""
         return value
 
     box.adopt(table)

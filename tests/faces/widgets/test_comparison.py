@@ -27,12 +27,10 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
 
         @tool(read_only=True)
         def give(value: Any, secret: str = "") -> Any:
-            """Give a value."""
             return value
 
         @tool(read_only=True)
         def frame() -> Any:
-            """Give a table."""
             return pd.DataFrame(OLD)
 
         opened.adopt(give)
@@ -194,7 +192,6 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     ) as box:
 
         def give(value: Any) -> Any:
-            """Give a value."""
             return value
 
         box.adopt(give)

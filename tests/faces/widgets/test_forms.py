@@ -24,7 +24,6 @@ def test_checking_is_that_of_the_tool_line(side: Side) -> None:
     beside."""
 
     def locate(address: str, limit: int = 5) -> list[str]:
-        """Find it."""
         return [address] * limit
 
     side.box.adopt(locate)
@@ -41,7 +40,6 @@ def test_variables_of_the_notebook(side: Side) -> None:
     seen: list[Any] = []
 
     def take(value: Any, more: list[Any] | None = None) -> str:
-        """Take anything."""
         seen.append((value, more))
         return "taken"
 
@@ -61,7 +59,6 @@ def test_variables_of_the_notebook(side: Side) -> None:
 
 def test_large_integers_arrive_whole(side: Side) -> None:
     def double(n: int) -> int:
-        """Double it."""
         return 2 * n
 
     side.box.adopt(double)
@@ -117,7 +114,6 @@ def test_an_http_tool_reads_as_curl_with_its_secret_by_name(side: Side) -> None:
 
 def test_the_branch_that_is_meant_is_checked(side: Side) -> None:
     def draw(shape: Circle | Box) -> str:
-        """Draw."""
         return "drawn"
 
     side.box.adopt(draw)

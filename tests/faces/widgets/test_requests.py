@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from onetool_ipy.config.paths import home_at
 from onetool_ipy.core.question import Question
 from onetool_ipy.core.tool import ServerFacts
 from onetool_ipy.faces.widgets.questions import OpenQuestions
-from onetool_ipy.faces.widgets.requests import MAX_SENT, ScreenRequests
+from onetool_ipy.faces.widgets.requests import MAX_SENT, Favourites, ScreenRequests
 from onetool_ipy.sdk import progress
 from tests.faces.widgets.conftest import SECRET, Side
 from tests.harness.patience import HANG_S, until
@@ -233,7 +234,6 @@ def test_cancel_ends_a_run(side: Side) -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def slow() -> str:
-        """Wait."""
         begun.set()
         while not ended.is_set():
             pass
@@ -282,8 +282,21 @@ def test_nonsense_breaks_nothing(side: Side, message: Any) -> None:
 def test_a_new_tool_is_told(side: Side) -> None:
     @tool
     def fresh() -> str:
-        """New."""
         return "new"
 
     side.box.adopt(fresh)
     assert side.wait(lambda m: m.get("event") == "changed")
+
+
+def test_favourites_that_several_pages_choose_at_once_are_all_kept(tmp_path: Path) -> None:
+    file = tmp_path / "favourites.json"
+
+    def choose(first: int) -> None:
+        for number in range(4):
+            Favourites(file).set(f"{first}.{number}", is_on=True)
+            Favourites(file).set(f"{first}.{number - 1}", is_on=False)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(choose, range(8)))
+
+    assert sorted(Favourites(file).names()) == [f"{first}.3" for first in range(8)]

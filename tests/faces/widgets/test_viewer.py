@@ -19,7 +19,6 @@ from tests.faces.widgets.conftest import SECRET, Side
 @pytest.mark.slow
 def test_a_million_lines_are_paged_and_searched(side: Side) -> None:
     def big(lines: int) -> str:
-        """Many lines."""
         return "\n".join(f"line {i}" for i in range(1, lines + 1))
 
     side.box.adopt(big)
@@ -37,7 +36,6 @@ def test_a_million_lines_are_paged_and_searched(side: Side) -> None:
 @pytest.mark.slow
 def test_a_table_is_sorted_and_filtered_over_all_rows(side: Side) -> None:
     def rows(n: int) -> list[dict[str, Any]]:
-        """Rows."""
         return [{"id": i, "name": f"n{i % 7}", "x": None if i == 3 else i * 0.5} for i in range(n)]
 
     side.box.adopt(rows)
@@ -65,11 +63,9 @@ def test_a_table_is_sorted_and_filtered_over_all_rows(side: Side) -> None:
 
 def test_a_tree_opens_part_by_part_and_a_picture_is_sent_as_bytes(side: Side) -> None:
     def nested() -> dict[str, Any]:
-        """Nested."""
         return {"a": {"b": list(range(500))}, "text": "<b>", "key": SECRET}
 
     def picture() -> bytes:
-        """A picture."""
         return b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
     def fetched() -> dict[str, Any]:
@@ -77,7 +73,6 @@ def test_a_tree_opens_part_by_part_and_a_picture_is_sent_as_bytes(side: Side) ->
         return {"mime": "image/png", "base64": base64.b64encode(picture()).decode(), "size": 28}
 
     def broken() -> dict[str, Any]:
-        """Not a picture."""
         return {"mime": "image/png", "base64": "%%%", "size": 3}
 
     for function in (nested, picture, fetched, broken):
@@ -131,7 +126,6 @@ def test_assign_gives_what_the_result_was_also_by_its_handle(side: Side, is_othe
 
     @tool
     def sales() -> pd.DataFrame:
-        """Many rows."""
         day = pd.date_range("2024-01-01", periods=6_000, freq="h")
         towns = ["Wien", "Linz", "Graz"] * 2_000
         return pd.DataFrame({"when": day, "town": towns, "price": [n / 4 for n in range(6_000)]})
@@ -169,7 +163,6 @@ def test_a_few_flat_rows_read_the_same_with_and_without_a_frame(side: Side) -> N
     ]
 
     def give() -> list[dict[str, Any]]:
-        """Rows."""
         return rows
 
     side.box.adopt(give)

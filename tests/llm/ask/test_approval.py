@@ -4,6 +4,8 @@ lasts."""
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unicodedata import east_asian_width
@@ -15,9 +17,10 @@ from onetool_ipy.base.printable import visible
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask.answer import Answer, call_view
-from onetool_ipy.llm.ask.approval import PendingCall, question
+from onetool_ipy.llm.ask.approval import Approvals, PendingCall, question
 from onetool_ipy.terminal import approval_reply, approval_text
 from onetool_ipy.toolbox import Toolbox
+from tests.harness.patience import HANG_S
 from tests.llm.ask.conftest import MakeBox, Own, Traces, TypingPerson
 
 
@@ -332,6 +335,31 @@ def test_approve_of_the_users_own_settings_holds_until_the_tool_changes_also_aft
     assert _sends(second) == ["not_approved"]
     assert _sends(second, approve=["srv.send"]) == [None]
     assert _sends(second) == [None]
+
+
+def test_tools_that_many_kernels_see_first_at_once_are_all_kept(tmp_path: Path) -> None:
+    place = tmp_path / "approvals.json"
+    specs = [
+        ToolSpec(name=f"srv.t{number}", description="x", parameters={"type": "object"}, run=len)
+        for number in range(8)
+    ]
+    barrier = threading.Barrier(8, timeout=HANG_S)
+
+    def states(first: int) -> set[str]:
+        approvals = Approvals({}, lambda: ["srv.*"], place)
+        barrier.wait()
+        turn = specs[first:] + specs[:first]
+        return {approvals.state(spec, spec.fingerprint) for spec in turn}
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(states, range(8))) == [{"allowed"}] * 8
+
+    kept = json.loads(place.read_bytes())
+    assert {name: {*marks} for name, marks in kept["tools"].items()} == {
+        spec.name: {spec.fingerprint} for spec in specs
+    }
+    changed = specs[0].replace(description="y")
+    assert Approvals({}, lambda: ["srv.*"], place).state(changed, changed.fingerprint) == "changed"
 
 
 def test_the_question_says_in_words_what_changed_since_an_earlier_kernel(

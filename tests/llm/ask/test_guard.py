@@ -316,7 +316,6 @@ def test_the_numbers_of_a_page_are_no_public_data(make_box: MakeBox, tmp_path: P
 def test_a_tool_inside_a_tool_carries_nothing_that_is_not_explained(box: Toolbox) -> None:
     @tool("nb.look", read_only=True)
     def look(q: str) -> Any:
-        """Look it up."""
         return call_tool("web.search", q=q)
 
     box.adopt(look)
@@ -331,7 +330,6 @@ def test_a_tool_inside_a_tool_carries_nothing_that_is_not_explained(box: Toolbox
 
     @tool("nb.look", read_only=True, sends=PLACE)
     def look_there(q: str) -> Any:
-        """Look it up."""
         return call_tool("web.search", q=q)
 
     box.adopt(look_there)
@@ -344,7 +342,6 @@ def test_a_tool_inside_a_tool_carries_nothing_that_is_not_explained(box: Toolbox
 def test_the_failure_of_a_private_tool_is_private_data(box: Toolbox) -> None:
     @tool("nb.fail", read_only=True)
     def fail() -> None:
-        """Fail."""
         raise ValueError(SECRET)
 
     box.adopt(fail)

@@ -79,7 +79,6 @@ class Shop:
         reads, writes = self.reads, self.writes
 
         def customers(region: str = "eu") -> list[Customer]:
-            """List the customers."""
             reads.append(("customers", region))
             return [
                 {"id": number, "name": f"c{number}", "owes": 90 + number}
@@ -87,7 +86,6 @@ class Shop:
             ]
 
         def remind(customer: int, text: str = "") -> dict[str, Any]:
-            """Remind a customer."""
             if len(writes) == self.stop_at:
                 self.stop_at = -1
                 raise KeyboardInterrupt

@@ -127,7 +127,6 @@ def test_programs_of_many_threads_do_not_share_a_yes(shop: Shop) -> None:
     lock, made = threading.Lock(), list[tuple[int, int]]()
 
     def put(program: int, n: int) -> int:
-        """Write."""
         with lock:
             made.append((program, n))
         return n

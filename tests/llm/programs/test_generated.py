@@ -143,20 +143,16 @@ def test_a_generated_program_does_what_python_does(shop: Shop, seed: int) -> Non
     writes: list[Any] = []
 
     def read(n: int) -> dict[str, int]:
-        """Read."""
         return {"n": n % 5}
 
     def rows(n: int) -> list[dict[str, int]]:
-        """Rows."""
         return _rows(n)
 
     def write(n: int, text: str = "") -> dict[str, int]:
-        """Write."""
         writes.append((n, text))
         return {"n": n * 3 % 11}
 
     def fail(n: int) -> None:
-        """Fail."""
         writes.append(("fail", n))
         raise ValueError("no")
 
@@ -164,7 +160,6 @@ def test_a_generated_program_does_what_python_does(shop: Shop, seed: int) -> Non
     shop.add("shop.rows", rows, read_only=True)
 
     def fill(n: int) -> dict[str, int]:
-        """Write."""
         return write(n)
 
     shop.add("shop.write", write)

@@ -215,7 +215,6 @@ def test_rule_4_a_write_gets_the_arguments_that_were_shown(shop: Shop) -> None:
         return len(rows)
 
     def delete(rows: list[dict[str, int]]) -> None:
-        """Delete rows."""
         shop.writes.append(("delete", json.dumps(rows)))
         rows.append({"id": 666})
 
@@ -706,7 +705,6 @@ def test_rule_7_a_masked_answer_is_read_again(
     keys: list[int] = []
 
     def key() -> dict[str, str]:
-        """Give the key."""
         keys.append(1)
         return {"key": "verysecretvalue123"}
 
@@ -885,7 +883,6 @@ def test_rule_9_an_odd_end_is_shown_in_words(shop: Shop, code: str, words: str) 
 
 def test_rule_10_stop_during_a_write_leaves_it_in_doubt(shop: Shop) -> None:
     def stop(customer: int) -> None:
-        """Be stopped."""
         shop.writes.append(("stop", customer))
         raise KeyboardInterrupt
 

@@ -65,7 +65,6 @@ def box(tmp_path: Path, shop: Shop) -> Iterator[Toolbox]:
 
         @tool
         def order(name: str) -> str:
-            """Order something."""
             shop.calls.append(name)
             return f"{name} {len(shop.calls)}"
 
@@ -222,7 +221,6 @@ def test_one_object_from_two_calls_is_not_called_equal_results(box: Toolbox) -> 
 
     @tool(name="nb.rising", read_only=True)
     def rising(is_copy: bool = False) -> list[dict[str, int]]:
-        """Raise the prices."""
         own[0]["price"] += 1
         return [dict(own[0])] if is_copy else own
 

@@ -140,7 +140,6 @@ def test_a_tool_of_a_cell_travels_to_dask(box: Toolbox, client: Any) -> None:
     factor = 5
 
     def times(value: int) -> int:
-        """Multiply."""
         if value == 3:
             raise ValueError("three is refused")
         return value * factor

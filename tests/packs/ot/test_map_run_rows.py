@@ -42,7 +42,6 @@ def calls(box: Toolbox) -> list[dict[str, Any]]:
     seen: list[dict[str, Any]] = []
 
     def place(address: str, lang: str = "en", depth: float | None = None) -> str:
-        """Find a place."""
         seen.append({"address": address, "lang": lang, "depth": depth})
         return f"{address}/{lang}"
 
@@ -215,13 +214,11 @@ def test_what_failed_stands_beside_its_input(box: Toolbox, data: Any) -> None:
     left out."""
 
     def where(address: str) -> str:
-        """Find a place."""
         if address != "Rome":
             raise LookupError("no such place")
         return address
 
     def address(address: str) -> str:
-        """Write an address."""
         return address.upper()
 
     box.adopt(where)
@@ -292,7 +289,6 @@ def test_columns_are_what_pandas_users_expect(
     box: Toolbox, gives: Any, columns: list[str], kinds: list[str]
 ) -> None:
     def f(n: int) -> Any:
-        """Give."""
         return gives(n)
 
     box.adopt(f)
@@ -438,7 +434,6 @@ def test_only_what_may_pass_is_tried_again(box: Toolbox, failure: Exception, tri
     seen: list[int] = []
 
     def flaky(n: int) -> int:
-        """Fail."""
         seen.append(n)
         raise failure
 
@@ -471,7 +466,6 @@ def test_a_row_that_passes_at_last_is_done(box: Toolbox) -> None:
     seen: list[int] = []
 
     def flaky(n: int) -> int:
-        """Fail once."""
         seen.append(n)
         if len(seen) == 1:
             raise Unavailable("not yet")
@@ -489,7 +483,6 @@ def test_a_limit_per_minute_spaces_the_calls(box: Toolbox) -> None:
     seen: list[float] = []
 
     def stamp(n: int) -> None:
-        """Note the time."""
         seen.append(time.monotonic())
 
     box.adopt(stamp)
@@ -509,7 +502,6 @@ def test_no_more_rows_are_under_way_than_allowed(box: Toolbox) -> None:
     three, fourth = threading.Barrier(3), threading.Event()
 
     def meet(n: int) -> None:
-        """Count who is here."""
         under_way.append(n)
         most.append(len(under_way))
         if len(under_way) > 3:
@@ -536,7 +528,6 @@ def test_every_row_is_a_logged_call_and_secrets_are_kept_out_of_the_state(
     assert box.ot.map("tools.echo", [f"a {SECRET}", "plain"]).attrs["onetool"]["resumed"] == 1
 
     def leak(n: int) -> None:
-        """Fail with a secret."""
         raise ValueError(SECRET)
 
     box.adopt(leak)
@@ -547,7 +538,6 @@ def test_progress_is_told_and_a_rows_own_progress_is_not(box: Toolbox) -> None:
     from onetool_ipy.sdk import progress
 
     def slow(n: int) -> int:
-        """Tell of itself."""
         progress(77, 99, "my own")
         threading.Event().wait(0.02)
         return n
@@ -598,12 +588,10 @@ def test_a_model_cannot_reach_other_tools_through_it(box: Toolbox, calls: list[A
 
 def test_rows_know_who_asked_for_the_run(box: Toolbox) -> None:
     def who(n: int) -> str:
-        """Tell who asked."""
         here = current.scope()
         return f"{None if here is None else here.asked_by}"
 
     def many() -> list[str]:
-        """Map it."""
         return list(box.ot.map("nb.who", [1, 2])["who"])
 
     box.adopt(who)
@@ -707,7 +695,6 @@ def test_places_of_tuples_and_arrays_are_columns(box: Toolbox, calls: list[Any])
 
 def test_tuples_can_still_be_the_values_of_one_argument(box: Toolbox) -> None:
     def total(pair: tuple[int, int]) -> int:
-        """Add a pair."""
         return pair[0] + pair[1]
 
     box.adopt(total)

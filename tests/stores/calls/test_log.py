@@ -65,12 +65,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
     @onetool_ipy.tool("nb.fail")
     def fail() -> None:
-        """Fail."""
         raise RuntimeError("no")
 
     @onetool_ipy.tool("nb.stop")
     def stop() -> None:
-        """Be interrupted."""
         raise KeyboardInterrupt
 
     @onetool_ipy.tool("nb.inner")
@@ -85,7 +83,6 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
     @onetool_ipy.tool("nb.add")
     def add(a: int) -> int:
-        """Add one."""
         return a + 1
 
     @onetool_ipy.tool("nb.slow")
