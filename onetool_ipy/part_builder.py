@@ -270,7 +270,6 @@ class PartBuilder:
             secret_names=config.secrets.names,
             counts=lambda: box.log.counts(),  # noqa: PLW0108 - of the parts in force then
             call=box.call,
-            acall=box.acall,
             clock=self._clock,
         )
         return Bundles(self._context, needs)

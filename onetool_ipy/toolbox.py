@@ -31,7 +31,16 @@ from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.core import current
 from onetool_ipy.core.current import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor
+from onetool_ipy.core.jobs import Job, Jobs
 from onetool_ipy.core.lineage import Lineage
+from onetool_ipy.core.question import (
+    NobodyToAsk,
+    Question,
+    Reply,
+    checked,
+    count_question,
+    form_errors,
+)
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
 from onetool_ipy.core.result import ToolResult
@@ -46,8 +55,6 @@ if TYPE_CHECKING:
     import datetime
 
     from onetool_ipy.bundles.service import Bundles
-    from onetool_ipy.core.jobs import Job, Jobs
-    from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.messages import ModelClient
     from onetool_ipy.mcp.servers import Servers
@@ -411,8 +418,6 @@ class Toolbox:
     def jobs(self) -> Jobs:
         """The calls in the background."""
         if self._jobs is None:
-            from onetool_ipy.core.jobs import Jobs
-
             self._jobs = Jobs(lambda call: self.host.listen_to_job(call))  # noqa: PLW0108 - the host may change
         return self._jobs
 
@@ -645,15 +650,6 @@ class Toolbox:
     def put_question(self, question: Question) -> Reply:
         """Put a question to the person, or to the MCP client that made this call, and wait; see
         `Host`."""
-        # late: few calls ask
-        from onetool_ipy.core.question import (
-            NobodyToAsk,
-            Reply,
-            checked,
-            count_question,
-            form_errors,
-        )
-
         here, safe = current.scope(), checked(question.masked(self.mask))
         if here is not None and here.meta is not None:
             count_question(here.meta)

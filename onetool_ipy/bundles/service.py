@@ -169,7 +169,6 @@ class ServiceDependencies(NamedTuple):
     secret_names: Callable[[], Collection[str]]
     counts: Callable[[], Mapping[str, tuple[int, datetime.datetime]]]
     call: CallTool
-    acall: CallTool
     clock: Callable[[], datetime.datetime]
 
 
@@ -561,23 +560,6 @@ class Bundles:
         tool."""
         name = self._call_name(bundle_id, slug, version)
         result: ToolResult = self._needs.call(
-            name, {} if args is None else args, source=source, timeout=timeout
-        )
-        return result
-
-    async def ainvoke(
-        self,
-        bundle_id: str,
-        slug: str,
-        version: str,
-        args: Mapping[str, Any] | None = None,
-        *,
-        source: CallSource = "python",
-        timeout: float | None = None,
-    ) -> ToolResult:
-        """`invoke` without blocking the event loop."""
-        name = self._call_name(bundle_id, slug, version)
-        result: ToolResult = await self._needs.acall(
             name, {} if args is None else args, source=source, timeout=timeout
         )
         return result
