@@ -269,9 +269,10 @@ class Project:
         if not trust.is_given or trust.has_changed():
             raise Untrusted.of(f"'{file}' was not run: this project is not trusted.")
 
-    def servers(self) -> Servers:
-        """The MCP servers of the project; they outlive a reload. Nothing is started."""
-        return self._builder.servers()
+    @property
+    def make_servers(self) -> Callable[[], Servers]:
+        """Makes the MCP servers of the project, which outlive a reload. Nothing is started."""
+        return self._builder.servers
 
     def adopt_servers(self, servers: Servers) -> None:
         """End the servers that a reloaded configuration changes, before it takes effect. Nothing is

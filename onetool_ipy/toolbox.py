@@ -109,8 +109,9 @@ class Parts(GuardedParts, Protocol):
         """Let the registry list its tools again. Parts that are not built yet will see the change
         anyway."""
 
-    def servers(self) -> Servers:
-        """Make the MCP servers, which outlive these parts. Nothing is started."""
+    @property
+    def make_servers(self) -> Callable[[], Servers]:
+        """Makes the MCP servers, which outlive these parts. Nothing is started."""
 
     def adopt_servers(self, servers: Servers) -> None:
         """End the servers that these parts define differently, before they are in force. Nothing is
@@ -240,9 +241,11 @@ class Toolbox:
     def servers(self) -> Servers:
         """The MCP servers, by name; they outlive a reload."""
         if self._servers is None:
+            # Before the lock: whoever builds a part needs the servers, and has the lock of the parts.
+            make_servers = self.parts.make_servers
             with self._making:
                 if self._servers is None:
-                    self._servers = self.parts.servers()
+                    self._servers = make_servers()
         return self._servers
 
     @property
