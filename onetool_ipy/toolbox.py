@@ -241,7 +241,7 @@ class Toolbox:
     def servers(self) -> Servers:
         """The MCP servers, by name; they outlive a reload."""
         if self._servers is None:
-            # Before the lock: whoever builds a part needs the servers, and has the lock of the parts.
+            # Before the lock: whoever builds a part has the lock of the parts, and needs servers.
             make_servers = self.parts.make_servers
             with self._making:
                 if self._servers is None:
