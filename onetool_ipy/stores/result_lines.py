@@ -7,7 +7,7 @@ types come back as plain JSON values.
 
 value                                stored as
 ----------------------------------   -------------------------------------------------------------
-text                                 unchanged; lines end at `\\n` only, CR, NUL, BOM, U+2028 stay
+text                                 unchanged; lines end at LF or CR LF only, NUL, BOM, U+2028 stay
 bytes                                UTF-8 text; an invalid byte is written as `\\xNN`
 list, tuple, set, deque, dict views  one line of JSON per item
 array, Series, Index                 one line of JSON per item (of an array: per row)

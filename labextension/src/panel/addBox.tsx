@@ -114,13 +114,13 @@ export class AddBox {
     void this._go();
   }
 
-  /** Ask the kernel what the text is, unless it has said so. */
+  /** Ask the kernel what the text is, unless it has said so; null if it is another text by then. */
   private async _see(): Promise<IPasted | null> {
     this._soon.cancel();
     const { text } = this._draft.value;
     if (!text.trim()) return null;
     if (this._look.value.value?.text !== text || this._look.failure.value) await this._look.send(text);
-    return this._pasted.value;
+    return this._draft.value.text === text ? this._pasted.value : null;
   }
 
   /** Do the first of the choices. A server is added once it was shown what runs. */
@@ -148,6 +148,7 @@ export class AddBox {
       this._box.current?.form?.querySelector<HTMLElement>(`[data-secret="${missing.name}"]`)?.focus();
       return;
     }
+    const { text } = this._draft.value;
     this._isBusy.value = true;
     const reply = await this.requests.once<{ said: string; names: string[] }>('addServer', { ...this._draft.value, digest: pasted.digest, values: this._values.value });
     if (reply.status === 'late') return;
@@ -156,7 +157,7 @@ export class AddBox {
       this._refused.value = reply.error.message;
       return;
     }
-    this._clear();
+    if (text === this._draft.value.text) this._clear(); // else another one was typed meanwhile
     this._done.value = reply.value.said;
     this.options.onAdded(reply.value.names);
   }

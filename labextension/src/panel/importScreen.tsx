@@ -3,7 +3,7 @@
  * tools. The server says what a document has (tools/import/preview). It imports nothing of JupyterLab.
  */
 
-import { batch, signal, useSignal } from '@preact/signals';
+import { batch, computed, signal, useSignal } from '@preact/signals';
 import type { ComponentChildren, JSX, Key } from 'preact';
 
 import type { IDocument } from './addBox';
@@ -12,8 +12,8 @@ import type { RestClient } from './restClient';
 import { FileButton, Input, Search, Select } from '../screens/controls.js';
 import { elementOf, keepFocus, offerFocus, uniqueId } from '../screens/dom.js';
 import { counted } from '../screens/format.js';
-import { drawInto, type KeepSecret, SecretField } from '../screens/parts.js';
-import { Requests } from '../screens/requests.js';
+import { drawInto, SecretField } from '../screens/parts.js';
+import { type Reply, Requests, type Source } from '../screens/requests.js';
 
 /** The kinds of auth as `%tool import --auth` names them, and what a secret is sent with. */
 const AUTH: Record<string, { title: string; sentWith?: string }> = {
@@ -30,16 +30,14 @@ const [DOCUMENT, SERVER, BUNDLE, AUTH_KIND, AUTH_NAME, AUTH_SECRET] = ['/documen
 
 export interface IImportOptions {
   onImported: (imported: IImported) => void;
-  /** Allow HTTP tools to reach hosts; returns what went wrong. */
-  allow: (hosts: string[]) => Promise<string>;
-  /** Keep a secret of the project; returns what went wrong. */
-  keepSecret: KeepSecret;
   onClose: () => void;
 }
 
-/** Returns `{element, focus(), show(document), close()}`; `show` takes a document as if it was chosen here. */
-export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDocument'>, options: IImportOptions) {
-  const requests = new Requests(null);
+/** Returns `{element, focus(), show(document), close()}`; `show` takes a document as if it was chosen here. The kernel allows hosts, and keeps secrets. */
+export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDocument'>, kernel: Source, options: IImportOptions) {
+  const requests = new Requests(kernel);
+  const previews = requests.latestOf(async (read: () => unknown) => rest.previewImport(await read(), fields.value.server.trim()));
+  const imports = requests.latestOf((wanted: Parameters<RestClient['importDocument']>) => rest.importDocument(...wanted));
   const fields = signal(EMPTY);
   const picked = signal<{ name: string; document: unknown } | null>(null);
   const preview = signal<IImportPreview | null>(null);
@@ -50,7 +48,8 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
   const isSet = signal(false);
   const errors = signal<IFieldError[]>([]);
   const blocked = signal('');
-  const busy = signal('');
+  /** What is under way; nothing can be changed that it is for. */
+  const busy = computed(() => (previews.isPending.value ? 'Reading …' : imports.isPending.value ? 'Importing …' : ''));
   const ids = uniqueId('import');
   const element = elementOf('div.otx.onetool-Import-page', { role: 'form', 'aria-label': 'Import tools' });
   const find = (selector: string): HTMLElement | null => element.querySelector<HTMLElement>(selector);
@@ -95,36 +94,34 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
     });
   }
 
-  /** Do some work, during which nothing can be changed that it is for. */
-  async function work(words: string, act: () => Promise<void>): Promise<void> {
-    forgive();
-    busy.value = words;
-    const reply = await requests.onceOf(act);
-    if (reply.status === 'late') return;
-    busy.value = '';
-    if (reply.status === 'ok') return;
+  /** Say why a request failed, if it did. Returns whether there is a value to show. */
+  function tell<T>(reply: Reply<T>): reply is { status: 'ok'; value: T } {
+    if (reply.status !== 'failed') return reply.status === 'ok';
     const { error } = reply;
     const host = error instanceof RestError && error.reason === 'host_not_allowed' ? hostOf(fields.value.address) : '';
-    if (!host || !error.message.includes(`'${host}'`)) return fail(importErrors(error));
-    blocked.value = host;
-    offerFocus(find('[data-at="/document"]'), element);
+    if (!host || !error.message.includes(`'${host}'`)) fail(importErrors(error));
+    else {
+      blocked.value = host;
+      offerFocus(find('[data-at="/document"]'), element);
+    }
+    return false;
   }
 
   /** Ask the server which operations the document has. What reads is chosen, what may change data is not. */
   async function look(read: () => unknown): Promise<void> {
-    await work('Reading …', async () => {
-      const source = await read();
-      const answer = await rest.previewImport(source, fields.value.server.trim());
-      batch(() => {
-        if (!fields.value.bundle) change({ bundle: String(answer.bundle.slug) });
-        preview.value = answer;
-        imported.value = null;
-        filter.value = '';
-        isSet.value = true;
-        choose(answer.operations.filter(isReading));
-      });
+    forgive();
+    const reply = await previews.send(read);
+    if (!tell(reply)) return;
+    const answer = reply.value;
+    batch(() => {
+      if (!fields.value.bundle) change({ bundle: String(answer.bundle.slug) });
+      preview.value = answer;
+      imported.value = null;
+      filter.value = '';
+      isSet.value = true;
+      choose(answer.operations.filter(isReading));
     });
-    if (preview.value) offerFocus(find('[type=search]'), element);
+    offerFocus(find('[type=search]'), element);
   }
 
   async function lookAtTyped(): Promise<void> {
@@ -152,17 +149,19 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
     if (auth === null) return undefined;
     const slug = fields.value.bundle.trim();
     if (!slug) return fail([{ pointer: BUNDLE, message: 'Write a name for the bundle.' }]);
-    const names = preview.value!.operations.map(each => each.name).filter(name => chosen.value.has(name));
-    await work('Importing …', async () => {
-      const result = await rest.importDocument(documentOf(), { server: fields.value.server.trim(), slug, names, auth });
-      batch(() => {
-        preview.value = null;
-        isSet.value = false;
-        imported.value = result;
-      });
-      options.onImported(result);
+    const own = preview.value!;
+    const names = own.operations.map(each => each.name).filter(name => chosen.value.has(name));
+    forgive();
+    const reply = await imports.send([documentOf(), { server: fields.value.server.trim(), slug, names, auth }]);
+    if (!tell(reply)) return undefined;
+    options.onImported(reply.value);
+    if (preview.value !== own) return undefined; // another document took its place
+    batch(() => {
+      preview.value = null;
+      isSet.value = false;
+      imported.value = reply.value;
     });
-    if (imported.value) offerFocus(find('.onetool-Import-choice > button'), element);
+    offerFocus(find('.onetool-Import-choice > button'), element);
     return undefined;
   }
 
@@ -260,9 +259,9 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       {source()}
       {errorAt(DOCUMENT)}
       {errorAt('')}
-      <div>{blocked.value ? <Allowing key={blocked.value} hosts={[blocked.value]} requests={requests} allow={options.allow} onAllowed={lookAtTyped} /> : null}</div>
+      <div>{blocked.value ? <Allowing key={blocked.value} hosts={[blocked.value]} requests={requests} onAllowed={lookAtTyped} /> : null}</div>
       <div class="onetool-Import-choice" hidden={!preview.value && !imported.value}>
-        {preview.value ? operations(preview.value) : imported.value ? <Done imported={imported.value} requests={requests} allow={options.allow} keepSecret={options.keepSecret} onAnother={startAnew} /> : null}
+        {preview.value ? operations(preview.value) : imported.value ? <Done imported={imported.value} requests={requests} onAnother={startAnew} /> : null}
       </div>
       {settings()}
       <div class="otx-actions onetool-Import-footer">
@@ -334,12 +333,11 @@ interface IAllowing {
   key?: Key;
   hosts: string[];
   requests: Requests;
-  allow: IImportOptions['allow'];
   onAllowed?: () => void;
 }
 
 /** Says that requests to these hosts are not allowed yet, with a button that allows them. */
-function Allowing({ hosts, requests, allow, onAllowed }: IAllowing) {
+function Allowing({ hosts, requests, onAllowed }: IAllowing) {
   const isBusy = useSignal(false);
   const isAllowed = useSignal(false);
   const failure = useSignal('');
@@ -347,10 +345,10 @@ function Allowing({ hosts, requests, allow, onAllowed }: IAllowing) {
   const press = async (): Promise<void> => {
     if (isBusy.value) return;
     isBusy.value = true;
-    const reply = await requests.onceOf(() => allow(hosts));
+    const reply = await requests.once('allowHosts', { hosts });
     if (reply.status === 'late') return;
     isBusy.value = false;
-    failure.value = reply.status === 'ok' ? reply.value : reply.error.message;
+    failure.value = reply.status === 'failed' ? reply.error.message : '';
     isAllowed.value = !failure.value;
     if (isAllowed.value) onAllowed?.();
   };
@@ -364,13 +362,13 @@ function Allowing({ hosts, requests, allow, onAllowed }: IAllowing) {
 }
 
 /** What was imported, what to type, and what is left to do. */
-function Done({ imported: { bundle, tools, blockedHosts = [], secrets = [], notes = [] }, onAnother, keepSecret, ...more }: { imported: IImported; onAnother: () => void; keepSecret: KeepSecret } & Pick<IAllowing, 'requests' | 'allow'>): ComponentChildren {
+function Done({ imported: { bundle, tools, blockedHosts = [], secrets = [], notes = [] }, requests, onAnother }: { imported: IImported; requests: Requests; onAnother: () => void }): ComponentChildren {
   return (
     <>
       <p class="onetool-Import-done" role="status">{`${counted(tools.length, 'tool')} imported into ${bundle.slug}.`}</p>
       {tools.length ? <p>Call it: <code>{`%tool ${bundle.slug}.${tools[0].slug}`}</code></p> : null}
-      {blockedHosts.length ? <Allowing hosts={blockedHosts} {...more} /> : null}
-      {secrets.map(({ name }) => <SecretField key={name} name={name} keep={keepSecret} />)}
+      {blockedHosts.length ? <Allowing hosts={blockedHosts} requests={requests} /> : null}
+      {secrets.map(({ name }) => <SecretField key={name} name={name} requests={requests} />)}
       <Notes notes={notes} />
       <button class="otx-small" type="button" onClick={onAnother}>Import another document</button>
     </>

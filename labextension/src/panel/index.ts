@@ -20,7 +20,6 @@ import { addQuestionOutputs } from './questionOutput';
 import type { WantedTool } from '../screens/browser.js';
 import { counted } from '../screens/format.js';
 import type { HttpPlace } from '../screens/httpEditor.js';
-import { keptBy } from '../screens/parts.js';
 import { Requests } from '../screens/requests.js';
 import { needsTrust } from '../screens/trust.js';
 
@@ -245,15 +244,7 @@ async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: Http
 function importTools(app: JupyterFrontEnd, panel: ToolsPanel, document?: IDocument): void {
   const tools = panel.current;
   if (!tools) return;
-  const allow = async (hosts: string[]): Promise<string> => {
-    const reply = await new Requests(tools.connection).once('allowHosts', { hosts });
-    if (reply.status === 'failed') {
-      return tools.connection.transport ? reply.error.message : `Load the extension in the notebook first, or write ${hosts.join(', ')} into http.allowed_hosts of onetool.yaml.`;
-    }
-    return '';
-  };
-  const keepSecret = keptBy(new Requests(tools.connection));
-  openImport(app, tools.sources.rest, { allow, keepSecret, onImported: ({ bundle }) => void tools.sources.saved(`${bundle.slug}.`) }, document);
+  openImport(app, tools.sources.rest, tools.connection, ({ bundle }) => void tools.sources.saved(`${bundle.slug}.`), document);
 }
 
 /** The names of the tools, at most MAX_IN_PALETTE. */

@@ -9,6 +9,7 @@ import { SplitPanel, TabPanel, Widget } from '@lumino/widgets';
 
 import type { IDocument } from './addBox';
 import { createImport, type IImportOptions } from './importScreen.js';
+import type { KernelConnection } from './kernelConnection';
 import { toolsIcon } from './panel';
 import type { RestClient } from './restClient';
 import type { WantedTool } from '../screens/browser.js';
@@ -78,13 +79,13 @@ export function openUsage(app: JupyterFrontEnd, transport: Transport): void {
 }
 
 /** Open the import; a project has one, and a document that is given is shown in it. */
-export function openImport(app: JupyterFrontEnd, rest: RestClient, options: Omit<IImportOptions, 'onClose'>, document?: IDocument): void {
+export function openImport(app: JupyterFrontEnd, rest: RestClient, kernel: KernelConnection, onImported: IImportOptions['onImported'], document?: IDocument): void {
   const screen = open(app, {
     owner: app,
     key: `import ${rest.project}`,
     label: 'Import tools',
     className: 'onetool-Import',
-    open: tab => wrapped(createImport(rest, { ...options, onClose: tab.close }))
+    open: tab => wrapped(createImport(rest, kernel, { onImported, onClose: tab.close }))
   });
   if (document) (screen as ReturnType<typeof createImport>).show(document);
 }

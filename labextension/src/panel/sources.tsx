@@ -338,7 +338,7 @@ function Bundle({ view, bundle }: { view: SourcesView; bundle: IBundle; key?: Ke
         </button>
         {environments && !isBuiltIn ? <EnvironmentSelect view={view} slug={slug} own={environments} /> : null}
         {isBuiltIn ? null : <button class="otx-small" type="button" aria-label={`Run all tools of ${slug}`} title="Call each tool that only reads, with example arguments" onClick={() => view.runAll(slug)}>Run all</button>}
-        <Switch label={`${isBuiltIn ? 'Pack' : 'Bundle'} ${slug}`} isOn={isEnabled} set={isOn => view.change(() => rest.switchBundle(bundleID, isOn))} input={box} />
+        <Switch requests={view.requests} label={`${isBuiltIn ? 'Pack' : 'Bundle'} ${slug}`} isOn={isEnabled} set={isOn => view.change(() => rest.switchBundle(bundleID, isOn))} input={box} />
         {isBuiltIn ? null : <DeleteButton view={view} name={slug} label={`Delete the bundle ${slug}`} act={() => rest.deleteBundle(bundleID)} next={view.newButton} />}
       </div>
       {description ? <div class="otx-muted">{description}</div> : null}
@@ -360,21 +360,21 @@ function Tool({ view, bundle, tool, next }: { view: SourcesView; bundle: IBundle
         <div class="otx-tool-summary" title={description}>{tool.available ? `${description}${callCount ? ` · ${callCount} calls` : ''}` : (tool.reason ?? 'not available')}</div>
       </div>
       {tool.type === 'http' && tool.http?.request ? <button class="otx-small" type="button" aria-label={`Edit ${name}`} onClick={() => view.options.onEdit({ bundle: bundle.slug, tool: slug, version })}>Edit</button> : null}
-      <Switch label={name} isOn={tool.isEnabled} set={isOn => view.change(() => view.rest.switchTool(tool, isOn))} />
+      <Switch requests={view.requests} label={name} isOn={tool.isEnabled} set={isOn => view.change(() => view.rest.switchTool(tool, isOn))} />
       {tool.isBuiltIn ? null : <DeleteButton view={view} name={name} label={`Delete ${name}`} act={() => view.rest.deleteTool(tool)} next={next} />}
     </div>
   );
 }
 
 /** What a person chose last, shown until it is done; then what is there is shown again. One that is chosen meanwhile is next. */
-function useWish<T>(set: (value: T) => Promise<void>): { wish: T | undefined; isBusy: boolean; choose: (value: T) => Promise<void> } {
+function useWish<T>(requests: Requests, set: (value: T) => Promise<void>): { wish: T | undefined; isBusy: boolean; choose: (value: T) => Promise<void> } {
   const [wish, setWish] = useState<{ value: T } | null>(null);
   const last = useRef(Promise.resolve());
   const choose = async (value: T): Promise<void> => {
     const own = { value };
     setWish(own);
-    await (last.current = last.current.then(() => set(value)));
-    setWish(latest => (latest === own ? null : latest));
+    const reply = await requests.onceOf(() => (last.current = last.current.then(() => set(value))));
+    if (reply.status !== 'late') setWish(latest => (latest === own ? null : latest));
   };
   return { wish: wish?.value, isBusy: wish !== null, choose };
 }
@@ -382,7 +382,7 @@ function useWish<T>(set: (value: T) => Promise<void>): { wish: T | undefined; is
 /** The environments of a bundle, to switch between. */
 function EnvironmentSelect({ view, slug, own }: { view: SourcesView; slug: string; own: IEnvironments }) {
   const select = useRef<HTMLSelectElement>(null);
-  const { wish, isBusy, choose } = useWish((name: string) => view.switchEnvironment(slug, name, () => select.current?.focus()));
+  const { wish, isBusy, choose } = useWish(view.requests, (name: string) => view.switchEnvironment(slug, name, () => select.current?.focus()));
   return (
     <div class="onetool-Bundle-environment">
       <span class="otx-muted" aria-hidden="true">Environment</span>
@@ -392,8 +392,8 @@ function EnvironmentSelect({ view, slug, own }: { view: SourcesView; slug: strin
 }
 
 /** A switch that goes back if the server refuses the change. */
-function Switch({ label, isOn, set, input }: { label: string; isOn: boolean; set: (isOn: boolean) => Promise<void>; input?: RefObject<HTMLInputElement | null> }) {
-  const { wish, isBusy, choose } = useWish(set);
+function Switch({ requests, label, isOn, set, input }: { requests: Requests; label: string; isOn: boolean; set: (isOn: boolean) => Promise<void>; input?: RefObject<HTMLInputElement | null> }) {
+  const { wish, isBusy, choose } = useWish(requests, set);
   return (
     <input
       ref={input}

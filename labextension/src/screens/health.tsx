@@ -5,7 +5,7 @@ import { batch, signal, useSignal } from '@preact/signals';
 import { createRef, type Key } from 'preact';
 import { copyText, elementOf } from './dom.js';
 import { counted, STATES } from './format.js';
-import { drawInto, keptBy, SecretField } from './parts.js';
+import { drawInto, SecretField } from './parts.js';
 import { Requests, type Source } from './requests.js';
 
 const NO_KERNEL = 'The health of your tools appears here once onetool_ipy is loaded in a kernel.';
@@ -134,7 +134,7 @@ function ProblemLine({ problem, requests, act, onRefresh }: IProblemLine) {
         <button class="otx-expand otx-problem-line" type="button" aria-expanded={isOpen.value} title={message} onClick={unfold}><span class="otx-muted">{place}</span> {message}</button>
         {action && action.kind !== 'secret' ? <button class="otx-small" type="button" aria-label={`${action.label}: ${place}`} onClick={() => act(action)}>{action.label}</button> : null}
       </div>
-      {action?.kind === 'secret' ? <SecretField name={action.name} keep={keptBy(requests)} onKept={onRefresh} /> : null}
+      {action?.kind === 'secret' ? <SecretField name={action.name} requests={requests} onKept={onRefresh} /> : null}
       <div class="otx-problem-details" hidden={!isOpen.value}>
         <p>{message}</p>
         {hint ? <p>{hint}</p> : null}

@@ -151,26 +151,17 @@ export function Menu({ label, name, isOpen: given, kind = '', onOpen, children }
   );
 }
 
-/** Keeps a secret of the project; the reason why it did not. */
-export type KeepSecret = (name: string, value: string) => Promise<string>;
-
-/** Keeps secrets by a kernel. */
-export function keptBy(requests: Requests): KeepSecret {
-  return async (name, value) => {
-    const reply = await requests.once<{ errors?: { message: string }[] }>('httpSecret', { name, value });
-    if (reply.status === 'failed') return reply.error.message;
-    return reply.status === 'ok' ? (reply.value.errors ?? []).map(({ message }) => message).join(' ') : '';
-  };
-}
-
 /** A field for a secret that is missing. Its value goes to the kernel, and is never shown. */
-export function SecretField({ name, keep, onKept = () => {} }: { name: string; keep: KeepSecret; onKept?: () => unknown; key?: Key }) {
+export function SecretField({ name, requests, onKept = () => {} }: { name: string; requests: Requests; onKept?: () => unknown; key?: Key }) {
   const value = useSignal('');
   const failure = useSignal('');
   const isKept = useSignal(false);
   const save = async (event: Event): Promise<void> => {
     event.preventDefault();
-    failure.value = value.value ? await keep(name, value.value) : 'Type its value.';
+    if (!value.value) return void (failure.value = 'Type its value.');
+    const reply = await requests.once<{ errors?: { message: string }[] }>('httpSecret', { name, value: value.value });
+    if (reply.status === 'late') return;
+    failure.value = reply.status === 'failed' ? reply.error.message : (reply.value.errors ?? []).map(({ message }) => message).join(' ');
     if (failure.value) return;
     value.value = '';
     isKept.value = true;

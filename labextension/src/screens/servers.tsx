@@ -4,7 +4,7 @@ import { signal } from '@preact/signals';
 import type { Key } from 'preact';
 import { useSure } from './controls.js';
 import { counted, STATES } from './format.js';
-import { Icon, keptBy, SecretField } from './parts.js';
+import { Icon, SecretField } from './parts.js';
 import { Requests } from './requests.js';
 import type { Transport } from './transport.js';
 
@@ -77,7 +77,7 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
         <strong>{name}</strong> <span class="otx-chip">MCP</span>
         <span>needs a secret</span>
       </div>
-      {lacks.map(secret => <SecretField key={secret} name={secret} keep={keptBy(requests)} onKept={() => (onKept(), load())} />)}
+      {lacks.map(secret => <SecretField key={secret} name={secret} requests={requests} onKept={() => (onKept(), load())} />)}
     </div>
   );
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import test from 'node:test';
-import { type, ui, until } from './page.mjs';
+import { panel, type, ui, until } from './page.mjs';
 
 const { Transport } = await ui('transport');
 const { createAsk } = await ui('ask');
@@ -15,7 +15,10 @@ const { drawInto } = await ui('parts');
 const { createServers } = await ui('servers');
 const { createServerPage } = await ui('serverPage');
 const { createHttpEditor } = await ui('httpEditor');
+const { createToolTab } = await ui('toolTab');
 const { default: entry } = await ui('widget');
+const { SourcesView } = await panel('sources');
+const { createImport } = await panel('importScreen');
 window.Element.prototype.scrollIntoView ??= () => {};
 document.execCommand ??= () => true;
 
@@ -26,6 +29,8 @@ const SERVER = { name: 'srv', type: 'stdio', state: 'connected', reason: '', add
 const TEXT = { ok: true, handle: 'h', tool: 'nb.slow', lines: 3, preview: ['a', 'b', 'c'], kinds: ['text'] };
 const COLUMNS = [{ name: 'a', kind: 'integer' }];
 const SHOP = { slug: 'shop', baseUrl: 'https://api.shop.com', environment: 'live', environments: ['live', 'test'], variables: {} };
+const BUNDLE = { bundleID: 'b', slug: 'shop', description: '', isEnabled: true, isBuiltIn: false };
+const GET = { bundleID: 'b', slug: 'get', version: '1', description: 'Get', type: 'http', http: { request: {} }, isEnabled: true, isBuiltIn: false, available: true, callCount: 0 };
 const CALL = { id: 'c', tool: 'nb.slow', ok: true, ms: 1, when: 'now', summary: '', args: {}, readOnly: true };
 
 /** What the kernel answers where a test holds nothing back. */
@@ -81,8 +86,24 @@ const ANSWERS = {
   sessions: () => ({ items: ['chat'] }),
   conversation: () => ({ items: [{ id: 'e', prompt: 'Hi', when: 'now', state: 'done', isOk: true, facts: 'm', parts: [{ text: 'Hello' }] }], earlier: 0, tokens: 2, cost: 0.1 }),
   forgetSession: () => ({ said: 'gone' }),
-  view: () => ({ view: 'usage', options: {}, picture: '' })
+  view: () => ({ view: 'usage', options: {}, picture: '' }),
+  environments: () => ({ shop: { names: ['live', 'test'], active: 'live' } }),
+  packs: () => ({ items: [{ name: 'nb', tools: 1, disabled: false, where: '', action: null }] }),
+  pasted: ({ text }) => ({ says: `It is ${text}.`, choices: [{ kind: 'server', label: 'Add the server' }], document: '', runs: ['uvx srv'], digest: '', name: 'srv', fields: [] }),
+  addServer: () => ({ said: 'Added srv.', names: ['srv'] }),
+  runBundle: () => ({ runs: [{ tool: 'shop.get', outcome: 'ok', ms: 1, message: '', call: '' }] }),
+  // What follows is asked of the REST API.
+  bundles: () => [BUNDLE],
+  tools: () => [GET],
+  switchBundle: () => null,
+  deleteBundle: () => null,
+  switchTool: () => null,
+  deleteTool: () => null,
+  previewImport: ([document]) => ({ kind: 'OpenAPI', bundle: { slug: 'items', displayName: document }, operations: [{ name: 'list', method: 'GET', url: 'https://x.test/list', tags: [], description: '' }], hosts: [], secrets: [], notes: [] }),
+  importDocument: () => ({ bundle: { slug: 'items' }, tools: [{ slug: 'list' }], blockedHosts: ['y.test'], secrets: [{ name: 'KEY' }] }),
+  allowHosts: () => null
 };
+const REST = ['bundles', 'tools', 'switchBundle', 'deleteBundle', 'switchTool', 'deleteTool', 'previewImport', 'importDocument'];
 
 /** A kernel that keeps back its answers to one kind of request once `hold` is set to it. */
 class Kernel {
@@ -179,6 +200,39 @@ const widget = async ({ transport }) => {
   let close = () => {};
   return { element, close: () => close(), draw: () => (close = entry.render({ model, el: element })) };
 };
+const toolTab = screenOf(({ transport }) => createToolTab(transport, 'nb.slow', { n: '1' }, { onInsert() {}, onTrust() {}, onChanged() {} }), view => button(view, 'Run'));
+const restOf = ({ transport }) => Object.fromEntries(REST.map(kind => [kind, (...given) => transport.request(kind, given)]));
+const sources = screenOf(kernel => {
+  const done = () => {};
+  const view = new SourcesView({ ...restOf(kernel), project: '' }, kernel.transport, { connect: async () => '', onChanged: done, onEdit: done, onImport: done, onAdded: done, onShow: done, onOpen: done });
+  return Object.assign(view, { close: view.close.bind(view) });
+}, view => field(view, 'Bundle shop'));
+const openBundle = async kernel => {
+  const view = await sources(kernel);
+  view.toggle('shop');
+  await until(() => field(view, 'get 1'));
+  return view;
+};
+const pastedServer = async kernel => {
+  const view = await sources(kernel);
+  type(field(view, 'Add'), 'uvx srv');
+  await until(() => button(view, 'Add the server'));
+  return view;
+};
+const importing = screenOf(kernel => createImport(restOf(kernel), kernel.transport, { onImported() {}, onClose() {} }), () => true);
+const previewed = async kernel => {
+  const view = await importing(kernel);
+  view.show({ name: '', text: 'https://x.test/openapi.json' });
+  await until(() => button(view, 'Import 1 tool'));
+  return view;
+};
+const imported = async kernel => {
+  const view = await previewed(kernel);
+  button(view, 'Import 1 tool').click();
+  await until(() => button(view, 'Save KEY'));
+  return view;
+};
+const twice = (label, again) => async view => (button(view, label).click(), await press(again)(view));
 
 /**
  * kind, the screen, what asks; `isOne`: not twice at a time; `quiet`: why a refusal is not told, so that nothing is in the way
@@ -286,8 +340,31 @@ const ROWS = [
     button(view, 'Forget').click();
     await press('Really forget?')(view);
   }, { isOne: true }],
-  ['view', widget, view => view.draw(), { isOne: true, quiet: 'the picture stays' }]
+  ['view', widget, view => view.draw(), { isOne: true, quiet: 'the picture stays' }],
+  ['environments', sources, view => view.load(), { quiet: 'the bundles are shown without them' }],
+  ['packs', sources, view => view.load(), { quiet: 'the bundles are shown without them' }],
+  ['pasted', sources, view => type(field(view, 'Add'), `text ${(typed += 1)}`)],
+  ['addServer', pastedServer, press('Add the server'), { isOne: true }],
+  ['runBundle', sources, view => view.runAll('shop')],
+  ['bundles', sources, view => view.load()],
+  ['tools', openBundle, view => view.load()],
+  ['switchBundle', sources, view => field(view, 'Bundle shop').click(), { isOne: true }],
+  ['deleteBundle', sources, twice('Delete the bundle shop', 'Delete shop?'), { isOne: true }],
+  ['switchTool', openBundle, view => field(view, 'get 1').click(), { isOne: true }],
+  ['deleteTool', openBundle, twice('Delete get 1', 'Delete get 1?'), { isOne: true }],
+  ['previewImport', importing, view => view.show({ name: '', text: `https://x.test/${(typed += 1)}` })],
+  ['allowHosts', imported, press('Allow y.test'), { isOne: true }],
+  ['importDocument', previewed, press('Import 1 tool'), { isOne: true }],
+  // What other screens ask, too.
+  ['favourite', toolTab, view => view.element.querySelector('.otx-title .otx-star').click(), { of: 'the tab of a tool' }],
+  ['check', toolTab, press('Run'), { isEach: true, of: 'Run' }],
+  ['serverLogs', serverPage, view => view.element.querySelector('[data-kind=log]').click(), { of: 'the page of a server' }],
+  ['server', serverPage, press('Stop'), { isEach: true, of: 'the page of a server' }],
+  ['switchEnvironment', sources, view => field(view, 'Environment of shop').dispatchEvent(new Event('change', { bubbles: true })), { isOne: true, of: 'Sources' }],
+  ['httpSecret', imported, view => (type(field(view, 'Value of KEY'), 'secret'), button(view, 'Save KEY').click()), { isOne: true, of: 'a secret that is missing' }]
 ];
+/** What is asked by what needs JupyterLab, and tested in it. */
+const OF_JUPYTERLAB = ['questionSeen', 'report', 'saveTool'];
 
 /** Open a screen, and keep back what it asks for. */
 async function open(t, kind, create) {
@@ -304,8 +381,9 @@ async function open(t, kind, create) {
 const settled = () => new Promise(resolve => setTimeout(resolve, 20));
 const textOf = view => view.element.textContent;
 
-for (const [kind, create, ask, { isOne = false, isEach = false, quiet = '' } = {}] of ROWS) {
-  test(`${kind}: a refusal is ${quiet ? 'quiet' : 'told'}, and it can be asked again`, async t => {
+for (const [kind, create, ask, { isOne = false, isEach = false, quiet = '', of = '' } = {}] of ROWS) {
+  const name = of ? `${kind} of ${of}` : kind;
+  test(`${name}: a refusal is ${quiet ? 'quiet' : 'told'}, and it can be asked again`, async t => {
     const { kernel, view, waitFor } = await open(t, kind, create);
     ask(view, kernel);
     await waitFor(1);
@@ -318,7 +396,7 @@ for (const [kind, create, ask, { isOne = false, isEach = false, quiet = '' } = {
     await settled();
   });
 
-  test(`${kind}: nothing comes after the end`, async t => {
+  test(`${name}: nothing comes after the end`, async t => {
     const { kernel, view, waitFor } = await open(t, kind, create);
     ask(view, kernel);
     await waitFor(1);
@@ -332,7 +410,7 @@ for (const [kind, create, ask, { isOne = false, isEach = false, quiet = '' } = {
   });
 
   if (isOne || isEach) continue;
-  test(`${kind}: an older reply is not shown over a newer one`, async t => {
+  test(`${name}: an older reply is not shown over a newer one`, async t => {
     const { kernel, view, waitFor } = await open(t, kind, create);
     ask(view, kernel);
     await waitFor(1);
@@ -348,13 +426,15 @@ for (const [kind, create, ask, { isOne = false, isEach = false, quiet = '' } = {
   });
 }
 
-test('the table has every request of the screens', () => {
-  const folder = new URL('../../../labextension/src/screens/', import.meta.url);
+test('the table has every request of the screens and of the panel', () => {
   const kinds = new Set();
-  for (const name of readdirSync(folder).filter(each => /\.(js|tsx?)$/.test(each) && each !== 'requests.ts')) {
-    const code = readFileSync(new URL(name, folder), 'utf8').replace(/^\s*(\/\/|\*).*$/gm, '');
-    for (const [, kind] of code.matchAll(/(?:\.latest(?:<.*?>)?|\.once(?:<.*?>)?|\bask(?:<.*?>)?|\.send)\(\[?'(\w+)'/g)) kinds.add(kind);
-    for (const [, kind] of code.matchAll(/copyFrom\('(\w+)'/g)) kinds.add(kind);
+  for (const part of ['screens', 'panel']) {
+    const folder = new URL(`../../../labextension/src/${part}/`, import.meta.url);
+    for (const name of readdirSync(folder).filter(each => !['requests.ts', 'restClient.ts'].includes(each))) {
+      const code = readFileSync(new URL(name, folder), 'utf8').replace(/^\s*(\/\/|\*).*$/gm, '');
+      for (const [, kind] of code.matchAll(/(?:\.latest(?:<.*?>)?|\.once(?:<.*?>)?|\bask(?:<.*?>)?|\.send)\(\[?'(\w+)'/g)) kinds.add(kind);
+      for (const [, copied, own] of code.matchAll(/copyFrom\('(\w+)'|\brest\.(?!delete\()(\w+)\(/g)) kinds.add(copied ?? own);
+    }
   }
-  assert.deepEqual([...kinds].sort(), ROWS.map(([kind]) => kind).sort());
+  assert.deepEqual([...kinds].sort(), [...new Set(ROWS.map(([kind]) => kind)), ...OF_JUPYTERLAB].sort());
 });

@@ -18,9 +18,9 @@ function held() {
   return Object.assign((...payload) => new Promise((resolve, reject) => replies.push({ payload, resolve, reject })), { replies });
 }
 
-function open(t, { previewImport = async () => PREVIEW, importDocument = async () => DONE, allow = async () => '', keepSecret = async () => '' } = {}) {
+function open(t, { previewImport = async () => PREVIEW, importDocument = async () => DONE, kernel = async () => ({}) } = {}) {
   const heard = [];
-  const screen = createImport({ previewImport, importDocument }, { onImported: done => heard.push(done), allow, keepSecret, onClose: () => heard.push('closed') });
+  const screen = createImport({ previewImport, importDocument }, { request: kernel }, { onImported: done => heard.push(done), onClose: () => heard.push('closed') });
   t.after(screen.close);
   document.body.replaceChildren(screen.element);
   screen.focus();
@@ -115,7 +115,12 @@ test('a host is allowed with a click; where that fails the button stays, and aft
   let isAllowed = false;
   const { field, press, button, element } = open(t, {
     previewImport: async () => { if (!isAllowed) throw new RestError("Requests to 'x.test' are not allowed.", 403, '', [], 'host_not_allowed'); return PREVIEW; },
-    allow: async () => ((isAllowed = answers.length === 1), answers.shift())
+    kernel: async (kind, payload) => {
+      assert.deepEqual([kind, payload], ['allowHosts', { hosts: ['x.test'] }]);
+      isAllowed = answers.length === 1;
+      const refusal = answers.shift();
+      if (refusal) throw new Error(refusal);
+    }
   });
   type(field('Document'), 'https://x.test/openapi.json');
   press('Show operations');
@@ -152,8 +157,8 @@ test('one who has gone elsewhere keeps the focus, and nothing comes after the en
 
 test('a secret that the tools need has a field, whose value goes to the project alone', async t => {
   const kept = [];
-  const refusals = ['Type another one.', ''];
-  const { show, press, element, button } = open(t, { keepSecret: async (name, value) => (kept.push([name, value]), refusals.shift()) });
+  const replies = [{ errors: [{ message: 'Type another one.' }] }, {}];
+  const { show, press, element, button } = open(t, { kernel: async (kind, { name, value }) => (kept.push([kind, name, value]), replies.shift()) });
   await show();
   press('Import 2 tools');
   await until(() => element.querySelector('[aria-label="Value of KEY"]'));
@@ -165,7 +170,7 @@ test('a secret that the tools need has a field, whose value goes to the project 
   await until(() => /Type another one/.test(element.textContent));
   press('Save');
   await until(() => /KEY is in secrets\.yaml now/.test(element.textContent));
-  assert.deepEqual(kept, [['KEY', 'abc'], ['KEY', 'abc']]);
+  assert.deepEqual(kept, [['httpSecret', 'KEY', 'abc'], ['httpSecret', 'KEY', 'abc']]);
   assert.ok(button('Import another document'));
 });
 
@@ -177,4 +182,18 @@ test('a document that was pasted elsewhere is shown as if it was chosen here', a
   screen.show({ name: 'api.json', text: '{"openapi": "3.1.0"}' });
   await until(() => asked.length === 2);
   assert.deepEqual(asked, ['https://x.test/openapi.json', { openapi: '3.1.0' }]);
+});
+
+test('a document that is shown while another one is imported stays, and what was imported is told', async t => {
+  const importDocument = held();
+  const { screen, field, press, show, element, heard } = open(t, { importDocument, previewImport: async () => ({ ...PREVIEW }) });
+  await show();
+  press('Import 2 tools');
+  await until(() => importDocument.replies.length === 1);
+  screen.show({ name: '', text: 'https://y.test/openapi.json' });
+  await until(() => field('Filter operations'));
+  importDocument.replies[0].resolve(DONE);
+  await until(() => heard.length === 1);
+  assert.ok(field('Filter operations'));
+  assert.doesNotMatch(element.textContent, /imported into/);
 });

@@ -432,3 +432,31 @@ test('what is typed while it is looked at is looked at instead', async t => {
   await until(() => /This is two\./.test(view.element.textContent));
   assert.doesNotMatch(view.element.textContent, /This is one/);
 });
+
+test('Enter is about the text that stood there, not about one that took its place', async t => {
+  const replies = new Map();
+  const { view, heard } = await open(t, { pasted: ({ text }) => new Promise(resolve => replies.set(text, () => resolve(seen({ says: `This is ${text}.`, choices: [{ kind: 'http', label: 'Go' }] })))) });
+  type(box(view), 'curl one');
+  enter(view);
+  await until(() => replies.has('curl one'));
+  type(box(view), 'curl two');
+  await until(() => replies.has('curl two'));
+  replies.get('curl two')();
+  await until(() => /This is curl two\./.test(view.element.textContent));
+  replies.get('curl one')();
+  await tick();
+  assert.deepEqual([heard, box(view).value], [[], 'curl two']);
+});
+
+test('what is typed while a server is added stays', async t => {
+  let added;
+  const { view, find, heard } = await open(t, { pasted: () => seen(), addServer: () => new Promise(resolve => (added = resolve)) });
+  type(box(view), 'uvx time');
+  await until(() => find('Add server'));
+  enter(view);
+  await until(() => added);
+  type(box(view), 'uvx other');
+  added({ said: 'time: added.', names: ['time'] });
+  await until(() => heard.length);
+  assert.equal(box(view).value, 'uvx other');
+});

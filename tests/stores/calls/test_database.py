@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import subprocess
@@ -203,7 +204,7 @@ def test_a_stop_at_any_line_of_a_question_reads_every_call_once(
 def test_a_stop_while_duckdb_answers_is_a_stop(tmp_path: Path, clock: Clock, cell: None) -> None:
     log = CallLog(tmp_path, clock=clock)
     note(log, number=1)
-    stop = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT))
+    stop = threading.Timer(0.02, _thread.interrupt_main)
 
     def question(calls: database.Calls) -> None:
         stop.start()
