@@ -388,6 +388,7 @@ def test_an_output_in_another_encoding_is_json_all_the_same(project: Path, encod
     assert b"Tell" in listed.stdout
 
 
+@pytest.mark.linux("/dev/full")
 @pytest.mark.slow
 def test_an_output_that_takes_no_more_is_said_in_one_line(project: Path) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
