@@ -302,6 +302,7 @@ def test_a_pack_in_a_project_leaves_every_other_byte_of_its_settings(
     assert main(["init", "--pack", "greet"]) == 0
 
     assert file.read_bytes().startswith(before)
+    assert b"\n" not in file.read_bytes().replace(b"\r\n", b"")
     file.write_bytes(b"version: 1 # caf\xe9\n")
     assert main(["init", "--pack", "other"]) == 1
     assert "onetool.yaml' cannot be read" in capsys.readouterr().err
