@@ -14,6 +14,7 @@ import pytest
 from onetool_ipy.config.template import pack_template
 from onetool_ipy.faces.cli import main
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 
 
 class Ran:
@@ -421,5 +422,5 @@ def test_python_m_runs_the_command_and_loads_nothing_heavy(project: Path) -> Non
         "except SystemExit as exc:\n    print(exc.code, {'IPython', 'pandas', 'httpx', 'mcp'} &"
         " set(sys.modules))"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    ran = python(script)
     assert ran.stdout.splitlines()[1:] == ["0 set()"]
