@@ -175,17 +175,6 @@ def test_a_tool_of_a_pack_follows_its_file(project: Project) -> None:
         pair(1, 2)
 
 
-def test_a_tool_gives_its_own_object(box: Toolbox) -> None:
-    thing = object()
-
-    def give() -> Any:
-        return thing
-
-    box.adopt(give)
-
-    assert box.pack("nb").give() is thing
-
-
 async def test_aio_is_the_async_twin(box: Toolbox) -> None:
     geo = box.pack("geo")
 
@@ -311,17 +300,6 @@ def test_a_tool_looks_like_a_function(box: Toolbox) -> None:
         'Returns:\n    What was found.\n\nExample:\n    geo.locate("Rome")'
     )
     assert repr(locate) == "<tool geo.locate(place: str, times: int = 1, loud: bool = False)>"
-
-
-def test_a_proxy_follows_an_edited_file(box: Toolbox, project: Project) -> None:
-    locate = box.pack("geo").locate
-    assert locate("a", 2) == "aa"
-
-    project.write(
-        "tools/geo.py", GEO.replace("place: str, times: int = 1", "times: int, place: str")
-    )
-
-    assert locate(2, "b") == "bb"
 
 
 def test_calls_between_tools_are_known_as_such(box: Toolbox) -> None:
@@ -575,30 +553,6 @@ def test_a_toolbox_that_nobody_holds_is_freed(project: Project) -> None:
     gc.collect()
 
     assert watched() is None
-
-
-def test_registering_and_calling_from_many_threads(box: Toolbox) -> None:
-    odd: list[Any] = []
-
-    def work(n: int) -> None:
-        for i in range(10):
-
-            def fn(i: int = i) -> int:
-                return i
-
-            fn.__name__ = f"t{n}_{i}"
-            box.adopt(fn)
-            if box.call(f"nb.t{n}_{i}").data != i:
-                odd.append((n, i))
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(HANG_S)
-
-    assert odd == []
-    assert len(box.registry.pack("nb")) == 60
 
 
 def test_first_use_from_many_threads_builds_one_registry(project: Project) -> None:

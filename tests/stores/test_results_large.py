@@ -7,13 +7,12 @@ with.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.harness.programs import python
 from tests.harness.surroundings import ROOT
 
 MB = 1024 * 1024
@@ -55,9 +54,7 @@ STEP = """if True:
 
 
 def run(folder: Path, step: str, size: int = 0, **how: Any) -> dict[str, Any]:
-    command = [sys.executable, "-c", STEP, str(folder), step, str(size), json.dumps(how)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = python(STEP, folder, step, size, json.dumps(how), cwd=ROOT)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

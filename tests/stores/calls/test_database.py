@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from onetool_ipy.faces.notebook.running_cell import Interrupts
 from onetool_ipy.stores.calls import database
 from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
+from tests.harness.programs import python
 from tests.stores.calls.aids import Clock, clock, note
 from tests.stores.calls.test_closing import filled, tidied
 
@@ -139,12 +139,7 @@ def test_a_log_that_outlives_the_interpreter_leaves_no_warnings(tmp_path: Path) 
         print(log.counts()["nb.add"][0])
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(log))
         """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(program, check=False)
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
