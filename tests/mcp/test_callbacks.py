@@ -20,6 +20,7 @@ from onetool_ipy.host import Host
 from onetool_ipy.mcp.callbacks import ServerCallbacks
 from onetool_ipy.mcp.definition import read_server
 from tests.harness.models import ModelDouble
+from tests.harness.patience import HANG_S
 from tests.harness.servers import hostile, real, write_project
 
 Open = Callable[..., Toolbox]
@@ -39,7 +40,9 @@ class Person(Host):
 
 
 def asking(protocol: str, **keys: Any) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(ASKING)], "protocol": protocol, **keys}
+    """It imports the SDK, which takes a while on a busy machine."""
+    command = {"command": sys.executable, "args": [str(ASKING)], "timeout_s": HANG_S}
+    return {**command, "protocol": protocol, **keys}
 
 
 @pytest.fixture(scope="module", params=["legacy", "2026-07-28"])

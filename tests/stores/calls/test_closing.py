@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
-import subprocess
 import sys
 import threading
 import types
@@ -23,6 +22,7 @@ from onetool_ipy.stores.calls.database import Calls
 from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.calls.query import Timeline, timeline_of
+from tests.harness.programs import python
 from tests.harness.systems import has_mode
 from tests.stores.calls.aids import DAY, START, Clock, clock, note
 
@@ -343,8 +343,7 @@ while not Path(sys.argv[1], "tidy.lock").exists():
 @pytest.mark.slow
 def test_a_process_that_ends_while_a_journal_is_closed_ends_in_peace(tmp_path: Path) -> None:
     """Python aborted the process: it ended a thread that was inside DuckDB."""
-    command = [sys.executable, "-c", ENDS_AT_ONCE, str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    run = python(ENDS_AT_ONCE, tmp_path, check=False, timeout=120)
 
     assert (run.returncode, run.stdout, run.stderr) == (0, "20000\n", "")
     assert len([*tmp_path.glob("*.parquet")]) == 1
