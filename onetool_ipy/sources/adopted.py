@@ -35,9 +35,6 @@ from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.sources.functions import spec_of
 
-PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-"""`module:name`, which names something that can be imported."""
-
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 _OTHER_PACK = 'Put the tools into another pack: ot.adopt(..., pack="name")'
 _FRAMEWORKS = re.compile(
@@ -256,7 +253,7 @@ def _known_words() -> str:
 
 def _imported(place: str) -> object:
     """Return what `module:name` names."""
-    if not PLACE.fullmatch(place):  # the text may be anything, a secret too
+    if not names.PLACE.fullmatch(place):  # the text may be anything, a secret too
         raise UsageProblem(
             "This text is not of the form 'module:name'.",
             hint='For example: ot.adopt("math:sqrt")',
