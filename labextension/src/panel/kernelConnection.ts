@@ -27,7 +27,7 @@ const INFO_TIMEOUT_MS = 1500;
 const BEFORE_US = 'before us';
 
 /** No kernel, a kernel of another language, onetool_ipy not loaded, connecting, connected. */
-export type ConnectionState = 'none' | 'other' | 'missing' | 'connecting' | 'connected';
+type ConnectionState = 'none' | 'other' | 'missing' | 'connecting' | 'connected';
 
 /** What the kernel reports about its tools. */
 export interface IKernelReport {
