@@ -5,9 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import subprocess
-import sys
-import textwrap
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import pytest
 from onetool_ipy import InvalidConfig, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import UsageProblem
+from tests.harness.programs import python
 from tests.harness.project import NOON, Project
 
 HEAVY = ("pydantic", "pandas", "httpx", "jinja2", "yaml", "mcp", "ipywidgets", "rapidfuzz", "numpy")
@@ -25,15 +23,7 @@ HEAVY = ("pydantic", "pandas", "httpx", "jinja2", "yaml", "mcp", "ipywidgets", "
 def _python(code: str, cwd: Path, **env: str) -> Any:
     """What a process of its own prints as JSON."""
     surroundings = {**os.environ, "HOME": str(cwd), "ONETOOL_STATE": str(cwd / "state"), **env}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env=surroundings,
-    )
-    assert done.returncode == 0, done.stderr
+    done = python(code, cwd=cwd, env=surroundings)
     assert done.stderr == ""
     return json.loads(done.stdout)
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.code_map.call_paths import LINES
 from tests.code_map.source import MAX_FUNCTION_LINES
+from tests.harness.programs import python
 from tests.harness.surroundings import ROOT
 
 PACKAGE = ROOT / "onetool_ipy"
@@ -122,9 +123,7 @@ def test_calls_of_this_package_are_run_and_their_modules_named() -> None:
         "import json, pathlib, tests.code_map.call_paths as c;"
         f" print(json.dumps(c.measure(pathlib.{PACKAGE!r})))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = python(program, check=False, cwd=ROOT)
 
     assert (done.returncode, done.stderr) == (0, "")
     calls = {name: set(files) for name, files in json.loads(done.stdout).items()}

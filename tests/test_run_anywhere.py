@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.kernel import private_kernel
+from tests.harness.programs import python
 from tests.net.loopback import Loopback
 
 CONFIG = "version: 1\naliases: {fetch: web.get}\npacks: {web: {base: BASE}}\n"
@@ -163,9 +164,7 @@ def test_without_the_cassette_the_network_is_missed(recorded: tuple[Path, list[o
         .read_text(encoding="utf-8")
         .replace("ot.replay('calls.jsonl').begin_alone()", "None")
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False
-    )
+    ran = python(script, check=False, cwd=folder)
     assert ran.returncode == 1
     assert "URLError" in ran.stderr
 

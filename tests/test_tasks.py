@@ -14,6 +14,7 @@ import pytest
 
 from onetool_ipy.base.processes import is_running
 from tests.harness.patience import until
+from tests.harness.programs import python
 from tests.harness.surroundings import OUTSIDE, ROOT
 
 PYPROJECT = """
@@ -247,9 +248,7 @@ def test_what_a_task_started_ends_with_it(small: Small) -> None:
 def test_only_programs_that_a_system_has_are_asked_for(system: str) -> None:
     """Chrome is found where its installer puts it."""
     script = f"import sys; sys.platform = {system!r}; import tasks; print(*tasks.PROGRAMS)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = python(script, cwd=ROOT)
 
     assert done.stdout.split() == ["browser", "strace"][: 2 if system == "linux" else 1]
 
@@ -266,14 +265,7 @@ def test_a_home_with_an_umlaut_is_read_and_told_on_every_console(small: Small) -
         "tasks._say(said)\n"
     )
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=small.root,
-        env={**OUTSIDE, **plain},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(script, check=False, cwd=small.root, env={**OUTSIDE, **plain})
 
     assert done.stdout.splitlines() == [
         r"'C:/J\xf6rg M/J\xf6rg\n'",

@@ -630,6 +630,11 @@ def write_whole(path: Path, data: bytes, *, nofollow: bool = False, mode: int = 
         file.commit()
 
 
+def newline_of(text: str) -> str:
+    """Return how a text ends its lines; most do so in one way."""
+    return "\r\n" if "\r\n" in text and not re.search(r"(?<!\r)\n", text) else "\n"
+
+
 def remove_stale_temp_files(folder: Path) -> int:
     """Remove the temp files that dead writers left in this folder and return how many. Never
     raises.

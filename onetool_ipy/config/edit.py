@@ -22,7 +22,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import StoreError, bytes_of, locked, write_whole
+from onetool_ipy.base.files import StoreError, bytes_of, locked, newline_of, write_whole
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, Paths
 from onetool_ipy.config.yaml_text import NotYaml, parse
@@ -200,7 +200,7 @@ def with_pack(text: str, name: str) -> str:
         raise UsageProblem(
             f"Settings of '{name}' cannot be added to '{file}'.", hint=f"Add them by hand: {entry}"
         )
-    return changed
+    return _ended_like(text, changed)
 
 
 @_alone
@@ -223,7 +223,7 @@ def save_secret(paths: Paths, name: str, value: str, *, folder: Path | None = No
         raise _cannot_add(file)
     if not (folder / ".gitignore").exists():
         _write(folder / ".gitignore", _GITIGNORE)
-    _write(file, changed, mode=0o600)
+    _write(file, changed, text, mode=0o600)
     return file
 
 
@@ -257,7 +257,7 @@ def save_snippet(paths: Paths, snippet: Snippet) -> Path:
     loaded = _parse(file, changed)
     if snippet.name not in (loaded.get("snippets", {}) if is_nested else loaded):
         raise _cannot_add(file)
-    _write(file, changed)
+    _write(file, changed, text)
     return file
 
 
@@ -310,6 +310,11 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
+def _ended_like(before: str, text: str) -> str:
+    """A text with the line ends of what it was before."""
+    return re.sub(r"(?<!\r)\n", newline_of(before), text)
+
+
 def _folder(paths: Paths) -> Path:
     return paths.onetool_dir or paths.project / FOLDER
 
@@ -360,12 +365,13 @@ def _replace_config(
         is_right = False
     if not is_right:
         raise problem
-    _write(file, changed)
+    _write(file, changed, text)
 
 
-def _write(file: Path, text: str, *, mode: int = 0o644) -> None:
-    """Replace a file, or the file that a link leads to. An existing file keeps its mode, unless it
-    must be private."""
+def _write(file: Path, text: str, before: str = "", *, mode: int = 0o644) -> None:
+    """Replace a file, or the file that a link leads to. An existing file keeps the ends of its
+    lines, and its mode unless it must be private."""
+    text = _ended_like(before, text)
     try:
         if mode == 0o600 and file.exists():
             file.chmod(mode)

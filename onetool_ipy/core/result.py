@@ -579,7 +579,7 @@ def _follow(data: Any, path: str) -> Any:
 
 def _rows(records: object) -> list[Any]:
     if isinstance(records, str):
-        return [{"line": line} for line in records.split("\n")]
+        return [{"line": line.removesuffix("\r")} for line in records.split("\n")]
     if isinstance(records, dict):
         return [records]
     if isinstance(records, list):

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from onetool_ipy.base.errors import InvalidTool
-from onetool_ipy.base.files import StoreError, Unreadable, read, write_whole
+from onetool_ipy.base.files import StoreError, Unreadable, newline_of, read, write_whole
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _LINE_END = rb"\r\n|\r|\n"
@@ -153,7 +153,7 @@ def _with_function(text: str, name: str, piece: str) -> str:
     for node, (start, end) in reversed(list(zip(tree.body, _spans(data, tree), strict=True))):
         if isinstance(node, _Function) and node.name == name:
             return (data[:start] + piece.encode() + data[end:]).decode()
-    newline = _newline(text)
+    newline = newline_of(text)
     blank = len(re.findall(_LINE_END, data[len(data.rstrip(b"\r\n")) :]))
     return f"{text}{newline * max(0, 3 - blank)}{piece}{newline}"
 
@@ -165,7 +165,7 @@ def _with_statements(text: str, pieces: list[str], *, is_future: bool = False) -
     data, tree = text.encode(), ast.parse(text)
     # The first lines may say the encoding, so a statement goes behind the comments at the top.
     top = re.match(rb"(?:[ \t\f]*#[^\r\n]*(?:\r\n|\r|\n|\Z))*", data)
-    place, newline = 0 if top is None else top.end(), _newline(text)
+    place, newline = 0 if top is None else top.end(), newline_of(text)
     for node, (_, end) in zip(tree.body, _spans(data, tree), strict=True):
         is_doc = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         is_import = isinstance(node, (ast.Import, ast.ImportFrom, ast.Assign))
@@ -202,14 +202,9 @@ def _with_exports(text: str, names: list[str]) -> str:
     return text
 
 
-def _newline(text: str) -> str:
-    """Return how the file ends its lines; most do so in one way."""
-    return "\r\n" if "\r\n" in text and not re.search(r"(?<!\r)\n", text) else "\n"
-
-
 def _with_line_ends_of(text: str, piece: str) -> str:
     # Python reads every line end as `\n`, inside a text too, so this changes no meaning.
-    return re.sub("\r\n|\r|\n", _newline(text), piece)
+    return re.sub("\r\n|\r|\n", newline_of(text), piece)
 
 
 def _require_saved(new: str, functions: list[_Function], file: Path) -> None:

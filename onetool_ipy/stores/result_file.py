@@ -144,7 +144,7 @@ class ResultText:
         return self._starts
 
     def bounds(self, number: int) -> tuple[int, int]:
-        """Return where a line begins and where it ends, without its newline."""
+        """Return where a line begins and where its newline is."""
         return int(self.starts[number]), int(self.starts[number + 1]) - 1
 
     def lines_at(self, numbers: Iterable[int]) -> list[str]:
@@ -159,7 +159,7 @@ class ResultText:
             data = self.read(start, min(end, start + MAX_LINE_BYTES))
             budget -= len(data) + 1
             if end - start <= MAX_LINE_BYTES:
-                lines.append(data.decode("utf-8", "replace"))
+                lines.append(data.removesuffix(b"\r").decode("utf-8", "replace"))
             else:
                 lines.append(
                     f"{data.decode('utf-8', 'ignore')} ... [cut: line of {end - start:,} bytes]"
@@ -188,6 +188,8 @@ class ResultText:
         where we cut.
         """
         start, end = self.bounds(number)
+        if end > start and self.read(end - 1, end) == b"\r":
+            end -= 1
         for position in range(start, max(end, start + 1), size):
             begin, stop = max(start, position - 1), min(end, position + size + size // 4)
             yield self.read(begin, min(end, stop + 1)), position - begin, stop - begin

@@ -7,7 +7,7 @@ types come back as plain JSON values.
 
 value                                stored as
 ----------------------------------   -------------------------------------------------------------
-text                                 unchanged; lines end at `\\n` only, CR, NUL, BOM, U+2028 stay
+text                                 unchanged; lines end at LF or CR LF only, NUL, BOM, U+2028 stay
 bytes                                UTF-8 text; an invalid byte is written as `\\xNN`
 list, tuple, set, deque, dict views  one line of JSON per item
 array, Series, Index                 one line of JSON per item (of an array: per row)
@@ -77,16 +77,6 @@ def as_stored(value: Any) -> Any:
         return value
     table = tables.tabular(value)
     return table if tables.is_frame(table) else value
-
-
-def lines_of(items: Iterable[object]) -> Iterator[Piece]:
-    """Yield one line per item of an iterable, which is used up: text unchanged, anything else as
-    JSON."""
-    lines = (
-        item.encode("utf-8", "backslashreplace") if isinstance(item, str) else _json(item)
-        for item in items
-    )
-    return _joined(line + b"\n" for line in lines)
 
 
 def rows_of(lines: Iterable[str]) -> list[Json]:

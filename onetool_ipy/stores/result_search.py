@@ -120,6 +120,12 @@ class _Matcher:
             )
         offset = text.bounds(first)[0]
         data = text.read(offset, text.bounds(end - 1)[1])
+        starts = text.starts[first:end]
+        if b"\r" in data:
+            # Before a newline it belongs to the line's end, as Windows writes it.
+            data = re.sub(rb"\r(?=\n|\Z)", b"", data)
+            newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+            starts, offset = np.concatenate([[0], newlines + 1]), 0
         places, position = [], 0
         # Jumping from match to match costs less than splitting the text into lines.
         while (span := self._find(data, position, len(data)))[0] >= 0:
@@ -127,7 +133,6 @@ class _Matcher:
             position = data.find(b"\n", span[1]) + 1
             if not position:
                 break
-        starts = text.starts[first:end]
         return np.searchsorted(starts, np.array(places, starts.dtype), "right") + (first - 1)
 
     def _is_match(self, text: ResultText, number: int, deadline: float) -> bool:

@@ -38,6 +38,7 @@ from onetool_ipy.base.background import (
 )
 from onetool_ipy.base.errors import CallCancelled, TooLarge, Unavailable
 from onetool_ipy.base.interrupts import deferred
+from tests.core.support import Calls
 from tests.harness.patience import HANG_S, until
 
 
@@ -270,11 +271,13 @@ def test_an_import_without_an_end_is_given_up(
     (tmp_path / "endless.py").write_text("while True: pass\n", encoding="utf-8")
     worker = Workers().submit(lambda: importlib.import_module("endless"))
 
-    worker.throw(import_s=0.1)
-    worker.join(HANG_S)
+    with Calls("WorkerThread._has_thrown") as looks:
+        worker.throw(import_s=0.1)
+        worker.join(HANG_S)
 
     assert not worker.is_alive()
     assert "endless" not in sys.modules
+    assert sum(looks.values()) < 100, "one that looks all the time keeps a core busy"
 
 
 def test_a_call_given_up_while_it_takes_the_lock_of_a_log_gives_it_back_and_ends() -> None:

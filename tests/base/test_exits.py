@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 
 _ORDER = """
 import atexit, threading
@@ -47,9 +45,7 @@ has_begun.wait()
 
 
 def run(script: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG_S, check=True
-    )
+    done = python(script, timeout=HANG_S)
     return done.stdout.split()
 
 

@@ -28,6 +28,7 @@ from onetool_ipy.base.files import (
     remove_stale_temp_files,
     write_whole,
 )
+from tests.harness.programs import python
 from tests.harness.systems import has_mode
 
 
@@ -272,12 +273,7 @@ def test_record_that_got_there_in_part_is_taken_back(tmp_path: Path) -> None:
         "except StoreError as exc: print(exc)\n"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "log")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(code, tmp_path / "log", check=False)
 
     assert "too large" in done.stdout, done.stderr
     assert (tmp_path / "log").read_bytes() == b"first\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -31,6 +30,7 @@ from onetool_ipy.base.files import (
     write_whole,
 )
 from tests.harness import macos
+from tests.harness.programs import python
 
 
 class TestFilesInUse:
@@ -151,8 +151,7 @@ def test_one_process_claims_a_file_until_it_closes_it(tmp_path: Path) -> None:
     )
 
     def other() -> str:
-        words = [sys.executable, "-c", script, str(file)]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        return python(script, file).stdout.strip()
 
     fd = os.open(file, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
     try:

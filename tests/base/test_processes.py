@@ -30,6 +30,7 @@ from onetool_ipy.base.processes import (
     listen_alone,
     new_event_loop,
     system_words,
+    wait_for_stdin,
     words_in,
 )
 from tests.harness import macos
@@ -190,6 +191,18 @@ def test_backslashes_of_a_pasted_path_stay(line: str, words: list[str]) -> None:
 def test_an_open_quote_is_no_command_line() -> None:
     with pytest.raises(ValueError, match="quot"):
         words_in('C:\\x "open')
+
+
+@pytest.mark.windows("keys instead of descriptors")
+def test_a_line_is_waited_for_until_a_key_is_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There `select` takes sockets alone."""
+    looks = iter([False, False, True])
+    monkeypatch.setattr("msvcrt.kbhit", lambda: next(looks))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+
+    wait_for_stdin()
+
+    assert next(looks, None) is None
 
 
 def test_no_other_program_binds_a_port_that_is_listened_on() -> None:

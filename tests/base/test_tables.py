@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-import subprocess
-import sys
 from datetime import datetime
 from typing import Any, ClassVar
 from unittest.mock import MagicMock
@@ -30,6 +28,7 @@ from onetool_ipy.base.tables import (
     read,
     tabular,
 )
+from tests.harness.programs import python
 from tests.harness.tables import FOREIGN, KINDS, NAMED
 
 
@@ -58,7 +57,7 @@ def test_asking_imports_no_pandas() -> None:
         "import sys; from onetool_ipy.base.tables import is_frame; is_frame([]); print('pandas' in"
         " sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python(code)
 
     assert done.stdout == "False\n"
 
@@ -335,6 +334,6 @@ from onetool_ipy.base.tables import tabular
 frame = tabular(table)
 print(list(frame.columns), frame["id"].iloc[0] == 1, frame["id"].isna().tolist(), frame["name"].tolist())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = python(code, check=False)
 
     assert done.stdout == "['id', 'name'] True [False, True] ['a', 'b']\n", done.stderr[-2000:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onetool_ipy import UsageProblem
-from onetool_ipy.config.edit import add_server, allow_host, remove_server, save_secret
+from onetool_ipy.config.edit import add_server, allow_host, remove_server, save_secret, save_snippet
 from onetool_ipy.config.load import load_config
 from onetool_ipy.config.paths import home_at
+from onetool_ipy.snippets.definition import Snippet
 from tests.harness.patience import HANG_S
 from tests.harness.systems import has_mode
 
@@ -26,7 +28,7 @@ def _paths(folder: Path, text: str | None):  # noqa: ANN202 - Paths
     if text is not None:
         file = folder / ".onetool" / "onetool.yaml"
         file.parent.mkdir()
-        file.write_text(text, encoding="utf-8")
+        file.write_bytes(text.encode())
     return load_config(env=home_at(folder), cwd=folder).paths
 
 
@@ -75,6 +77,37 @@ def test_a_host_is_added_and_every_other_byte_stays(tmp_path: Path, text: str | 
     assert all(any(mine == each for each in kept) for mine in text or ""), "something was taken out"
     assert allow_host(loaded.paths, HOST) is None
     assert file.read_text(encoding="utf-8") == changed
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "edit"),
+    [
+        ("onetool.yaml", "http:\r\n  allowed_hosts:\r\n  - a.com\r\n", "host"),
+        ("onetool.yaml", "servers:\r\n  a: {command: b}\r\n", "server"),
+        ("onetool.yaml", "version: 1", "host"),
+        ("secrets.yaml", "A: b\r\n", "secret"),
+        ("snippets.yaml", "hello:\r\n  body: 1\r\n", "snippet"),
+        ("snippets.yaml", "snippets:\r\n  hello:\r\n    body: 1\r\n", "snippet"),
+    ],
+)
+def test_an_edit_ends_its_lines_as_the_file_does(
+    tmp_path: Path, name: str, text: str, edit: str
+) -> None:
+    paths = _paths(tmp_path, "version: 1\r\n")
+    file = tmp_path / ".onetool" / name
+    file.write_bytes(text.encode())
+    edits: dict[str, Callable[[], object]] = {
+        "host": lambda: allow_host(paths, HOST),
+        "server": lambda: add_server(paths, "clock", {"command": "uvx"}),
+        "secret": lambda: save_secret(paths, "KEY", "sesame"),
+        "snippet": lambda: save_snippet(paths, Snippet(name="two", body="a = 1\nb = 2\n")),
+    }
+
+    edits[edit]()
+
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert len(lines) > text.count("\n")
+    assert {line.endswith(b"\r\n") for line in lines} == {"\r\n" in text}
 
 
 @pytest.mark.parametrize(

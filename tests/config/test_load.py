@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import home_at
 from onetool_ipy.config.settings import HttpSettings, Settings
 from tests.config.conftest import Project
+from tests.harness.programs import python
 
 HEAVY = (
     "yaml",
@@ -44,10 +43,7 @@ config = load_config(env={{}}, cwd=Path(sys.argv[1]), home=Path(sys.argv[1]))
 new = [m for m in set(sys.modules) - before if "hash" not in m and "blake" not in m]
 print([m for m in {HEAVY!r} if m in sys.modules], new, config.problems)
 """
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    assert (
-        subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[] [] ()\n"
-    )
+    assert python(script, tmp_path).stdout == "[] [] ()\n"
     assert list(tmp_path.iterdir()) == []
 
 

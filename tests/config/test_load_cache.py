@@ -14,6 +14,7 @@ import pytest
 from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import home_at
 from tests.config.conftest import Project
+from tests.harness.programs import python
 from tests.harness.systems import has_mode
 
 LARGE = f"# {'x' * 40_000}\n"
@@ -59,8 +60,7 @@ print(*config.problems, sep="\\n")
 print(config.settings.packs["p"].data["k"])
 print("heavy:", sorted({"yaml", "pydantic", "jinja2", "pandas", "mcp", "IPython"} & set(sys.modules)))
 """
-    command = [sys.executable, "-c", script, str(project.folder), str(project.state)]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = python(script, project.folder, project.state).stdout.splitlines()
     assert lines == [*map(str, cold.problems), "abcdef123", "heavy: []"]
 
 
@@ -133,9 +133,8 @@ env = {"ONETOOL_STATE": sys.argv[2], "ONETOOL_TRUST": sys.argv[1]}
 config = load_config(env=env, cwd=Path(sys.argv[1]), home=Path(sys.argv[1]).parent)
 print(config.fingerprint, sorted({"yaml", "jsonschema_rs"} & set(sys.modules)))
 """
-    command = [sys.executable, "-c", script, str(project.folder), str(project.state)]
 
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = python(script, project.folder, project.state)
 
     assert done.stdout.split() == [cold.fingerprint, "[]"]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 import tracemalloc
 from typing import Any
 
@@ -24,6 +22,7 @@ from onetool_ipy.config.yaml_text import (
     parse_plain,
 )
 from tests.config.conftest import Project
+from tests.harness.programs import python
 
 
 def value(text: str) -> Any:
@@ -371,7 +370,7 @@ def test_parser_without_libyaml_gives_the_same() -> None:
         " found.data, found.lines, [(f.line, f.key, f.message) for f in found.faults]])"
     )
 
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = python(code)
 
     found = parse(text.encode())
     assert ast.literal_eval(out.stdout) == [

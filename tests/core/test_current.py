@@ -6,8 +6,6 @@ And who made a call: the outermost caller counts, in every tool that asks.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any, get_args
 
 import pytest
@@ -15,6 +13,7 @@ import pytest
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import CallSource
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 from tests.harness.project import Project
 
 
@@ -60,7 +59,7 @@ def test_without_one_the_default_toolbox_is_opened_and_kept() -> None:
         "print(sorted(time.now()))"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python(code)
 
     assert done.stdout.strip() == "['iso', 'timestamp']"
 
@@ -74,9 +73,7 @@ def test_a_toolbox_that_nobody_holds_is_forgotten(tmp_path: Any) -> None:
         "print(current.toolbox())"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    done = python(code, cwd=tmp_path)
 
     assert done.stdout.strip() == "None"
 

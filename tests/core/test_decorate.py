@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from onetool_ipy import DuplicateTool, InvalidTool, tool
 from onetool_ipy.core.decorate import Marks, marks_of
 from tests.core.support import short
+from tests.harness.programs import python
 from tests.harness.project import Project
 
 
@@ -166,7 +165,7 @@ def test_without_a_toolbox_the_function_is_only_marked() -> None:
         "import sys; print('onetool_ipy.assemble' in sys.modules)"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python(code)
 
     assert done.stdout.strip() == "False"
 

@@ -18,20 +18,13 @@ from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.files import StoreError, locked
 from tests.faults.disks import fill, make_read_only, make_writable, small_disk
 from tests.faults.failing import run_failing
-from tests.harness.surroundings import ROOT
+from tests.harness.programs import actor
 
 RECORD = {"type": "go", "goTool": {"func": "tools.echo"}}
 
 
-def run(actor: str, **options: Any) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.faults.bundle_actors", actor, json.dumps(options)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=3000
-    )
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+def run(name: str, **options: Any) -> dict[str, Any]:
+    return actor("tests.faults.bundle_actors", name, json.dumps(options), is_silent=True)
 
 
 @pytest.mark.slow

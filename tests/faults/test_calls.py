@@ -16,23 +16,14 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
+from tests.harness.programs import actor
 from tests.harness.surroundings import ROOT
 
 FEW_AND_MANY = [pytest.param(25, id="few"), pytest.param(1000, id="many", marks=pytest.mark.soak)]
 
 
 def run(name: str, folder: Path, **options: Any) -> dict[str, Any]:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.faults.log_campaign",
-        name,
-        json.dumps({"folder": str(folder), **options}),
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    counted: dict[str, Any] = json.loads(done.stdout)
-    return counted
+    return actor("tests.faults.log_campaign", name, json.dumps({"folder": str(folder), **options}))
 
 
 @pytest.mark.slow

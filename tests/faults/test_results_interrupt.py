@@ -3,7 +3,6 @@ thousands."""
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -18,15 +17,13 @@ import pytest
 from onetool_ipy.stores.results import Results
 from tests.faults.actors import ROOT
 from tests.harness.patience import HANG_S
+from tests.harness.programs import actor
 
 TIMES = 25
 
 
 def run(name: str, folder: Path, count: int) -> dict[str, int]:
-    command = [sys.executable, "-m", "tests.faults.interrupted", name, str(folder), str(count)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    report: dict[str, int] = json.loads(done.stdout)
+    report = actor("tests.faults.interrupted", name, folder, count)
     assert report.pop("landed") == count
     return report
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from onetool_ipy.config.settings import Topic
 from onetool_ipy.stores.topics import Topics, document
 from tests.faults.disks import make_read_only, small_disk
 from tests.faults.failing import run_failing
-from tests.harness.surroundings import ROOT
+from tests.harness.programs import actor
 
 NOW = datetime.datetime(2026, 3, 4, 10, 20, 30, tzinfo=datetime.UTC)
 
@@ -42,17 +41,7 @@ def messages(folder: Path) -> list[Any]:
 
 
 def run(name: str, folder: Path, **options: Any) -> dict[str, Any]:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.faults.log_campaign",
-        name,
-        json.dumps({"folder": str(folder), **options}),
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    counted: dict[str, Any] = json.loads(done.stdout)
-    return counted
+    return actor("tests.faults.log_campaign", name, json.dumps({"folder": str(folder), **options}))
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,10 +11,8 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.processes import INHERITED
 from onetool_ipy.config.paths import home_at
-from onetool_ipy.mcp import watchdog
 from tests.harness import macos
-from tests.harness.patience import until
-from tests.harness.servers import hostile, wait_until_gone, write_project
+from tests.harness.servers import hostile, write_project
 
 Open = Callable[..., Toolbox]
 
@@ -76,65 +72,6 @@ def test_a_server_lives_where_its_kernel_has_a_thousand_files_open(
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
     assert len(pids) == 1
-
-
-@pytest.mark.posix("ps")
-def test_without_proc_the_other_processes_of_the_group_are_those_to_end() -> None:
-    """Neither the `ps` that is asked, nor its shell, nor a process that has ended. The PATH of the
-    server may lead elsewhere."""
-    code = (
-        "import os, runpy, subprocess, sys; group = runpy.run_path(sys.argv[1])['_group'];"
-        "child, ended = (subprocess.Popen(['sleep', n]) for n in ('600', '0'));"
-        "os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT); os.environ['PATH'] = '/nowhere';"
-        "print(group() == [child.pid]); child.kill(); child.wait(); print(group())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, watchdog.__file__],
-        capture_output=True,
-        text=True,
-        check=False,
-        start_new_session=True,
-    )
-
-    assert done.stdout.split() == ["True", "[]"], done.stderr
-
-
-@pytest.mark.linux("what macOS lacks is taken away from Linux")
-@pytest.mark.parametrize("how", ["the kernel is killed", "the watchdog is asked"])
-@pytest.mark.parametrize("has_kqueue", [True, False], ids=["kqueue", "looks"])
-def test_a_server_ends_with_its_children_also_as_on_macos(
-    tmp_path: Path, how: str, has_kqueue: bool
-) -> None:
-    watching = macos.before(has_kqueue=has_kqueue)
-    watching += f"import runpy; runpy.run_path({watchdog.__file__!r}, run_name='__main__')"
-    file = tmp_path / "pids"
-    server = f'sleep 600 & echo $$ $! > "{file}.new"; mv "{file}.new" "{file}"; wait'
-    # The kernel: it starts the watchdog of a server, then waits.
-    kernel = (
-        "import os, subprocess, sys; status, told = os.pipe();"
-        "words = [sys.executable, '-c', sys.argv[1], str(os.getpid()), str(told), '-', 'sh', '-c',"
-        " sys.argv[2]];"
-        "guard = subprocess.Popen(words, pass_fds=[told], start_new_session=True);"
-        "print(guard.pid, flush=True); os.read(status, 99); sys.stdin.read(); guard.terminate();"
-        "print(guard.wait(), flush=True)"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", kernel, watching, server],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    guard = int(process.stdout.readline())
-    assert until(file.exists)
-    pids = {guard, *map(int, file.read_text(encoding="utf-8").split())}
-
-    if how == "the kernel is killed":
-        process.kill()
-    rest, _ = process.communicate()
-
-    assert wait_until_gone(pids) == {}
-    assert how == "the kernel is killed" or rest == "143\n"
 
 
 @pytest.mark.slow

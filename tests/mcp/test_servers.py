@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import Unavailable, UsageProblem
 from onetool_ipy.mcp.definition import read_server
 from tests.harness.patience import HANG_S, until
+from tests.harness.programs import python
 from tests.harness.servers import hostile, wait_until_gone, write_project
 
 Open = Callable[..., Toolbox]
@@ -40,9 +39,7 @@ def test_a_configured_server_does_not_import_the_sdk(tmp_path: Path) -> None:
         "print(sorted({'mcp', 'mcp_types', 'httpx2', 'anyio'} & set(sys.modules)))"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG_S
-    )
+    done = python(code, timeout=HANG_S)
 
     assert done.stdout.splitlines() == ["{'srv': 'not started'}", "[]"]
 
@@ -175,14 +172,7 @@ print("srv.echo" in shell.user_ns["names"], offers, arguments)
 print([name for name in ("mcp", "mcp_types", "httpx2") if name in sys.modules])
 print([thread.name for thread in threading.enumerate() if thread.name == "onetool-loop"])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
+    done = python(code, check=False, cwd=tmp_path, timeout=HANG_S)
 
     said, loaded, threads = done.stdout.splitlines()[-3:]
     assert said == "True ['srv.echo'] ['text=']", done.stderr

@@ -11,13 +11,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from onetool_ipy.mcp import watchdog
+from tests.harness import macos
 from tests.harness.kernel import Kernel, private_kernel
 from tests.harness.patience import HANG_S, until
+from tests.harness.programs import python
 from tests.harness.servers import alive, below, hostile, real, wait_until_gone, write_project
 
 FEW, MANY = 2, 50
@@ -130,8 +135,6 @@ def test_stop_ends_the_call_and_leaves_nothing_unowned(home: Path) -> None:
 @pytest.mark.slow
 def test_nothing_is_left_after_the_end_of_a_script(home: Path, tmp_path: Path) -> None:
     """A program that just ends, and one that closes its toolbox."""
-    import subprocess
-    import sys
 
     for last in ("pass", "box.close()"):
         code = (
@@ -141,14 +144,7 @@ def test_nothing_is_left_after_the_end_of_a_script(home: Path, tmp_path: Path) -
             f"print(*below(os.getpid()), flush=True); {last}"
         )
         root = str(Path(__file__).resolve().parents[2])
-        done = subprocess.run(
-            [sys.executable, "-c", code, root],
-            cwd=home,
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-            check=False,
-        )
+        done = python(code, root, check=False, cwd=home, timeout=HANG_S)
         status, pids, *_ = done.stdout.splitlines()
         assert (status, done.returncode, done.stderr) == ("ok", 0, "")
         assert wait_until_gone({int(pid) for pid in pids.split()}) == {}
@@ -190,3 +186,62 @@ def _wait(journal: Path, wanted: object, count: int) -> None:
         return sum(bool(wanted(json.loads(line))) for line in lines) >= count
 
     assert until(is_there), f"the journal has not {count} of them"
+
+
+@pytest.mark.posix("ps")
+def test_without_proc_the_other_processes_of_the_group_are_those_to_end() -> None:
+    """Neither the `ps` that is asked, nor its shell, nor a process that has ended. The PATH of the
+    server may lead elsewhere."""
+    code = (
+        "import os, runpy, subprocess, sys; group = runpy.run_path(sys.argv[1])['_group'];"
+        "child, ended = (subprocess.Popen(['sleep', n]) for n in ('600', '0'));"
+        "os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT); os.environ['PATH'] = '/nowhere';"
+        "print(group() == [child.pid]); child.kill(); child.wait(); print(group())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, watchdog.__file__],
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+
+    assert done.stdout.split() == ["True", "[]"], done.stderr
+
+
+@pytest.mark.linux("what macOS lacks is taken away from Linux")
+@pytest.mark.parametrize("how", ["the kernel is killed", "the watchdog is asked"])
+@pytest.mark.parametrize("has_kqueue", [True, False], ids=["kqueue", "looks"])
+def test_a_server_ends_with_its_children_also_as_on_macos(
+    tmp_path: Path, how: str, has_kqueue: bool
+) -> None:
+    watching = macos.before(has_kqueue=has_kqueue)
+    watching += f"import runpy; runpy.run_path({watchdog.__file__!r}, run_name='__main__')"
+    file = tmp_path / "pids"
+    server = f'sleep 600 & echo $$ $! > "{file}.new"; mv "{file}.new" "{file}"; wait'
+    # The kernel: it starts the watchdog of a server, then waits.
+    kernel = (
+        "import os, subprocess, sys; status, told = os.pipe();"
+        "words = [sys.executable, '-c', sys.argv[1], str(os.getpid()), str(told), '-', 'sh', '-c',"
+        " sys.argv[2]];"
+        "guard = subprocess.Popen(words, pass_fds=[told], start_new_session=True);"
+        "print(guard.pid, flush=True); os.read(status, 99); sys.stdin.read(); guard.terminate();"
+        "print(guard.wait(), flush=True)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", kernel, watching, server],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    guard = int(process.stdout.readline())
+    assert until(file.exists)
+    pids = {guard, *map(int, file.read_text(encoding="utf-8").split())}
+
+    if how == "the kernel is killed":
+        process.kill()
+    rest, _ = process.communicate()
+
+    assert wait_until_gone(pids) == {}
+    assert how == "the kernel is killed" or rest == "143\n"

@@ -31,6 +31,7 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 from tests.harness.surroundings import ROOT
 from tests.net.conftest import BOTH_SIDES, HERE, MakeClient
 from tests.net.loopback import Loopback
@@ -578,13 +579,7 @@ def test_nothing_is_loaded_before_something_is_sent(tmp_path: Path) -> None:
         " ('httpx', 'httpcore', 'anyio', 'pandas', 'distributed') if m in sys.modules])"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python(code, tmp_path, cwd=ROOT)
 
     assert done.stdout.strip() == "[]"
 

@@ -4,8 +4,6 @@ checked addresses."""
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 
@@ -14,6 +12,7 @@ import pytest
 from onetool_ipy.base.errors import CallTimeout, ExecutionFailed, TooLarge
 from onetool_ipy.net.client import HttpClient
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 from tests.harness.surroundings import ROOT
 from tests.net.conftest import BOTH_SIDES, HERE
 from tests.net.loopback import Loopback
@@ -114,13 +113,7 @@ def test_a_forked_child_has_connections_of_its_own(server: Loopback) -> None:
         " ask()\nif child:\n    print(status, os.waitstatus_to_exitcode(os.waitpid(child,"
         " 0)[1]))\nos._exit(0 if status == 200 else 1) if not child else None\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, server.url("/json")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python(code, server.url("/json"), cwd=ROOT)
 
     assert done.stdout.split() == ["200", "0"]
     assert server.accepts == 2

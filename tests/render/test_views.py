@@ -6,8 +6,6 @@ import copy
 import json
 import pickle
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 
 from onetool_ipy.render import html
 from onetool_ipy.render.views import ErrorText, Listing, Record, Text
+from tests.harness.programs import python
 
 EVIL = [
     "<script>alert(1)</script>",
@@ -103,9 +102,7 @@ def test_importing_loads_nothing_heavy() -> None:
         "print([name for name in sys.argv[1:] if name in sys.modules])"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True
-    )
+    done = python(code, *heavy)
 
     assert done.stdout.strip() == "[]"
 

@@ -9,9 +9,6 @@ import json
 import math
 import re
 import socket
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from typing import Any
@@ -23,8 +20,9 @@ import pytest
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool
 from onetool_ipy.schema.check import Checker
 from onetool_ipy.schema.words import TYPES
-from tests.core.support import short
+from tests.core.support import Calls, short
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 
 PERSON = {
     "type": "object",
@@ -53,6 +51,15 @@ def _failure(args: dict[Any, Any], parameters: dict[str, Any] = PERSON) -> Inval
     with pytest.raises(InvalidArgs) as caught:
         Checker(parameters).check(args, "p.add")
     return caught.value
+
+
+def test_arguments_that_fit_are_not_searched_for_errors() -> None:
+    checker = Checker(PERSON)
+    with Calls("Checker._errors") as searches:
+        assert checker.complete(GOOD, "p.add") == GOOD
+        assert checker.violations(GOOD) == []
+
+    assert searches == {"Checker._errors": 0}
 
 
 def test_all_violations_are_listed_with_their_pointers() -> None:
@@ -344,9 +351,7 @@ def test_very_deep_and_circular_values_do_not_crash_the_process() -> None:
     print("alive")
     """
 
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
-    )
+    done = python(code, check=False)
 
     assert (done.returncode, done.stdout.strip()) == (0, "alive"), done.stderr
 

@@ -21,6 +21,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute, normalize_items
 from onetool_ipy.sdk.batch import run_items
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 from tests.harness.project import Project
 from tests.harness.surroundings import ROOT
 from tests.sdk import remote_functions
@@ -346,9 +347,7 @@ def test_stop_while_the_threads_start_is_a_stop() -> None:
         " many.set()\n    many.wait()\ntry:\n    list(run_items(range(100_000), stop, 200,"
         " grace_s=5.0))\nexcept KeyboardInterrupt:\n    print('stopped', flush=True)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = python(code, check=False, cwd=ROOT)
 
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 

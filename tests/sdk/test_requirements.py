@@ -309,6 +309,18 @@ def is_running(pid: str) -> bool:
         return False
 
 
+@pytest.mark.windows("a script for cmd")
+def test_a_version_is_waited_for_only_so_long_on_windows(project: Project, commands: Path) -> None:
+    command(commands, "odd", ":again\r\ngoto again")
+    project.pack(
+        "odd",
+        'requires = {"cli": [{"name": "odd", "version_flag": "-V"}]}\ndef one():\n    "One."\n',
+    )
+    project.open()
+
+    assert [(row["status"], row["version"]) for row in check_deps()] == [("ok", None)]
+
+
 def test_a_command_that_cannot_be_started_is_there_without_a_version(
     project: Project, commands: Path
 ) -> None:

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import DuplicateTool, InvalidTool, OneToolError, UsageProblem
 from onetool_ipy.core import current
 from onetool_ipy.toolbox import Toolbox
+from tests.harness.programs import python
 from tests.harness.project import Project
 from tests.harness.servers import others_python
 from tests.harness.surroundings import ROOT
@@ -441,9 +441,7 @@ with open_toolbox({str(tmp_path)!r}, env={{"ONETOOL_STATE": {str(tmp_path / "sta
         print(exc.message, "|", exc.hint)
 """
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False
-    )
+    ended = python(code, check=False, env=env)
     assert message in ended.stdout, ended.stdout + ended.stderr
 
 
@@ -526,6 +524,7 @@ def test_a_list_is_adopted_whole_or_not_at_all(
             assert _state(box) == twin
 
 
+@pytest.mark.slow
 def test_two_threads_that_adopt_the_same_names_leave_the_tools_of_one(box: Toolbox) -> None:
     """Each list is registered as a whole, so the tools are those of one list."""
     count, rounds = 8, 40

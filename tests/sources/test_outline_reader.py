@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from onetool_ipy.schema.read import signature_text
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
 from onetool_ipy.sources.outline_reader import read_outline
 from tests.core.support import short
+from tests.harness.programs import python
 from tests.harness.systems import has_mode
 
 
@@ -266,7 +265,7 @@ def test_outlining_runs_nothing_and_loads_nothing_heavy(tmp_path: Path) -> None:
         "print([m for m in ('pydantic', 'pandas', 'yaml', 'asyncio') if m in sys.modules])"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python(code)
 
     assert done.stdout.strip() == "[]"
     assert not marker.exists()

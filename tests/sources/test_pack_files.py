@@ -7,7 +7,6 @@ import asyncio
 import logging
 import os
 import shutil
-import subprocess
 import sys
 import textwrap
 import threading
@@ -21,6 +20,7 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.sources.pack_files import PackFile
 from tests.harness.patience import HANG_S, until
+from tests.harness.programs import python
 from tests.harness.project import Project
 from tests.harness.systems import make_pipe
 
@@ -567,7 +567,7 @@ def test_the_outlines_are_kept_for_the_next_start(project: Project) -> None:
         " place.'\nprint('onetool_ipy.sources.outline_reader' in"
         " sys.modules)\nprint(box.call('geo.locate', {'place': 'a'}).data)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python(code)
     assert done.stdout.split() == ["False", "a"]
 
     cache.write_text("{broken")

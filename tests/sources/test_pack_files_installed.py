@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import textwrap
 import zipfile
@@ -16,6 +15,7 @@ from onetool_ipy import Toolbox
 from onetool_ipy.config.paths import home_at
 from onetool_ipy.sources.pack_files import EntryPoints
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 from tests.harness.project import Project
 from tests.harness.surroundings import ROOT
 
@@ -204,13 +204,7 @@ def test_a_distribution_in_an_archive_is_found(tmp_path: Path) -> None:
         "print([str(problem) for problem in EntryPoints().problems()])"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": f"{archive}{os.pathsep}{ROOT}"},
-    )
+    done = python(code, env={**os.environ, "PYTHONPATH": f"{archive}{os.pathsep}{ROOT}"})
 
     assert "entry point 'zipped': No module 'distpack_zip'." in done.stdout
 
@@ -223,7 +217,7 @@ def test_metadata_is_not_read_where_nobody_offers_a_pack() -> None:
         "print('importlib.metadata' in sys.modules)"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python(code)
 
     assert done.stdout.strip() == "False"
 
@@ -259,10 +253,12 @@ def test_odd_places_on_the_path_are_passed_over(site: Path) -> None:
 
 def _run(script: str, cwd: Path, tmp_path: Path, **env: str) -> str:
     own = {**home_at(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state"), **env}
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\nsys.path.insert(0, '')\n{textwrap.dedent(script)}"],
-        capture_output=True, text=True, check=True, cwd=cwd, env={**os.environ, **own}, timeout=HANG_S,
-    )  # fmt: skip
+    done = python(
+        f"import sys\nsys.path.insert(0, '')\n{textwrap.dedent(script)}",
+        cwd=cwd,
+        env={**os.environ, **own},
+        timeout=HANG_S,
+    )
     return done.stdout
 
 

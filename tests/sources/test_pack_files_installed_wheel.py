@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 from tests.harness.surroundings import ROOT
 
 
@@ -41,11 +42,9 @@ with onetool_ipy.open_toolbox() as box:
     from onetool_ipy.live import weather
     print(json.dumps([before, box.ot.tools(pattern="weather"), result.to_dict()["data"], weather.forecast("Ulm")]))
 """
-    ran = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": str(target)},
-        capture_output=True, text=True, check=True, cwd=tmp_path, timeout=HANG_S,
-    )  # fmt: skip
+    ran = python(
+        script, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(target)}, timeout=HANG_S
+    )
     before, listed, data, plain = json.loads(ran.stdout)
     assert before is False
     assert listed == [{"name": "weather.forecast", "description": "Tell tomorrow's weather."}]

@@ -4,8 +4,6 @@ written count."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.config.paths import home_at
 from onetool_ipy.sources.pack_files import MAX_FILES
+from tests.harness.programs import python
 from tests.harness.project import Project
 
 ONE = 'def one():\n    """One."""\n    return 1\n'
@@ -62,9 +61,7 @@ def test_a_pattern_over_the_whole_disk_reads_none_of_it(project: Project, tmp_pa
         " ('/', '/usr', '/proc', '/home')])\n"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    done = python(code, cwd=tmp_path)
 
     assert done.stdout.strip() == "1 []"
 
@@ -102,6 +99,7 @@ def test_a_folder_of_the_configuration_that_is_a_link_itself_is_fine(project: Pr
     assert "near" not in _problems(box)
 
 
+@pytest.mark.slow
 def test_more_files_than_may_be_are_a_problem_and_the_first_count(project: Project) -> None:
     (project.home / "tools").mkdir()
     for number in range(MAX_FILES + 2):

@@ -28,6 +28,7 @@ from onetool_ipy.faces.mcp.mock import read_recording
 from onetool_ipy.stores.cassettes import Cassette, NotRecorded, RecordedCall, read_calls
 from onetool_ipy.stores.encoding import decode, encode
 from tests.bundles.aids import ProjectBundles
+from tests.harness.programs import python
 from tests.harness.project import Project
 from tests.harness.stub import Stub
 from tests.harness.systems import make_pipe
@@ -584,8 +585,6 @@ def test_other_answers_are_recorded_by_kind_and_key(tmp_path: Path) -> None:
 
 
 def test_no_cassette_costs_no_import(tmp_path: Path) -> None:
-    import subprocess
-    import sys
 
     code = (
         "import sys, onetool_ipy\n"
@@ -593,9 +592,7 @@ def test_no_cassette_costs_no_import(tmp_path: Path) -> None:
         "box.call('time.now')\n"
         "print([m for m in sys.modules if 'cassette' in m or 'faithful' in m or m == 'yaml'])"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    ran = python(code, cwd=tmp_path)
     assert ran.stdout.strip() == "[]"
 
 

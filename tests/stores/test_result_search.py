@@ -66,8 +66,8 @@ TEXT = "Alpha\n\n  beta x\r\nb\u00e9ta\ngamma=1 \u2028 delta\nfoo\nbar\nfoobar\n
         ("$", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
         ("^b", [4, 7]),
         ("t$", [10]),
-        ("x\r$", [3]),
-        ("x$", []),
+        ("x$", [3]),
+        ("\r", []),
         ("o$", [6]),
         (r"foo\s*bar", [8]),
         ("foo[^x]b", []),
@@ -96,7 +96,7 @@ def test_pattern_sees_each_line_by_itself(
     found = results.query(handle, search=pattern)
 
     assert found["line_numbers"] == numbers
-    assert found["lines"] == [TEXT.split("\n")[number - 1] for number in numbers]
+    assert found["lines"] == [TEXT.replace("\r", "").split("\n")[number - 1] for number in numbers]
 
 
 @pytest.mark.parametrize("search_for", [None, ""])
@@ -127,7 +127,7 @@ def test_search_finds_what_python_finds_line_by_line(
     expected = [
         number
         for number, line in enumerate(text.removesuffix("\n").split("\n") if text else [], start=1)
-        if re.search(pattern, line, re.ASCII)
+        if re.search(pattern, line.removesuffix("\r"), re.ASCII)
     ]
     with open_text(results, results.put(text)) as stored:
         matches = search(stored, pattern, skip=0, limit=10**6)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from onetool_ipy.stores.results import (
     mask_stream,
     new_handle,
 )
+from tests.harness.programs import python
 from tests.stores.results_aids import (
     NUMBERED,
     SECRET,
@@ -201,9 +200,7 @@ def test_unsafe_handle_touches_no_path(tmp_path: Path) -> None:
         print(*(path for path in touched if not path.startswith(sys.argv[1])))
         """
 
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    done = python(code, tmp_path, check=False)
 
     # Which the code opened itself, as a control.
     assert done.stdout.split() == ["/dev/null"], done.stderr
@@ -389,12 +386,7 @@ def test_handle_works_in_another_process(results: Results, tmp_path: Path) -> No
         "print(ascii(open_results(Path(sys.argv[1])).query(sys.argv[2])['lines']))"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path), handle],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(code, tmp_path, handle, check=False)
 
     assert done.stdout.strip() == ascii(["über"]), done.stderr
 
@@ -409,7 +401,6 @@ def test_secrets_never_reach_the_disk(results: Results) -> None:
         results.put((SECRET * 3 + " ") * 30_000),
         results.put([{SECRET: SECRET}] * 20_000),
         results.put({"headers": {"Authorization": f"Bearer {SECRET}"}}),
-        results.put_lines(f"{number} {SECRET}" for number in range(20_000)),
     ]
 
     on_disk = {path.stem: path.read_bytes() for path in results.folder.glob("*.txt")}

@@ -446,7 +446,7 @@ def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(
     ).result_text
 
     assert "my-api.get@1: stored." in said
-    assert f"Not in use yet: {Path('.onetool', 'onetool.yaml')}" in said
+    assert "Not in use yet: .onetool/onetool.yaml:" in said
     assert "Correct that, then run: %tool reload" in said
     assert loaded.evaluate("my_api.get") == "<tool my-api.get()>"
     assert _hosts(loaded) == [api.host]

@@ -208,10 +208,6 @@ def test_a_table_that_pandas_cuts_has_a_handle_and_says_so(loaded: Kernel) -> No
     last = loaded.evaluate(f"ot.result(handle='{handle}', offset=100_000)['lines']")
     assert '"a":99999' in last.replace(" ", "")
     assert "10 of 70 rows ·" in column.text
-    wide = loaded.execute(
-        "%tool tools.echo message={pd.DataFrame(0, index=range(3), columns=range(200))}"
-    )
-    assert "3 rows × 20 of 200 columns" in wide.text
 
 
 def test_handles_complete_where_a_handle_is_wanted(loaded: Kernel) -> None:

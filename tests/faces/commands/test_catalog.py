@@ -139,15 +139,6 @@ def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
     assert loaded.execute("%tool browse nb").error is None
 
 
-def test_reload_reads_what_was_changed_on_disk(loaded: Kernel) -> None:
-    file = loaded.cwd / ".onetool" / "onetool.yaml"
-    file.parent.mkdir()
-    file.write_text("version: 1\naliases: {clock: time.now}\n", encoding="utf-8")
-
-    assert loaded.execute("%tool reload").result_text == "OK: Configuration reloaded"
-    assert "timestamp" in loaded.execute("$clock").result_text
-
-
 def test_stats_show_people_what_was_counted_and_programs_all(loaded: Kernel) -> None:
     """Times are local, shares in percent; what is only estimated is in the value alone."""
     loaded.execute("%tool time.now")

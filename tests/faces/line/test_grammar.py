@@ -562,7 +562,6 @@ def test_a_line_asks_for_one_thing(line: str, asked: Line) -> None:
 
 
 def test_there_are_more_than_two_hundred_odd_lines() -> None:
-    """Issue 2: 200 odd `%tool` lines."""
     assert len({row[0] for row in (*READ, *REFUSED, *ASKED)}) > 400
 
 

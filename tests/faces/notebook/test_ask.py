@@ -12,6 +12,7 @@ import pytest
 from onetool_ipy.core.question import ProposedCall, Question, Reply
 from onetool_ipy.faces.notebook.ask import TerminalView
 from tests.harness.kernel import Display, Kernel, Outcome
+from tests.harness.programs import python
 from tests.harness.servers import hostile, write_project
 
 SETUP = '''
@@ -175,19 +176,6 @@ def test_a_person_is_asked_once_for_all_calls_of_a_turn(loaded: Kernel) -> None:
     assert '2. shop.order item="ink" count=2' in question
     assert (loaded.cwd / "ordered.txt").read_text() == "ink 2\n"
     assert loaded.evaluate("[c.ok for c in a.calls]") == "[False, True]"
-
-
-def test_always_is_remembered_for_the_session(loaded: Kernel) -> None:
-    script(
-        loaded, '("shop.order", {"item": "pen"})', '"1"', '("shop.order", {"item": "ink"})', '"2"'
-    )
-
-    running = loaded.start_execute("%ask --model m Order", allow_stdin=True)
-    loaded.answer_input("always")
-    running.wait()
-    loaded.execute("%ask --model m Order more")
-
-    assert (loaded.cwd / "ordered.txt").read_text() == "pen 1\nink 1\n"
 
 
 def test_without_a_person_the_call_is_refused_and_the_cell_says_what_would_allow_it(
@@ -539,7 +527,7 @@ def test_loading_does_not_load_the_loop(kernel: Kernel) -> None:
         "InteractiveShell.instance().run_line_magic('load_ext', 'onetool_ipy')\n"
         "print([m for m in sys.modules if m.startswith('onetool_ipy.llm')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = python(code, check=False)
 
     assert done.stdout.strip() == "[]", done.stderr
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import plotly.graph_objects as go
 import polars as pl
 import pyarrow as pa
@@ -64,6 +65,28 @@ def test_a_long_table_is_drawn_and_leads_to_all_of_it(
     assert part in last
     assert f"ot.view('{result.handle}')" in last
     assert box.results.query(result.handle)["total_lines"] == 5_000
+
+
+@pytest.mark.parametrize(
+    ("shape", "part"),
+    [
+        ((3, 200), "3 rows × 20 of 200 columns"),
+        ((61, 20), "10 of 61 rows × 20 columns"),
+        ((61, 21), "10 of 61 rows × 20 of 21 columns"),
+        ((60, 20), ""),
+    ],
+    ids=str,
+)
+def test_what_pandas_cuts_of_a_frame_is_told(
+    box: Toolbox, shell: InteractiveShell, shape: tuple[int, int], part: str
+) -> None:
+    frame = pd.DataFrame(0, index=range(shape[0]), columns=range(shape[1]))
+
+    with pd.option_context("display.max_columns", 20):
+        shown, _ = bundle(shell, box, give(box, frame), Room())
+
+    last = shown["text/plain"].splitlines()[-1]
+    assert last.startswith(f"... {part} ·") if part else "ot.view" not in last
 
 
 def test_a_short_table_has_no_line_below(box: Toolbox, shell: InteractiveShell) -> None:

@@ -133,6 +133,7 @@ def test_a_dry_call_imports_its_pack_and_is_checked_against_the_code(
     refused = kernel.execute("%tool geo.locate place=here size=huge --dry", allow_errors=True).text
 
     assert "geo.locate would be called with:" in shown
+    assert "count = 2" in shown
     assert "argument 'size'" in refused
     assert marker.exists()
 

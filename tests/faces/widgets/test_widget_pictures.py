@@ -143,6 +143,5 @@ def test_cut_shows_no_part_of_a_secret(box: Toolbox, at: int) -> None:
 
 @pytest.mark.slow
 def test_one_call_is_one_call(box: Toolbox) -> None:
-    """U45."""
     box.call("tools.echo", {"message": "x"})
     assert "tools.echo  1 call, 0 failed" in usage_picture(box, "day", "").text

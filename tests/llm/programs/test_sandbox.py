@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -31,6 +29,7 @@ from onetool_ipy.llm.programs.sandbox import (
     StandIn,
     World,
 )
+from tests.harness.programs import python
 
 _STUB = """
 from typing import Any, TypedDict
@@ -225,9 +224,7 @@ def test_without_the_extra_the_message_has_the_line_to_type() -> None:
         "try: Sandbox('1', {}, World()).start()\n"
         "except Exception as exc: print(exc)"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    run = python(code, timeout=60)
     assert run.stdout.strip() == "Programs need: pip install 'onetool-ipy[programs]'"
 
 

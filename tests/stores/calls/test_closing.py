@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
-import subprocess
 import sys
 import threading
 import types
@@ -23,6 +22,7 @@ from onetool_ipy.stores.calls.database import Calls
 from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.calls.query import Timeline, timeline_of
+from tests.harness.programs import python
 from tests.harness.systems import has_mode
 from tests.stores.calls.aids import DAY, START, Clock, clock, note
 
@@ -56,6 +56,7 @@ def tidied(folder: Path, clock: Clock, **options: Any) -> CallLog:
     return log
 
 
+@pytest.mark.slow
 def test_closing_changes_no_answer(tmp_path: Path, clock: Clock) -> None:
     log = filled(tmp_path, clock)
     before = view(log)
@@ -198,6 +199,7 @@ def test_a_kill_while_parts_are_joined_counts_no_call_twice(tmp_path: Path, cloc
     assert view(log) == before
 
 
+@pytest.mark.slow
 def test_parts_that_are_joined_between_two_looks_at_them_are_looked_for_again(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -224,6 +226,7 @@ def test_parts_that_are_joined_between_two_looks_at_them_are_looked_for_again(
     assert count == 1950
 
 
+@pytest.mark.slow
 def test_parts_that_are_joined_within_a_question_are_asked_anew(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -247,6 +250,7 @@ def test_parts_that_are_joined_within_a_question_are_asked_anew(
     assert states(tmp_path)["part"] == 1
 
 
+@pytest.mark.slow
 def test_what_expires_leaves_its_sums_by_tool_and_day(tmp_path: Path, clock: Clock) -> None:
     log = filled(tmp_path, clock, 1000, retention=Retention(calls=300))
     log.close()
@@ -274,6 +278,7 @@ def test_parts_of_too_many_bytes_expire(tmp_path: Path, clock: Clock) -> None:
     assert log.usage().total_calls == 500
 
 
+@pytest.mark.slow
 def test_a_kill_while_a_part_expires_counts_no_call_twice(tmp_path: Path, clock: Clock) -> None:
     log = tidied(tmp_path, clock)
     parts = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}
@@ -338,8 +343,7 @@ while not Path(sys.argv[1], "tidy.lock").exists():
 @pytest.mark.slow
 def test_a_process_that_ends_while_a_journal_is_closed_ends_in_peace(tmp_path: Path) -> None:
     """Python aborted the process: it ended a thread that was inside DuckDB."""
-    command = [sys.executable, "-c", ENDS_AT_ONCE, str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    run = python(ENDS_AT_ONCE, tmp_path, check=False, timeout=120)
 
     assert (run.returncode, run.stdout, run.stderr) == (0, "20000\n", "")
     assert len([*tmp_path.glob("*.parquet")]) == 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +20,7 @@ from onetool_ipy.faces.notebook.running_cell import Interrupts
 from onetool_ipy.stores.calls import database
 from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
+from tests.harness.programs import python
 from tests.stores.calls.aids import Clock, clock, note
 from tests.stores.calls.test_closing import filled, tidied
 
@@ -138,12 +139,7 @@ def test_a_log_that_outlives_the_interpreter_leaves_no_warnings(tmp_path: Path) 
         print(log.counts()["nb.add"][0])
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(log))
         """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(program, check=False)
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
@@ -203,7 +199,7 @@ def test_a_stop_at_any_line_of_a_question_reads_every_call_once(
 def test_a_stop_while_duckdb_answers_is_a_stop(tmp_path: Path, clock: Clock, cell: None) -> None:
     log = CallLog(tmp_path, clock=clock)
     note(log, number=1)
-    stop = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT))
+    stop = threading.Timer(0.02, _thread.interrupt_main)
 
     def question(calls: database.Calls) -> None:
         stop.start()

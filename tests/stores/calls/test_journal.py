@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy.stores.calls.journal import CONTEXT, Journal, files_in, parse
 from onetool_ipy.stores.calls.log import CallLog
+from tests.harness.programs import python
 from tests.harness.systems import has_mode, make_pipe
 from tests.stores.calls.aids import calls, clock, note
 
@@ -173,8 +174,7 @@ def test_a_call_that_fits_in_part_is_counted_as_lost_and_spoils_nothing(tmp_path
         "journal.append(lines[2].encode())"
     )
     lines = [line(id=name).decode() for name in ("c1", "c2", "c3")]
-    command = [sys.executable, "-c", code, str(tmp_path), *lines]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python(code, tmp_path, *lines, check=False)
 
     assert done.stdout == "1 the disk is full\n", done.stderr
     assert [row.call_id for row in CallLog(tmp_path).history()] == ["c3", "c1"]
@@ -230,8 +230,7 @@ os.waitpid(pid, 0)
 rows = log.history()
 print(len(list(log.folder.glob("*.jsonl"))), len({row.session for row in rows}), *sorted(row.call_id for row in rows))
 """
-    command = [sys.executable, "-c", code, str(tmp_path / "calls")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python(code, tmp_path / "calls", check=False)
 
     assert done.stdout.split() == ["2", "2", "child", "parent", "parent2"], done.stderr
 

@@ -25,6 +25,7 @@ from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.stores.calls.log import CallLog
 from tests.harness.patience import HANG_S
+from tests.harness.programs import python
 
 KEY = "s3cr3t-of-the-house"
 
@@ -301,8 +302,7 @@ log = calls.CallLog(Path(sys.argv[1]))
 log.record("id", "a.b", "python", {}, ok=True, ms=0.0)
 print(early, [name for name in ("duckdb", "pandas", "yaml", "numpy") if name in sys.modules])
 """
-    command = [sys.executable, "-c", code, str(tmp_path / "calls")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python(code, tmp_path / "calls", check=False)
 
     assert done.stdout.strip() == "[] []", done.stderr
 
@@ -422,8 +422,7 @@ if pid == 0:
     os._exit(0 if log.usage().total_calls == 2 else 3)
 print(os.waitpid(pid, 0)[1], log.usage().total_calls)
 """
-    command = [sys.executable, "-c", code, str(tmp_path / "calls")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
+    done = python(code, tmp_path / "calls", check=False, timeout=HANG_S)
 
     assert done.stdout.split() == ["0", "2"], done.stderr
 
@@ -452,7 +451,6 @@ if not os.fork():
     {ending}
 print(os.wait()[1])
 """
-    command = [sys.executable, "-c", code, str(tmp_path / "calls")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
+    done = python(code, tmp_path / "calls", check=False, timeout=HANG_S)
 
     assert done.stdout.split() == ["0"], done.stderr
