@@ -14,7 +14,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -23,8 +22,8 @@ from onetool_ipy.base import forks, values
 from onetool_ipy.base.errors import Untrusted, UsageProblem
 from onetool_ipy.base.files import names_in
 from onetool_ipy.config.kept_names import PLACES, keep_names
-from onetool_ipy.config.load import Config, load_config
-from onetool_ipy.config.paths import CONFIG_NAME, state_base, state_folder
+from onetool_ipy.config.load import load_config
+from onetool_ipy.config.paths import CONFIG_NAME, state_folder
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core.registry import SessionTools
 from onetool_ipy.schema.read import identifier
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from onetool_ipy.core.executor import Executor
     from onetool_ipy.core.registry import Registry
     from onetool_ipy.core.resolve import Resolver
-    from onetool_ipy.mcp.definition import ServerDefinition
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.part_builder import PartBuilder
@@ -110,7 +108,6 @@ def open_leniently(
         build,
         session=SessionTools(),
         build_http_client=partial(_http_client, transport),
-        build_servers=partial(_servers, surroundings),
     )
     box.replays.env = surroundings
     box.subscribe(closing=box.replays.close)
@@ -128,48 +125,6 @@ def _http_client(transport: Any, box: Toolbox) -> HttpClient:
     from onetool_ipy.net.client import HttpClient
 
     return HttpClient(box.background, box.workers, mask=box.mask, transport=transport)
-
-
-def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
-    """The MCP servers of a toolbox; they outlive a reload. Nothing is started."""
-    from onetool_ipy.mcp.servers import Servers
-    from onetool_ipy.stores.tasks import TaskStore
-    from onetool_ipy.stores.tokens import TokenStore
-
-    def changed() -> None:
-        box.parts.expire()
-        box.announce("changed")
-
-    config = box.config
-    return Servers(
-        _server_definitions(config),
-        box.background,
-        cache=config.paths.state / "cache" / "servers",
-        tokens=TokenStore(state_base(surroundings, config.home) / "tokens", config.secrets.hide),
-        tasks=TaskStore(config.paths.state / "tasks", box.mask),
-        environ=surroundings,
-        mask=box.mask,
-        wait_s=config.settings.timeouts.mcp_s,
-        on_change=changed,
-        on_state=partial(box.announce, "states"),
-    )
-
-
-def _server_definitions(config: Config) -> list[ServerDefinition]:
-    from onetool_ipy.mcp.definition import read_server
-
-    folder, timeout_s = config.paths.project, config.settings.timeouts.mcp_s
-    # A server that is switched off is not in `reach`: no question showed it, so no yes covers it.
-    approved = config.reach.get("server", {}).keys() - config.withheld.get("server", {}).keys()
-    is_free = config.trust.is_given and not config.trust.is_pinned
-    definitions = []
-    for name, entry in config.settings.servers.items():
-        definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s)
-        is_allowed = is_free or name in approved
-        definitions.append(
-            definition if is_allowed else replace(definition, is_allowed=False, trusted=False)
-        )
-    return definitions
 
 
 def _working_directory() -> Path:
@@ -314,15 +269,15 @@ class Project:
         if not trust.is_given or trust.has_changed():
             raise Untrusted.of(f"'{file}' was not run: this project is not trusted.")
 
+    @property
+    def make_servers(self) -> Callable[[], Servers]:
+        """Makes the MCP servers of the project, which outlive a reload. Nothing is started."""
+        return self._builder.servers
+
     def adopt_servers(self, servers: Servers) -> None:
         """End the servers that a reloaded configuration changes, before it takes effect. Nothing is
         started."""
-        config = self.config
-        servers.update(
-            _server_definitions(config),
-            wait_s=config.settings.timeouts.mcp_s,
-            hide=config.secrets.hide,
-        )
+        self._builder.adopt_servers(servers)
 
     @property
     def pack_names(self) -> tuple[str, ...]:

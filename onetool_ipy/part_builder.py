@@ -10,7 +10,9 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +26,7 @@ from onetool_ipy.bundles.source import (
     http_hosts,
 )
 from onetool_ipy.config.load import Config, needs_approval
-from onetool_ipy.config.paths import FOLDER, STATE_VERSION, state_bases
+from onetool_ipy.config.paths import FOLDER, STATE_VERSION, state_base, state_bases
 from onetool_ipy.config.trust import real_path
 from onetool_ipy.core.executor import Executor, is_watched, span
 from onetool_ipy.core.names import TOOLBOX
@@ -32,7 +34,8 @@ from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.resolve import Resolver
 from onetool_ipy.core.tool import Source, ToolSpec
 from onetool_ipy.core.tracing import traced
-from onetool_ipy.mcp.servers import ServerTools
+from onetool_ipy.mcp.definition import ServerDefinition, read_server
+from onetool_ipy.mcp.servers import Servers, ServerTools
 from onetool_ipy.packs import fs, system
 from onetool_ipy.packs.ot import pack as ot
 from onetool_ipy.proxies import raise_failure
@@ -40,6 +43,11 @@ from onetool_ipy.sdk.requirements import require_deps
 from onetool_ipy.sources.declared import Declared, read_definition
 from onetool_ipy.sources.functions import Functions
 from onetool_ipy.sources.pack_files import EntryPoints, PackFiles
+from onetool_ipy.stores.calls.log import CallLog
+from onetool_ipy.stores.results import Results
+from onetool_ipy.stores.tasks import TaskStore
+from onetool_ipy.stores.tokens import TokenStore
+from onetool_ipy.stores.topics import Topics
 from onetool_ipy.toolbox import Stores, Toolbox
 from onetool_ipy.trust_gate import Inventory, parts_of
 
@@ -170,10 +178,6 @@ class PartBuilder:
 
     def stores(self) -> Stores:
         """What the toolbox keeps on disk."""
-        from onetool_ipy.stores.calls.log import CallLog
-        from onetool_ipy.stores.results import Results
-        from onetool_ipy.stores.topics import Topics
-
         config, clock = self._config, self._clock
         settings, state, mask = config.settings, config.paths.state, config.secrets.mask
         output = settings.output
@@ -191,11 +195,60 @@ class PartBuilder:
                 mask=mask,
                 enabled=settings.stats.enabled,
                 run_later=self._box.workers.submit,
-                notebook=lambda: self._box.host.notebook,
+                notebook=partial(attrgetter("host.notebook"), self._box),
             ),
             topics=Topics(settings.topics, config.paths.onetool_dir, clock=clock, mask=mask),
             clock=clock,
         )
+
+    def servers(self) -> Servers:
+        """The MCP servers of the toolbox."""
+        config, box = self._config, self._box
+
+        def changed() -> None:
+            box.parts.expire()
+            box.announce("changed")
+
+        return Servers(
+            self._server_definitions(),
+            box.background,
+            cache=config.paths.state / "cache" / "servers",
+            tokens=TokenStore(state_base(self._env, config.home) / "tokens", config.secrets.hide),
+            tasks=TaskStore(config.paths.state / "tasks", box.mask),
+            environ=self._env,
+            mask=box.mask,
+            wait_s=config.settings.timeouts.mcp_s,
+            on_change=changed,
+            on_state=partial(box.announce, "states"),
+        )
+
+    def adopt_servers(self, servers: Servers) -> None:
+        """End the servers that this configuration changes. Nothing is started."""
+        config = self._config
+        servers.update(
+            self._server_definitions(),
+            wait_s=config.settings.timeouts.mcp_s,
+            hide=config.secrets.hide,
+        )
+
+    def _server_definitions(self) -> list[ServerDefinition]:
+        config = self._config
+        folder, timeout_s = config.paths.project, config.settings.timeouts.mcp_s
+        # A server that is switched off is not in `reach`: no question showed it, so no yes covers
+        # it.
+        reach, withheld = config.reach.get("server", {}), config.withheld.get("server", {})
+        approved = reach.keys() - withheld.keys()
+        is_free = config.trust.is_given and not config.trust.is_pinned
+        definitions = []
+        for name, entry in config.settings.servers.items():
+            definition = read_server(
+                name, entry.data, entry.where, folder=folder, timeout_s=timeout_s
+            )
+            is_allowed = is_free or name in approved
+            definitions.append(
+                definition if is_allowed else replace(definition, is_allowed=False, trusted=False)
+            )
+        return definitions
 
     def bundles(self) -> Bundles:
         """Every operation on bundles."""
@@ -217,7 +270,6 @@ class PartBuilder:
             secret_names=config.secrets.names,
             counts=lambda: box.log.counts(),  # noqa: PLW0108 - of the parts in force then
             call=box.call,
-            acall=box.acall,
             clock=self._clock,
         )
         return Bundles(self._context, needs)

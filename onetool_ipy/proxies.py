@@ -28,6 +28,7 @@ from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.render.views import ErrorText, Listing
 from onetool_ipy.schema.read import identifier, signature_of
+from onetool_ipy.stores.replays import Replaying
 
 if TYPE_CHECKING:
     import datetime
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.resources import Watch
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.snippets.definition import Shortcuts
-    from onetool_ipy.stores.replays import Replaying, Replays
+    from onetool_ipy.stores.replays import Replays
     from onetool_ipy.trust_gate import TrustGate
 
 
@@ -409,8 +410,6 @@ class OtProxy(PackProxy):
         `$CI` is set; `mode="refresh"` records everything again. `$ONETOOL_REPLAY` names the mode
         where none is given. `.begin()` and `.end()` do without `with`.
         """
-        from onetool_ipy.stores.replays import Replaying
-
         return Replaying(
             self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now
         )

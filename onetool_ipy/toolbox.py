@@ -31,7 +31,16 @@ from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.core import current
 from onetool_ipy.core.current import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor
+from onetool_ipy.core.jobs import Job, Jobs
 from onetool_ipy.core.lineage import Lineage
+from onetool_ipy.core.question import (
+    NobodyToAsk,
+    Question,
+    Reply,
+    checked,
+    count_question,
+    form_errors,
+)
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
 from onetool_ipy.core.result import ToolResult
@@ -46,8 +55,6 @@ if TYPE_CHECKING:
     import datetime
 
     from onetool_ipy.bundles.service import Bundles
-    from onetool_ipy.core.jobs import Job, Jobs
-    from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.messages import ModelClient
     from onetool_ipy.mcp.servers import Servers
@@ -102,6 +109,10 @@ class Parts(GuardedParts, Protocol):
         """Let the registry list its tools again. Parts that are not built yet will see the change
         anyway."""
 
+    @property
+    def make_servers(self) -> Callable[[], Servers]:
+        """Makes the MCP servers, which outlive these parts. Nothing is started."""
+
     def adopt_servers(self, servers: Servers) -> None:
         """End the servers that these parts define differently, before they are in force. Nothing is
         started."""
@@ -134,7 +145,6 @@ class Toolbox:
         *,
         session: SessionTools,
         build_http_client: Callable[[Toolbox], HttpClient],
-        build_servers: Callable[[Toolbox], Servers],
     ) -> None:
         given_up = AbandonedCalls()
         self.session = session
@@ -162,7 +172,6 @@ class Toolbox:
         self._build_http_client = build_http_client
         self._http_client: HttpClient | None = None
         self._asker: Asker | None = None
-        self._build_servers = build_servers
         self._servers: Servers | None = None
         self.after_fork()
         forks.register(self)
@@ -232,9 +241,11 @@ class Toolbox:
     def servers(self) -> Servers:
         """The MCP servers, by name; they outlive a reload."""
         if self._servers is None:
+            # Before the lock: whoever builds a part has the lock of the parts, and needs servers.
+            make_servers = self.parts.make_servers
             with self._making:
                 if self._servers is None:
-                    self._servers = self._build_servers(self)
+                    self._servers = make_servers()
         return self._servers
 
     @property
@@ -410,8 +421,6 @@ class Toolbox:
     def jobs(self) -> Jobs:
         """The calls in the background."""
         if self._jobs is None:
-            from onetool_ipy.core.jobs import Jobs
-
             self._jobs = Jobs(lambda call: self.host.listen_to_job(call))  # noqa: PLW0108 - the host may change
         return self._jobs
 
@@ -644,15 +653,6 @@ class Toolbox:
     def put_question(self, question: Question) -> Reply:
         """Put a question to the person, or to the MCP client that made this call, and wait; see
         `Host`."""
-        # late: few calls ask
-        from onetool_ipy.core.question import (
-            NobodyToAsk,
-            Reply,
-            checked,
-            count_question,
-            form_errors,
-        )
-
         here, safe = current.scope(), checked(question.masked(self.mask))
         if here is not None and here.meta is not None:
             count_question(here.meta)

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -91,29 +91,27 @@ def _begin_child() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
     """Past its limit a test ends its process, and shows where each thread stood.
 
-    pytest-timeout would do so too, but not from a worker of a parallel run, whose output goes
-    nowhere, nor where C code lets no other thread run.
+    The timer of pytest-timeout would do so too, but not from a worker of a parallel run, whose
+    output goes nowhere, nor where C code lets no other thread run; and it starts a thread for each
+    test.
     """
-    marker = item.get_closest_marker("timeout")
-    limit_s = float(
-        marker.args[0]
-        if marker
-        else item.config.getoption("timeout") or item.config.getini("timeout")
-    )
-    if limit_s and not item.config.getoption("usepdb"):
+    if not item.config.getoption("usepdb"):
         faulthandler.dump_traceback_later(
-            0.99 * limit_s, exit=True, file=item.config.stash[_STACKS]
+            settings.timeout, exit=True, file=item.config.stash[_STACKS]
         )
-        _limit_cpu(max(CPU_S, limit_s if marker else 0))
-    try:
-        return (yield)
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-        _limit_cpu(0)
+        is_long = item.get_closest_marker("timeout") is not None
+        _limit_cpu(max(CPU_S, settings.timeout if is_long else 0))
+    return True
+
+
+def pytest_timeout_cancel_timer() -> bool:
+    """A test has ended, and its limits with it."""
+    faulthandler.cancel_dump_traceback_later()
+    _limit_cpu(0)
+    return True
 
 
 def _limit_cpu(seconds: float) -> None:

@@ -69,6 +69,7 @@ def test_first_lines_show_themselves_pasted_into_one_cell_or_into_several(kernel
     assert pasted.result_text == "5"
 
 
+@pytest.mark.slow
 def test_the_story_at_the_top_is_true(kernel: Kernel) -> None:
     """An API becomes a tool, a column goes through it, one row fails, is fixed and runs alone."""
 

@@ -452,6 +452,26 @@ def test_reload_while_calls_run_in_threads(box: Toolbox) -> None:
     assert box.ot.stats()["total_calls"] >= sum(counts)
 
 
+def test_servers_are_asked_for_while_another_thread_builds_a_part(project: Project) -> None:
+    """Whoever builds a part has the lock of the parts, and needs the servers."""
+    box = project.open()
+    parts: Any = box.parts
+
+    def build() -> None:
+        with parts.building:
+            other = threading.Thread(target=lambda: box.servers, daemon=True)
+            other.start()
+            # It waits for the lock of the parts, and must not have that of the servers meanwhile.
+            other.join(0.2)
+            assert not box.servers.unknown
+
+    builder = threading.Thread(target=build, daemon=True)
+    builder.start()
+    builder.join(HANG_S)
+
+    assert not builder.is_alive()
+
+
 def test_a_call_under_way_keeps_its_parts(box: Toolbox, project: Project) -> None:
     begun, gate = threading.Event(), threading.Event()
     found: list[Any] = []

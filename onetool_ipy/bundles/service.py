@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, InvalidTool, NotFound
@@ -147,14 +147,6 @@ def _at(pointer: str, field: str, message: str, hint: str) -> InvalidRequest:
     return InvalidRequest(f"{field}: {message}", hint=hint, details=[fault(pointer, message, hint)])
 
 
-class CallTool(Protocol):
-    """Run a call through the executor."""
-
-    def __call__(
-        self, tool: str, args: Any, *, source: CallSource, timeout: float | None
-    ) -> Any: ...
-
-
 class ServiceDependencies(NamedTuple):
     """What the service needs from its toolbox.
 
@@ -168,8 +160,7 @@ class ServiceDependencies(NamedTuple):
     taken: Callable[[str], str]
     secret_names: Callable[[], Collection[str]]
     counts: Callable[[], Mapping[str, tuple[int, datetime.datetime]]]
-    call: CallTool
-    acall: CallTool
+    call: Callable[..., ToolResult]
     clock: Callable[[], datetime.datetime]
 
 
@@ -560,27 +551,8 @@ class Bundles:
         """Call one version of a tool. A failure is data in the result, also if there is no such
         tool."""
         name = self._call_name(bundle_id, slug, version)
-        result: ToolResult = self._needs.call(
-            name, {} if args is None else args, source=source, timeout=timeout
-        )
-        return result
-
-    async def ainvoke(
-        self,
-        bundle_id: str,
-        slug: str,
-        version: str,
-        args: Mapping[str, Any] | None = None,
-        *,
-        source: CallSource = "python",
-        timeout: float | None = None,
-    ) -> ToolResult:
-        """`invoke` without blocking the event loop."""
-        name = self._call_name(bundle_id, slug, version)
-        result: ToolResult = await self._needs.acall(
-            name, {} if args is None else args, source=source, timeout=timeout
-        )
-        return result
+        arguments = {} if args is None else args
+        return self._needs.call(name, arguments, source=source, timeout=timeout)
 
     def draft(
         self,

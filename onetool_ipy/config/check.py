@@ -141,14 +141,9 @@ class ConfigFile:
                 value = value[part]
         return value
 
-    def report(
-        self, path: Path, message: str, hint: str = "", *, error: bool | None = None
-    ) -> None:
-        """Report a problem with a value. Unless `error` is given, its section decides whether it is
-        an error."""
-        self._note(
-            self.line(path), path, message, hint, self._is_error(path) if error is None else error
-        )
+    def report(self, path: Path, message: str, hint: str = "") -> None:
+        """Report a problem with a value. Its section decides whether it is an error."""
+        self._note(self.line(path), path, message, hint, self._is_error(path))
 
     def report_missing(self, path: Path, name: str) -> None:
         """Report a value that a secret is missing for."""

@@ -200,7 +200,7 @@ def with_pack(text: str, name: str) -> str:
         raise UsageProblem(
             f"Settings of '{name}' cannot be added to '{file}'.", hint=f"Add them by hand: {entry}"
         )
-    return changed
+    return _ended_like(text, changed)
 
 
 @_alone
@@ -310,6 +310,11 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
+def _ended_like(before: str, text: str) -> str:
+    """A text with the line ends of what it was before."""
+    return re.sub(r"(?<!\r)\n", newline_of(before), text)
+
+
 def _folder(paths: Paths) -> Path:
     return paths.onetool_dir or paths.project / FOLDER
 
@@ -366,7 +371,7 @@ def _replace_config(
 def _write(file: Path, text: str, before: str = "", *, mode: int = 0o644) -> None:
     """Replace a file, or the file that a link leads to. An existing file keeps the ends of its
     lines, and its mode unless it must be private."""
-    text = re.sub(r"(?<!\r)\n", newline_of(before), text)
+    text = _ended_like(before, text)
     try:
         if mode == 0o600 and file.exists():
             file.chmod(mode)

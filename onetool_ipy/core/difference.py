@@ -36,7 +36,7 @@ from onetool_ipy.core.result import to_frame
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-TOLERANCE = 1e-9
+_TOLERANCE = 1e-9
 _KEYS = (
     "id",
     "key",
@@ -139,7 +139,7 @@ class Changes:
         return not any(map(len, (self.added, self.removed, self.changed, self.columns)))
 
 
-def compare(before: Any, after: Any, key: Any = None, *, tolerance: float = TOLERANCE) -> Changes:
+def compare(before: Any, after: Any, key: Any = None) -> Changes:
     """Compare two values. Raises UsageProblem for a key that is missing or not unique, and for what
     is too large."""
     for side in (before, after):
@@ -152,7 +152,7 @@ def compare(before: Any, after: Any, key: Any = None, *, tolerance: float = TOLE
                 message, hint="Compare parts of it, or read it as a table: pd.read_csv(...)."
             )
     try:
-        return _compare(before, after, key, tolerance)
+        return _compare(before, after, key)
     except RecursionError:
         raise UsageProblem(
             "A value is nested too deep to be compared, or holds itself.",
@@ -171,14 +171,14 @@ def compare(before: Any, after: Any, key: Any = None, *, tolerance: float = TOLE
         ) from None
 
 
-def _compare(before: Any, after: Any, key: Any, tolerance: float) -> Changes:
+def _compare(before: Any, after: Any, key: Any) -> Changes:
     before, after = _plain(before), _plain(after)
     if isinstance(before, str) and isinstance(after, str):
         return _compare_text(before, after)
-    tables = _tables(before, after, tolerance)
+    tables = _tables(before, after)
     if tables is not None:
-        return _compare_tables(*tables, key, tolerance)
-    return _compare_data(before, after, key, tolerance)
+        return _compare_tables(*tables, key)
+    return _compare_data(before, after, key)
 
 
 def _plain(value: Any) -> Any:
@@ -213,7 +213,7 @@ def _is_plain(value: Any) -> bool:
     raise RecursionError
 
 
-def _tables(before: Any, after: Any, tolerance: float) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+def _tables(before: Any, after: Any) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """Return two values as tables if both are tables or records, and nothing but their rows can
     differ."""
     if is_frame(before) or is_frame(after):
@@ -230,9 +230,7 @@ def _tables(before: Any, after: Any, tolerance: float) -> tuple[pd.DataFrame, pd
         for name, value in before.items()
         if _is_records(value) and _is_records(after.get(name))
     ]
-    if len(lists) != 1 or not _same(
-        _without(before, lists[0]), _without(after, lists[0]), tolerance
-    ):
+    if len(lists) != 1 or not _same(_without(before, lists[0]), _without(after, lists[0])):
         return None
     return _frames(before[lists[0]], after[lists[0]])
 
@@ -328,9 +326,7 @@ def _without(record: Json, name: str) -> Json:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _compare_tables(
-    before: pd.DataFrame, after: pd.DataFrame, key: Any, tolerance: float
-) -> Changes:
+def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> Changes:
     import numpy as np
     import pandas as pd
 
@@ -356,7 +352,7 @@ def _compare_tables(
             continue
         old, new = before[name].array.take(kept_places), after[name].array
         new = new if is_old.all() else new.take(kept)
-        where = _changed_places(old, new, tolerance)
+        where = _changed_places(old, new)
         if len(where):
             has_change[where] = True
             # Cells of many columns go into one, so they are objects.
@@ -523,7 +519,7 @@ def _keys_of(side: pd.DataFrame, names: Sequence[Any]) -> pd.Index:
     return side.index if is_labelled else pd.RangeIndex(len(side))
 
 
-def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
+def _changed_places(old: Any, new: Any) -> Any:
     """Return the places at which two arrays of pandas differ.
 
     Most cells are equal, so the whole columns are compared as they are, and only what is left is
@@ -534,18 +530,16 @@ def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
 
     kinds = {side.dtype.kind for side in (old, new)}
     if kinds <= {*"iuf"} and kinds != {*"iu"}:
-        return _changed_numbers(old, new, tolerance)
+        return _changed_numbers(old, new)
     if old.dtype == new.dtype and old.dtype.name != "object":
         # A comparison with a missing cell may be missing itself; those are looked at, too.
         places = np.flatnonzero(np.asarray(pd.array(old != new).fillna(True), dtype=bool))
         return places[~(old.take(places).isna() & new.take(places).isna())]
     pairs = zip(old.astype(object), new.astype(object), strict=True)
-    return np.flatnonzero(
-        np.fromiter((not _same(a, b, tolerance) for a, b in pairs), bool, len(old))
-    )
+    return np.flatnonzero(np.fromiter((not _same(a, b) for a, b in pairs), bool, len(old)))
 
 
-def _changed_numbers(old: Any, new: Any, tolerance: float) -> Any:
+def _changed_numbers(old: Any, new: Any) -> Any:
     """Return the places at which two arrays of numbers differ, by the rules of `_same`."""
     import numpy as np
 
@@ -565,14 +559,14 @@ def _changed_numbers(old: Any, new: Any, tolerance: float) -> Any:
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.abs(x - y)
             is_exact = (x == np.trunc(x)) & (y == np.trunc(y)) & (most <= _MAX_WHOLE)
-            is_near = np.isfinite(gap) & (gap <= tolerance * most)
+            is_near = np.isfinite(gap) & (gap <= _TOLERANCE * most)
         differs[places] = is_exact | ~is_near
     return np.flatnonzero(
         np.where(is_missing_old | is_missing_new, is_missing_old != is_missing_new, differs)
     )
 
 
-def _same(old: Any, new: Any, tolerance: float) -> bool:
+def _same(old: Any, new: Any) -> bool:
     """Whether two values are equal: whole numbers exactly, others within the tolerance."""
     if old is new or (is_missing(old) and is_missing(new)):
         return True
@@ -583,28 +577,24 @@ def _same(old: Any, new: Any, tolerance: float) -> bool:
     if isinstance(old, bool) or isinstance(new, bool):
         return isinstance(old, bool) and isinstance(new, bool) and old == new
     if isinstance(old, (int, float)) and isinstance(new, (int, float)):
-        return _same_number(old, new, tolerance)
+        return _same_number(old, new)
     if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
-        return len(old) == len(new) and all(
-            _same(a, b, tolerance) for a, b in zip(old, new, strict=True)
-        )
+        return len(old) == len(new) and all(_same(a, b) for a, b in zip(old, new, strict=True))
     if isinstance(old, dict) and isinstance(new, dict):
-        return old.keys() == new.keys() and all(
-            _same(old[name], new[name], tolerance) for name in old
-        )
+        return old.keys() == new.keys() and all(_same(old[name], new[name]) for name in old)
     try:
         return bool(old == new)
     except (TypeError, ValueError, ArithmeticError):  # values that cannot be compared
         return bool(values.to_json(old) == values.to_json(new))
 
 
-def _same_number(old: float, new: float, tolerance: float) -> bool:
+def _same_number(old: float, new: float) -> bool:
     if old == new or (isinstance(old, int) and isinstance(new, int)):
         return bool(old == new)
     if all(abs(side) <= _MAX_WHOLE and side == int(side) for side in (old, new)):
         return False
     try:
-        return math.isclose(old, new, rel_tol=tolerance)
+        return math.isclose(old, new, rel_tol=_TOLERANCE)
     except OverflowError:  # a whole number that no float can hold
         return False
 
@@ -704,10 +694,10 @@ def _changed_rows(
 # --- data and text --------------------------------------------------------------------------------
 
 
-def _compare_data(before: Any, after: Any, key: Any, tolerance: float) -> Changes:
+def _compare_data(before: Any, after: Any, key: Any) -> Changes:
     import pandas as pd
 
-    differences = list(_walk(before, after, "", None if key is None else str(key), tolerance))
+    differences = list(_walk(before, after, "", None if key is None else str(key)))
     added = [(path, new) for word, path, _, new in differences if word == "added"]
     removed = [(path, old) for word, path, old, _ in differences if word == "removed"]
     changed = [(path, old, new) for word, path, old, new in differences if word == "changed"]
@@ -722,9 +712,7 @@ def _compare_data(before: Any, after: Any, key: Any, tolerance: float) -> Change
     )
 
 
-def _walk(
-    old: Any, new: Any, path: str, key: str | None, tolerance: float
-) -> Iterator[tuple[str, str, Any, Any]]:
+def _walk(old: Any, new: Any, path: str, key: str | None) -> Iterator[tuple[str, str, Any, Any]]:
     """Yield what differs: the word for it, its path, and the old and the new value."""
     waiting = [(path, old, new)]
     while waiting:
@@ -738,7 +726,7 @@ def _walk(
         elif isinstance(old, list) and isinstance(new, list):
             sides = list(_items(old, new, path, key))
         else:
-            if not _same(old, new, tolerance):
+            if not _same(old, new):
                 yield "changed", path or "(the value itself)", old, new
             continue
         for step, a, b in reversed(sides):

@@ -518,8 +518,6 @@ class CallIds:
     """Ids for calls: unique across processes, increasing within one; safe in threads and after a
     fork."""
 
-    __slots__ = ("__weakref__", "_count", "_head")
-
     def __init__(self) -> None:
         self.after_fork()
         forks.register(self)

@@ -29,6 +29,9 @@ FOR_PEOPLE = frozenset(("ot.map", "ot.refresh", "ot.sql"))
 """Tools that models and clients are not told of and may not call: they call any other tool, past an
 allow-list, or read what a person has in memory."""
 
+PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+"""`module:name`, which names something that can be imported."""
+
 TOOLBOX = "ot"
 """The pack of the toolbox's own functions: found by name, but neither counted nor listed among the
 tools of a person."""

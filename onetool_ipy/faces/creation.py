@@ -22,6 +22,7 @@ from onetool_ipy.base.errors import (
     OneToolError,
     UsageProblem,
 )
+from onetool_ipy.bundles.http.address import below, is_relative, joined, origin
 from onetool_ipy.faces.new_packs import proposed_name, require_free_name
 from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
@@ -196,8 +197,6 @@ def lean_on(bundle: Bundle, record: dict[str, Any]) -> None:
 
     That is the base URL, the same auth, and arguments without a default that are its variables.
     """
-    from onetool_ipy.bundles.http.address import below, is_relative, joined, origin
-
     if bundle.base_url is None:
         return
     for step in _steps(record):
@@ -381,13 +380,10 @@ _WANTED = {"Accept": "application/json, application/yaml, text/yaml, */*"}
 
 def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
     from onetool_ipy.net.client import Rules
-    from onetool_ipy.net.hosts import Hosts
 
     http = box.config.settings.http
-    hosts = Hosts([*http.allowed_hosts, *also])
-    return replace(
-        Rules.of(http), hosts=hosts, max_bytes=_MAX_BYTES, timeout_s=max(http.timeout_s, _FETCH_S)
-    )
+    timeout_s = max(http.timeout_s, _FETCH_S)
+    return replace(Rules.of(http, also), max_bytes=_MAX_BYTES, timeout_s=timeout_s)
 
 
 def _read_file(file: Path) -> bytes:

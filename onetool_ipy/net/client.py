@@ -122,10 +122,10 @@ class Rules:
     require: Callable[[str], None] | None = None
 
     @classmethod
-    def of(cls, http: HttpSettings) -> Self:
-        """The rules of the section `http` of the settings."""
+    def of(cls, http: HttpSettings, also: Iterable[str] = ()) -> Self:
+        """The rules of the section `http` of the settings, which `also` allows more hosts."""
         return cls(
-            hosts=Hosts(http.allowed_hosts),
+            hosts=Hosts([*http.allowed_hosts, *also]),
             allow_private=http.allow_private,
             timeout_s=http.timeout_s,
             max_bytes=http.max_response_bytes,

@@ -103,22 +103,6 @@ class Checker:
     become text in a request anyway.
     """
 
-    __slots__ = (
-        *(
-            "_brief",
-            "_converters",
-            "_ints",
-            "_parameters",
-            "_required",
-            "_unconstrained",
-            "_usage",
-            "_valid",
-            "_validator",
-            "_texts",
-        ),
-        "params",
-    )
-
     def __init__(
         self,
         parameters: Schema,
@@ -179,11 +163,7 @@ class Checker:
     def fit(self, ready: Json, plain: bool, tool: str, mask: Mask) -> None:
         """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and
         corrects the copy."""
-        try:
-            is_fit = plain and self._valid(ready)
-        except ValueError:  # a value that JSON cannot hold
-            is_fit = False
-        if not is_fit:
+        if not self._fits(ready, plain):
             self._complete(ready, plain, tool, mask)
         if self._ints and float in map(type, ready.values()):
             for name in self._ints:
@@ -203,16 +183,12 @@ class Checker:
             self._complete(ready, plain, tool, mask)
         return ready
 
-    def violations(
-        self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field"
-    ) -> list[Violation]:
+    def violations(self, data: Mapping[str, Any]) -> list[Violation]:
         """Return what is wrong with a value as it is. Nothing is filled in or converted."""
         ready, plain, *_ = values.plain_copy(data)
-        return (
-            []
-            if self._fits(ready, plain)
-            else [*self._describe(ready, *self._errors(ready, mask), mask, noun)]
-        )
+        if self._fits(ready, plain):
+            return []
+        return [*self._describe(ready, *self._errors(ready, str), str, "field")]
 
     def _fits(self, ready: Json, plain: bool) -> bool:
         try:

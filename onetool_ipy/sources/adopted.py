@@ -35,9 +35,6 @@ from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.sources.functions import spec_of
 
-PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-"""`module:name`, which names something that can be imported."""
-
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 _OTHER_PACK = 'Put the tools into another pack: ot.adopt(..., pack="name")'
 _FRAMEWORKS = re.compile(
@@ -253,7 +250,7 @@ def _known_words() -> str:
 
 def _imported(place: str) -> object:
     """Return what `module:name` names."""
-    if not PLACE.fullmatch(place):
+    if not names.PLACE.fullmatch(place):
         raise UsageProblem(f"'{values.cut(place, 80)}' is not of the form 'module:name'.")
     module, _, path = place.partition(":")
     try:

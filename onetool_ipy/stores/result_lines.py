@@ -79,16 +79,6 @@ def as_stored(value: Any) -> Any:
     return table if tables.is_frame(table) else value
 
 
-def lines_of(items: Iterable[object]) -> Iterator[Piece]:
-    """Yield one line per item of an iterable, which is used up: text unchanged, anything else as
-    JSON."""
-    lines = (
-        item.encode("utf-8", "backslashreplace") if isinstance(item, str) else _json(item)
-        for item in items
-    )
-    return _joined(line + b"\n" for line in lines)
-
-
 def rows_of(lines: Iterable[str]) -> list[Json]:
     """Return the rows of a table that lines hold as JSON; empty if one of them does not."""
     try:

@@ -34,7 +34,7 @@ from onetool_ipy.base.tables import is_dataframe
 from onetool_ipy.base.values import Json
 from onetool_ipy.stores.calls.record import measure
 from onetool_ipy.stores.result_file import MAX_LINE_BYTES, ResultText, Sidecar, read_sidecar
-from onetool_ipy.stores.result_lines import as_stored, form_of, lines_of, pieces, value_of
+from onetool_ipy.stores.result_lines import as_stored, form_of, pieces, value_of
 from onetool_ipy.stores.result_search import find_similar
 from onetool_ipy.stores.result_search import search as find_matches
 
@@ -138,10 +138,6 @@ class Results:
         return self._write(
             new_handle(), pieces(table), tool, call_id, self._clock(), form_of(table)
         )
-
-    def put_lines(self, items: Iterable[object], *, tool: str = "", call_id: str = "") -> str:
-        """Store an iterable, one line per item, and use it up: it may be larger than memory."""
-        return self._write(new_handle(), lines_of(items), tool, call_id, self._clock())
 
     def keep(self, value: object, *, tool: str = "", call_id: str = "") -> str:
         """Return a handle now and write the value when its lines are read; text and the like are
@@ -381,7 +377,7 @@ class Results:
         tool: str,
         call_id: str,
         created: datetime,
-        form: Json | None = None,
+        form: Json,
     ) -> str:
         newlines, last = 0, b""
         try:
@@ -397,7 +393,7 @@ class Results:
                     expires=created + self._ttl,
                     lines=newlines + (last not in (b"", b"\n")),
                     bytes=file.size,
-                    form=dict(form or {}),
+                    form=form,
                 )
                 sidecar.write(self._path(handle, "json"))
                 file.commit()

@@ -39,6 +39,7 @@ TOOL_KEYS = {
 }
 
 
+@pytest.mark.slow
 def test_bundle_on_the_wire(project_bundles: ProjectBundles) -> None:
     """Contract 15, On the wire."""
     made = project_bundles.bundle(description="About it.")

@@ -212,17 +212,6 @@ def test_invoke_of_what_is_not_there_is_data(project_bundles: ProjectBundles) ->
         assert (missing.error.code, missing.error.status) == ("tool_not_found", 404)  # type: ignore[union-attr]
 
 
-async def test_ainvoke_is_the_same(project_bundles: ProjectBundles) -> None:
-    bundle = project_bundles.bundle()
-    project_bundles.tool(bundle)
-
-    assert (
-        await project_bundles.bundles.ainvoke(
-            bundle.bundle_id, "say", "1", {"message": "hi"}, source="rest"
-        )
-    ).data == "hi"
-
-
 @pytest.mark.spec("002/Invocation/Response is checked against outputSchema")
 def test_output_of_a_function_is_checked(project_bundles: ProjectBundles) -> None:
     bundle = project_bundles.bundle()

@@ -291,3 +291,19 @@ def test_a_number_is_written_out_only_for_a_path_query_or_header(project: Projec
             assert error is not None
             assert error.code == "invalid_args"
         assert len(api.asked) == 3
+
+
+def test_bundles_with_the_line_ends_of_windows_are_the_same(
+    project_bundles: ProjectBundles,
+) -> None:
+    """Git writes them there."""
+    project_bundles.tool(project_bundles.bundle(), "say", "1")
+    files = [file for file in project_bundles.root.rglob("*") if file.is_file()]
+    for file in files:
+        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+
+    again = project_bundles.another()
+
+    assert sum(b"\r\n" in file.read_bytes() for file in files) >= 2
+    assert again.call("my-api.say", {"message": "x"}).unwrap() == "x"
+    assert again.ot.health()["problems"] == []

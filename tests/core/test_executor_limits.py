@@ -515,6 +515,7 @@ def test_nested_calls_under_limits_do_not_wait_for_each_other(bench: MakeBench) 
     assert found == [1] * MAX_ABANDONED
 
 
+@pytest.mark.slow
 def test_given_up_calls_are_quiet(
     bench: MakeBench,
     gate: threading.Event,

@@ -193,6 +193,7 @@ def test_an_answer_comes_from_the_calls_of_the_model_and_from_what_was_attached(
     assert [part.tool for part in tree.parts[1].parts] == ["nb.rows"], "its argument is the handle"
 
 
+@pytest.mark.slow
 def test_an_object_is_known_while_it_lives_and_not_by_its_address_after(box: Toolbox) -> None:
     """A table that a tool made itself is not changed; a large list is known by itself only."""
     table = box.call("nb.frame")
@@ -554,6 +555,7 @@ class Pipeline:
         assert said == {*given, ("second", own.call_id)}, (self.seed, "program")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_random_pipelines_have_the_exact_lineage(shell: Any, seed: int) -> None:
     Pipeline(shell, seed).run()

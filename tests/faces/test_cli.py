@@ -303,6 +303,7 @@ def test_a_pack_in_a_project_leaves_every_other_byte_of_its_settings(
     assert main(["init", "--pack", "greet"]) == 0
 
     assert file.read_bytes().startswith(before)
+    assert b"\n" not in file.read_bytes().replace(b"\r\n", b"")
     file.write_bytes(b"version: 1 # caf\xe9\n")
     assert main(["init", "--pack", "other"]) == 1
     assert "onetool.yaml' cannot be read" in capsys.readouterr().err
@@ -389,6 +390,7 @@ def test_an_output_in_another_encoding_is_json_all_the_same(project: Path, encod
     assert b"Tell" in listed.stdout
 
 
+@pytest.mark.linux("/dev/full")
 @pytest.mark.slow
 def test_an_output_that_takes_no_more_is_said_in_one_line(project: Path) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:

@@ -20,6 +20,7 @@ from onetool_ipy.host import Host
 from onetool_ipy.mcp.callbacks import ServerCallbacks
 from onetool_ipy.mcp.definition import read_server
 from tests.harness.models import ModelDouble
+from tests.harness.patience import HANG_S
 from tests.harness.servers import hostile, real, write_project
 
 Open = Callable[..., Toolbox]
@@ -39,7 +40,9 @@ class Person(Host):
 
 
 def asking(protocol: str, **keys: Any) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(ASKING)], "protocol": protocol, **keys}
+    """It imports the SDK, which takes a while on a busy machine."""
+    command = {"command": sys.executable, "args": [str(ASKING)], "timeout_s": HANG_S}
+    return {**command, "protocol": protocol, **keys}
 
 
 @pytest.fixture(scope="module", params=["legacy", "2026-07-28"])
@@ -245,6 +248,7 @@ def test_roots_are_the_folders_of_the_definition(shop: Toolbox) -> None:
     assert shop.call("shop.roots").unwrap() == [project.as_uri(), (project / "data").as_uri()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("roots", [{}, {"roots": []}], ids=["none", "empty"])
 def test_server_without_roots_in_its_definition_cannot_ask_for_them(
     opened: Open, roots: dict[str, Any]

@@ -64,6 +64,7 @@ def test_a_killed_server_is_seen_and_started_again_by_the_next_call(opened: Open
     assert dict(box.servers) == {"srv": "connected"}
 
 
+@pytest.mark.slow
 def test_a_start_and_an_end_are_told_when_the_state_is_the_new_one(opened: Open) -> None:
     box = opened(
         {

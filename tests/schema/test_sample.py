@@ -112,6 +112,7 @@ PLAIN = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(schema=st.one_of(PLAIN, lists(PLAIN)))
 def test_every_sample_fits_its_schema(schema: dict[str, Any]) -> None:
     assert all(fits(schema)), list(

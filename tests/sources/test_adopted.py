@@ -524,6 +524,7 @@ def test_a_list_is_adopted_whole_or_not_at_all(
             assert _state(box) == twin
 
 
+@pytest.mark.slow
 def test_two_threads_that_adopt_the_same_names_leave_the_tools_of_one(box: Toolbox) -> None:
     """Each list is registered as a whole, so the tools are those of one list."""
     count, rounds = 8, 40

@@ -174,6 +174,7 @@ def price(name: str = {helper}.NAME) -> str:
 '''
 
 
+@pytest.mark.slow
 def test_an_edited_module_beside_a_pack_runs_at_the_next_call(project: Project) -> None:
     """What a yes covers is what runs: the pack and its module are run again, in the kernel that has
     them."""

@@ -99,6 +99,7 @@ def test_a_folder_of_the_configuration_that_is_a_link_itself_is_fine(project: Pr
     assert "near" not in _problems(box)
 
 
+@pytest.mark.slow
 def test_more_files_than_may_be_are_a_problem_and_the_first_count(project: Project) -> None:
     (project.home / "tools").mkdir()
     for number in range(MAX_FILES + 2):

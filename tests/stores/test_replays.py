@@ -135,6 +135,7 @@ class Named:
         self.closed += 1
 
 
+@pytest.mark.slow
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["begin", "end", "close"]), st.integers(0, 3)), max_size=20

@@ -185,15 +185,6 @@ def test_bytes_are_decoded_over_the_borders_of_pieces(tmp_path: Path) -> None:
     assert (results.folder / f"{handle}.txt").read_bytes().startswith(text.encode())
 
 
-def test_stream_is_stored_as_it_comes(tmp_path: Path) -> None:
-    results = open_results(tmp_path)
-    items: Iterator[Any] = iter(["text", "two\nlines", {"a": 1}, "\ud800", None])
-
-    handle = results.put_lines(items, tool="demo.stream")
-
-    assert lines(results, handle) == ["text", "two", "lines", '{"a":1}', "\\ud800", "null"]
-
-
 def frame() -> pd.DataFrame:
     """Every kind of column that has its own road, and those that have none."""
     return pd.DataFrame(

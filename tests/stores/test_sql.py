@@ -170,7 +170,7 @@ def test_a_large_result_is_not_read_into_memory(tmp_path: Path) -> None:
         import pandas, duckdb
         box = open_toolbox(sys.argv[1], env={"HOME": sys.argv[1], "ONETOOL_STATE": sys.argv[1]})
         line = {"id": 1, "text": "x" * 1000}
-        handle = box.results.put_lines(line for _ in range(700_000))
+        handle = box.results.put([line] * 700_000)
         box.ot.sql("select 1")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         found = box.ot.sql(f"select count(*) n, sum(id) s from r_{handle} where text like 'x%'").df
@@ -295,6 +295,7 @@ TREES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TREES)
 def test_a_wrong_query_is_refused_in_few_words(box: Toolbox, case: str) -> None:
     query, words = TREES[case]

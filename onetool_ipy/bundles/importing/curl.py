@@ -121,9 +121,7 @@ _ANSI_LETTERS = {
 }
 
 
-def import_curl(
-    text: str, *, slug: str | None = None, secret_prefix: str | None = None
-) -> SampleDraft:
+def import_curl(text: str, *, slug: str | None = None) -> SampleDraft:
     """Import a command; raises InvalidRequest, which says what cannot be read."""
     if len(text) > _MAX_TEXT:
         raise InvalidRequest(
@@ -167,7 +165,7 @@ def import_curl(
             f"The command has {count}; it needs exactly one.",
             hint="Quote a URL that has blanks or & in it.",
         )
-    return draft_tool(sample, slug=slug, prefix=secret_prefix)
+    return draft_tool(sample, slug=slug)
 
 
 def _take(sample: SampleRequest, name: str, attached: str | None, rest: deque[str]) -> None:

@@ -17,6 +17,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import visible
 from onetool_ipy.config.paths import home_of
 from onetool_ipy.config.trust import TrustList
+from onetool_ipy.core.names import PLACE
 from onetool_ipy.faces import new_packs
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, one_word
 from onetool_ipy.faces.line.grammar import Options
@@ -139,8 +140,6 @@ def save_cell(context: CommandContext, options: Options) -> Page:
 def adopt(context: CommandContext, options: Options) -> Page:
     """`%tool adopt EXPR`: make tools of what an expression of the notebook, or `module:name`,
     gives."""
-    from onetool_ipy.sources.adopted import PLACE  # late: few notebooks adopt
-
     text = " ".join(options.words)
     if not text:
         raise WrongWords(

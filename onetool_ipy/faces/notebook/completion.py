@@ -18,6 +18,7 @@ from onetool_ipy.base.search import suggest
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.commands import Offer
+from onetool_ipy.faces.commands.asking import ROW
 from onetool_ipy.faces.commands.table import continuation
 from onetool_ipy.faces.line.grammar import FLAGS, plain_words
 from onetool_ipy.faces.line.tokenizer import Word, words
@@ -25,6 +26,7 @@ from onetool_ipy.faces.line.values import Expected
 from onetool_ipy.faces.notebook.inspection import ASSIGNED
 from onetool_ipy.faces.notebook.names import LazyObject
 from onetool_ipy.mcp.resources import resource_rows
+from onetool_ipy.packs.ot.sql import table_names
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.schema.read import params as schema_params
@@ -99,8 +101,6 @@ class CompletionContext(NamedTuple):
 
     def tables(self) -> list[str]:
         """The names of tables for SQL."""
-        from onetool_ipy.packs.ot.sql import table_names
-
         results = [f"r_{handle}" for handle in self.handles()]
         return ["calls", *table_names(self.names), *results]
 
@@ -403,8 +403,6 @@ def _shortcut(
 
 def _prompt(before: str, context: CompletionContext) -> Completions:
     """In a prompt: `@name` and `+pack.tool`; before it flags, models and sessions."""
-    from onetool_ipy.faces.commands.asking import ROW
-
     *done, last = re.split(r"\s+", before)
     server, is_uri, _ = last[1:].partition(":")
     if last.startswith("+") and is_uri:

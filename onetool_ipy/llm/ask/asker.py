@@ -275,9 +275,7 @@ class Asker:
             ProgramSelection,
             program_variables,
         )
-        from onetool_ipy.llm.programs.sandbox import require_sandbox
 
-        require_sandbox()
         variables = program_variables(attach)
         offer = ProgramSelection(
             *(self._box, session),

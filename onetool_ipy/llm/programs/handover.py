@@ -30,6 +30,7 @@ from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.ask.tools import MAX_FIRST, ToolSelection
 from onetool_ipy.llm.messages import Call, OfferedTool, Turn
 from onetool_ipy.llm.programs.run import ProgramOptions, Programs
+from onetool_ipy.llm.programs.sandbox import require_sandbox
 from onetool_ipy.llm.programs.stubs import tool_modules
 
 MAX_SEEN = 4_096
@@ -177,6 +178,8 @@ class ProgramCalls:
         variables: Mapping[str, Any],
         answer_type: AnswerType | None = None,
     ) -> None:
+        """Raises Unavailable where there is no sandbox."""
+        require_sandbox()
         self.outcome: Answer | None = None
         self.mismatch: AnswerMismatch | None = None
         self._mismatch_count = 0

@@ -14,6 +14,7 @@ from onetool_ipy.core.current import is_from_outside
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.lineage import ATTRS
 from onetool_ipy.core.names import NOT_TOOLS
+from onetool_ipy.core.question import NobodyToAsk, Question
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import format_call
 from onetool_ipy.stores.results import is_handle
@@ -220,8 +221,6 @@ def no_arguments(row: CallRow) -> str:
 def may_repeat(box: Toolbox, tool: str, arguments: Mapping[str, Any] | None, subject: str) -> bool:
     """Ask before a call that may change something is made again. Raises UsageProblem where nobody
     can be asked."""
-    from onetool_ipy.core.question import NobodyToAsk, Question  # late: few calls ask
-
     spec = box.registry.find(tool)
     if spec is None or spec.read_only:
         return True

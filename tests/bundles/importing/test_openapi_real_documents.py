@@ -271,6 +271,7 @@ def test_tools_with_every_argument_send_what_the_document_asks_for(
     assert sent > tried / 4, (sent, tried)
 
 
+@pytest.mark.slow
 def test_a_wrong_request_is_noticed(judges: dict[str, Judge]) -> None:
     """The judge can say no."""
 

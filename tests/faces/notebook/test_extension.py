@@ -243,6 +243,7 @@ print(set(found))
     assert kernel.execute("shop.price(item='x')").result_text == "1.0"
 
 
+@pytest.mark.slow
 @pytest.mark.posix("fork")
 def test_multiprocessing_by_fork_works_and_harms_nothing(kernel: Kernel) -> None:
     write_pack(kernel.cwd)
@@ -258,6 +259,7 @@ with multiprocessing.get_context("fork").Pool(3) as pool:
     assert kernel.execute("ot.stats(tool='shop.price')['total_calls']").result_text == "31"
 
 
+@pytest.mark.slow
 def test_autoreload_of_a_pack_module(kernel: Kernel) -> None:
     """`%autoreload 2` reloads modules before each cell; an edited pack is used once, whoever
     reloads it."""
@@ -502,6 +504,7 @@ def test_a_folder_without_a_project_has_one_toolbox_in_a_kernel(loaded: Kernel) 
     assert loaded.execute(count).result_text == "1"
 
 
+@pytest.mark.slow
 def test_loading_in_a_project_offers_packs_and_builds_neither_registry_nor_stores(
     fresh_kernel: FreshKernel, tmp_path: Path
 ) -> None:

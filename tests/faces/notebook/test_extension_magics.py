@@ -430,6 +430,7 @@ def test_a_value_that_no_message_can_hold_is_shown_all_the_same(
     assert shown in outcome.result_text
 
 
+@pytest.mark.slow
 def test_a_tool_may_be_given_to_ot_instead_of_its_name(loaded: Kernel) -> None:
     loaded.execute(
         'from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    "Double."\n    return'

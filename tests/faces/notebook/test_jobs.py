@@ -146,6 +146,7 @@ def test_many_jobs_keep_their_prints_apart(ready: Kernel) -> None:
     assert "<b>bold" not in shown
 
 
+@pytest.mark.slow
 def test_status_result_progress_and_await(ready: Kernel) -> None:
     begin(ready, "job = %tool nb.talk n=30 --bg")
 

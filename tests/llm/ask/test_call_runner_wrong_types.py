@@ -48,6 +48,7 @@ def test_every_tool_about_the_toolbox_answers_wrong_arguments_with_a_result(
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", WRONG.values(), ids=WRONG.keys())
 def test_an_ask_goes_on_after_wrong_arguments(box: Toolbox, value: Any) -> None:
     names = [spec.name for spec in box.registry.list(["ot.*"])]

@@ -72,6 +72,7 @@ def test_a_program_that_carries_nothing_is_never_asked_about(
     assert len(world.person.questions) == int(program.carries)
 
 
+@pytest.mark.slow
 @_ids(_ATTACKS)
 def test_what_an_attack_sends_says_nothing_of_the_secret(
     world: GuardedWorld, program: Program, record_property: RecordProperty

@@ -357,6 +357,7 @@ def test_sums_and_plots_are_whole_while_threads_write_and_parts_are_joined(tmp_p
         assert stats["total_calls"] == sum(row["calls"] for row in stats.steps) == 750
 
 
+@pytest.mark.slow
 def test_a_plot_drawn_after_its_parts_were_joined_is_that_of_its_sums(tmp_path: Path) -> None:
     clock = Clock()
     with opened(tmp_path, clock) as box:

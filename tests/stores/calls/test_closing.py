@@ -56,6 +56,7 @@ def tidied(folder: Path, clock: Clock, **options: Any) -> CallLog:
     return log
 
 
+@pytest.mark.slow
 def test_closing_changes_no_answer(tmp_path: Path, clock: Clock) -> None:
     log = filled(tmp_path, clock)
     before = view(log)
@@ -198,6 +199,7 @@ def test_a_kill_while_parts_are_joined_counts_no_call_twice(tmp_path: Path, cloc
     assert view(log) == before
 
 
+@pytest.mark.slow
 def test_parts_that_are_joined_between_two_looks_at_them_are_looked_for_again(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -224,6 +226,7 @@ def test_parts_that_are_joined_between_two_looks_at_them_are_looked_for_again(
     assert count == 1950
 
 
+@pytest.mark.slow
 def test_parts_that_are_joined_within_a_question_are_asked_anew(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -247,6 +250,7 @@ def test_parts_that_are_joined_within_a_question_are_asked_anew(
     assert states(tmp_path)["part"] == 1
 
 
+@pytest.mark.slow
 def test_what_expires_leaves_its_sums_by_tool_and_day(tmp_path: Path, clock: Clock) -> None:
     log = filled(tmp_path, clock, 1000, retention=Retention(calls=300))
     log.close()
@@ -274,6 +278,7 @@ def test_parts_of_too_many_bytes_expire(tmp_path: Path, clock: Clock) -> None:
     assert log.usage().total_calls == 500
 
 
+@pytest.mark.slow
 def test_a_kill_while_a_part_expires_counts_no_call_twice(tmp_path: Path, clock: Clock) -> None:
     log = tidied(tmp_path, clock)
     parts = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}

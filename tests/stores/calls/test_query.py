@@ -285,6 +285,7 @@ def test_rows_come_newest_first_with_all_their_fields(
     assert (oldest.handle, newest.handle, oldest.code, oldest.reason) == ("r_9", None, None, None)
 
 
+@pytest.mark.slow
 def test_history_filters_and_limits(calls: CallLog, clock: Clock, settle: Any) -> None:
     for number in range(20):
         clock.now = START + number * HOUR
