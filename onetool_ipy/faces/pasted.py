@@ -57,7 +57,7 @@ _OPEN = re.compile(
     r"|(?:change|replace)[-_ ]?me",
     re.IGNORECASE,
 )
-_SCHEME = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?")
+_SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+")
 _NAMED = re.compile(r"(?<!\$)\$\{([A-Za-z_]\w*)\}")
 _NO_SERVERS = ("git", "cd", "wget", "export", "echo", "mkdir", "source", "ls")
 _MAX_BYTES = 64 * 1024 * 1024
@@ -386,9 +386,10 @@ def _with_fields(server: FoundServer, fields: dict[str, Field]) -> FoundServer:
         if not _OPEN.search(value) and (value or not is_secret_name(key)):
             return value
         name = _secret_name(label)
-        scheme = _SCHEME.match(value)
-        fields[name] = Field(name, "" if scheme is None else value[scheme.end() :][:80])
-        return f"{'' if scheme is None else scheme[0]}${{{name}}}"
+        found = _SCHEME.match(value)
+        scheme = found[0] if found else ""
+        fields[name] = Field(name, value[len(scheme) :][:80])
+        return f"{scheme}${{{name}}}"
 
     for section, lead in (("env", ""), ("headers", f"{server.name}_")):
         if isinstance(data.get(section), dict):

@@ -43,6 +43,9 @@ def test_what_another_process_switched_is_known_at_the_next_question(tmp_path: P
     assert "%tool bundle on tools.echo@1" in ours.reason(echo.func)
     theirs.switch(echo.tool_id, enabled=True)
     assert ours.reason(echo.func) == ""
+    theirs.switch(tools.bundle_id, enabled=False)
+    assert ours.reason(echo.func).endswith("Turn it on with: %tool bundle on tools")
+    theirs.switch(tools.bundle_id, enabled=True)
 
     (tmp_path / "builtins.json").write_text("{")
     assert len(ours.problems()) == 1

@@ -206,12 +206,17 @@ def test_what_a_readme_leaves_open_is_a_field(
 
 
 def test_the_header_of_an_address_keeps_its_scheme(box: Toolbox) -> None:
-    entry = {"url": "https://x.example/mcp", "headers": {"Authorization": "Bearer <token>"}}
+    """What a field is for is what stood in its place, without the scheme."""
+    headers = {"Authorization": "Bearer <token>", "X-Tenant": "<tenant>"}
+    entry = {"url": "https://x.example/mcp", "headers": headers}
 
     (server,), lacking, _ = servers_of(box, json.dumps({"n": entry}))
 
-    assert server.data["headers"] == {"Authorization": "Bearer ${N_AUTHORIZATION}"}
-    assert [field.name for field in lacking] == ["N_AUTHORIZATION"]
+    assert server.data["headers"] == {
+        "Authorization": "Bearer ${N_AUTHORIZATION}",
+        "X-Tenant": "${N_X_TENANT}",
+    }
+    assert {*lacking} == {("N_AUTHORIZATION", "<token>"), ("N_X_TENANT", "<tenant>")}
 
 
 def test_a_secret_is_named_and_never_shown(box: Toolbox) -> None:

@@ -11,16 +11,14 @@ import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import type { IDocument } from './addBox';
 import { openHttpTool, openImport, openResult, openServer, openTool, openUsage } from './mainTabs';
 import type { KernelConnection } from './kernelConnection';
-import type { NotebookTools } from './notebook';
+import type { IPlaces, NotebookTools } from './notebook';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
 import { addQuestionOutputs } from './questionOutput';
-import type { WantedTool } from '../screens/browser.js';
 import { counted } from '../screens/format.js';
-import type { HttpPlace } from '../screens/httpEditor.js';
 import { Requests } from '../screens/requests.js';
+import type { Transport } from '../screens/transport.js';
 import { needsTrust } from '../screens/trust.js';
 
 const PLUGIN = 'onetool-ipy:panel';
@@ -49,21 +47,14 @@ function activate(
   if (!tracker) {
     return; // a page without notebooks, such as Voila's
   }
-  const panel: ToolsPanel = new ToolsPanel(tracker, app.serviceManager.serverSettings, {
-    tool: wanted => void showTool(app, panel, wanted),
-    httpTool: place => void editHttpTool(app, panel, place),
-    importing: document => importTools(app, panel, document),
-    server: name => void showServer(app, panel, name),
-    result: handle => void showResult(app, panel, handle),
-    usage: () => void showUsage(app, panel),
-    file: (path, line) => void openFile(app, path, line)
-  });
+  const places = placesOf(app, () => panel);
+  const panel: ToolsPanel = new ToolsPanel(tracker, app.serviceManager.serverSettings, places);
   app.shell.add(panel, 'left', { rank: 900 });
   // Escape that nothing in the panel has a use for leads to what is beside it.
   panel.node.addEventListener('keydown', event => {
     if (event.key === 'Escape' && !event.defaultPrevented) app.shell.currentWidget?.activate();
   });
-  addCommands(app, panel);
+  addCommands(app, panel, places);
   addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook));
   showQuestions(app, panel);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
@@ -114,7 +105,7 @@ async function optionalService<T>(app: JupyterFrontEnd, token: () => Promise<Tok
   }
 }
 
-function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
+function addCommands(app: JupyterFrontEnd, panel: ToolsPanel, places: IPlaces): void {
   // The palette gives the focus back to the notebook when a command has run and when it loses the focus itself, each by
   // two messages, one behind the other. The panel takes it after both.
   const open = async (): Promise<void> => {
@@ -133,7 +124,7 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
   const commands: Record<string, Command> = {
     open: { label: 'Tools panel', caption: 'Show the tools of the front notebook', icon: toolsIcon, execute: open },
     ask: { label: 'Ask', caption: 'Choose a model, and ask it in the notebook', execute: () => (panel.selectView('ask'), open()) },
-    usage: { label: 'Usage', caption: 'Show how often tools were called, how long they took, and what failed', isEnabled: hasNotebook, execute: () => showUsage(app, panel) },
+    usage: { label: 'Usage', caption: 'Show how often tools were called, how long they took, and what failed', isEnabled: hasNotebook, execute: places.usage },
     health: { label: 'Health', caption: 'Show the state of the tools and servers, and what is wrong', execute: () => (panel.showHealth(true), open()) },
     browser: {
       label: 'Open tool browser',
@@ -143,8 +134,8 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
         await (await loadedTools(panel))?.insert('ot.browser()', true);
       }
     },
-    'open-file': { label: 'Open file', isVisible: has('path'), execute: args => openFile(app, String(args.path), null) },
-    view: { label: 'Open result in viewer', caption: 'Open a stored result in a tab of its own', isVisible: has('handle'), execute: args => showResult(app, panel, args.handle) },
+    'open-file': { label: 'Open file', isVisible: has('path'), execute: ({ path }) => typeof path === 'string' && places.file(path, null) },
+    view: { label: 'Open result in viewer', caption: 'Open a stored result in a tab of its own', isVisible: has('handle'), execute: ({ handle }) => typeof handle === 'string' && places.result(handle) },
     show: {
       label: 'Show in the Tools panel',
       caption: 'Open a tool or a pack in the Tools panel',
@@ -153,8 +144,8 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
         if (typeof name === 'string' && (await loadedTools(panel)) && (await panel.showTool(name))) open();
       }
     },
-    'new-http': { label: 'New HTTP tool', isEnabled: hasNotebook, execute: () => editHttpTool(app, panel, {}) },
-    import: { label: 'Import tools', caption: 'Make tools of an OpenAPI, Swagger or Postman document', isEnabled: hasNotebook, execute: () => importTools(app, panel) },
+    'new-http': { label: 'New HTTP tool', isEnabled: hasNotebook, execute: () => places.httpTool({}) },
+    import: { label: 'Import tools', caption: 'Make tools of an OpenAPI, Swagger or Postman document', isEnabled: hasNotebook, execute: () => places.importing() },
     insert: {
       label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
       caption: 'Insert a call of a tool into the notebook',
@@ -201,50 +192,33 @@ async function loadedTools(panel: ToolsPanel): Promise<NotebookTools | null> {
   return null;
 }
 
-async function showUsage(app: JupyterFrontEnd, panel: ToolsPanel): Promise<void> {
-  const transport = (await loadedTools(panel))?.connection.transport;
-  if (transport) openUsage(app, transport);
-}
-
-async function showResult(app: JupyterFrontEnd, panel: ToolsPanel, handle: unknown): Promise<void> {
-  const transport = (await loadedTools(panel))?.connection.transport;
-  if (transport && typeof handle === 'string') openResult(app, transport, handle);
-}
-
-/** Open the page of a tool of the front notebook, into which its calls can be put. */
-async function showTool(app: JupyterFrontEnd, panel: ToolsPanel, wanted: WantedTool): Promise<void> {
-  const tools = await loadedTools(panel);
-  if (tools?.connection.transport) {
-    openTool(app, tools.connection.transport, wanted, {
-      onInsert: (code, isRun) => (app.shell.activateById(tools.notebook.id), void tools.insert(code.tool ?? '', isRun)),
-      onTrust: () => (app.shell.activateById(PANEL_ID), void panel.askTrust()),
-      onChanged: () => void tools.browser?.load()
-    });
-  }
-}
-
-/** Open the tab of a server; its buttons use the panel. */
-async function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): Promise<void> {
-  const transport = (await loadedTools(panel))?.connection.transport;
-  if (transport) {
-    openServer(app, transport, name, {
-      onTrust: () => (app.shell.activateById(PANEL_ID), void panel.askTrust()),
-      onCall: wanted => void showTool(app, panel, wanted)
-    });
-  }
-}
-
-async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: HttpPlace): Promise<void> {
-  const transport = (await loadedTools(panel))?.connection.transport;
-  if (transport) {
-    openHttpTool(app, transport, place, { onSaved: name => panel.showSaved(name), onSwitched: () => panel.loadBundles() });
-  }
-}
-
-function importTools(app: JupyterFrontEnd, panel: ToolsPanel, document?: IDocument): void {
-  const tools = panel.current;
-  if (!tools) return;
-  openImport(app, tools.sources.rest, tools.connection, ({ bundle }) => void tools.sources.saved(`${bundle.slug}.`), document);
+/** What is shown outside of the panel, on the kernel of the front notebook. */
+function placesOf(app: JupyterFrontEnd, panelOf: () => ToolsPanel): IPlaces {
+  const onKernel = async (show: (transport: Transport, tools: NotebookTools) => void): Promise<void> => {
+    const tools = await loadedTools(panelOf());
+    if (tools?.connection.transport) show(tools.connection.transport, tools);
+  };
+  const onTrust = (): void => (app.shell.activateById(PANEL_ID), void panelOf().askTrust());
+  const places: IPlaces = {
+    tool: wanted =>
+      onKernel((transport, tools) =>
+        openTool(app, transport, wanted, {
+          onInsert: (code, isRun) => (app.shell.activateById(tools.notebook.id), void tools.insert(code.tool ?? '', isRun)),
+          onTrust,
+          onChanged: () => void tools.browser?.load()
+        })
+      ),
+    httpTool: place => onKernel(transport => openHttpTool(app, transport, place, { onSaved: name => panelOf().showSaved(name), onSwitched: () => panelOf().loadBundles() })),
+    importing(document) {
+      const tools = panelOf().current;
+      if (tools) openImport(app, tools.sources.rest, tools.connection, ({ bundle }) => void tools.sources.saved(`${bundle.slug}.`), document);
+    },
+    server: name => onKernel(transport => openServer(app, transport, name, { onTrust, onCall: places.tool })),
+    result: handle => onKernel(transport => openResult(app, transport, handle)),
+    usage: () => onKernel(transport => openUsage(app, transport)),
+    file: (path, line) => openFile(app, path, line)
+  };
+  return places;
 }
 
 /** The names of the tools, at most MAX_IN_PALETTE. */

@@ -8,6 +8,7 @@
  */
 
 import type { ISessionContext } from '@jupyterlab/apputils';
+import { signalToPromise } from '@jupyterlab/coreutils';
 import type { Kernel, Session } from '@jupyterlab/services';
 import { KernelMessage } from '@jupyterlab/services';
 import type { JSONObject } from '@lumino/coreutils';
@@ -27,7 +28,7 @@ const INFO_TIMEOUT_MS = 1500;
 const BEFORE_US = 'before us';
 
 /** No kernel, a kernel of another language, onetool_ipy not loaded, connecting, connected. */
-export type ConnectionState = 'none' | 'other' | 'missing' | 'connecting' | 'connected';
+type ConnectionState = 'none' | 'other' | 'missing' | 'connecting' | 'connected';
 
 /** What the kernel reports about its tools. */
 export interface IKernelReport {
@@ -80,15 +81,7 @@ export class KernelConnection implements Source {
 
   /** Resolves when it is known what the kernel has. */
   async settled(): Promise<void> {
-    while (this._state === 'connecting') {
-      await new Promise<void>(resolve => {
-        const onChange = (): void => {
-          this.changed.disconnect(onChange);
-          resolve();
-        };
-        this.changed.connect(onChange);
-      });
-    }
+    while (this._state === 'connecting') await signalToPromise(this.changed);
   }
 
   /** Look for the extension now, while a cell runs that has just loaded it. */
@@ -244,17 +237,22 @@ export class KernelConnection implements Source {
 
   private _disconnect(reason: string, isClosing: boolean): void {
     this._attempt += 1;
-    this._questions = new Map();
-    const transport = this._transport;
-    this._requests?.close();
-    this._requests = this._transport = this._report = this._comm = null;
-    transport?.close(reason);
+    this._closeComm(reason);
     const [kernel, subshell] = [this._kernel, this._subshell];
     this._kernel = this._subshell = null;
     if (kernel && (isClosing || !this._isRestarting)) deleteSubshell(kernel, subshell);
     this._running.clear();
     this._loading = { isOn: false, failure: '' };
     this._setBusy(false);
+  }
+
+  /** Forget the comm, and all that came over it. */
+  private _closeComm(reason: string): void {
+    const transport = this._transport;
+    this._requests?.close();
+    this._requests = this._transport = this._report = this._comm = null;
+    this._questions = new Map();
+    transport?.close(reason);
   }
 
   private _onKernel(_: ISessionContext, change: Session.ISessionConnection.IKernelChangedArgs): void {
@@ -278,19 +276,11 @@ export class KernelConnection implements Source {
     if (KernelMessage.isCommMsgMsg(message) && message.content.comm_id === this._comm) {
       this._transport?.receive(message.content.data as unknown as Message);
     } else if (KernelMessage.isCommCloseMsg(message) && message.content.comm_id === this._comm) {
-      this._onUnload();
+      this._closeComm('The extension was unloaded.');
+      this._setState('missing');
     } else if (KernelMessage.isStatusMsg(message)) {
       this._onExecution(message);
     }
-  }
-
-  private _onUnload(): void {
-    const transport = this._transport;
-    this._requests?.close();
-    this._requests = this._transport = this._report = this._comm = null;
-    this._questions = new Map();
-    transport?.close('The extension was unloaded.');
-    this._setState('missing');
   }
 
   /** A finished cell may have loaded the extension or added tools. Only executions count, not our own requests. */

@@ -343,6 +343,7 @@ export class ToolsPanel extends Widget {
 /** A question of the kernel. While it stays it is not made again, so that it keeps what was filled in. */
 function Question({ id, connection }: { id: string; connection: KernelConnection; key?: Key }) {
   const place = useRef<HTMLDivElement>(null);
+  // Not while the panel is drawn: a question draws itself at once, and one drawing within another breaks both.
   useLayoutEffect(() => place.current!.replaceChildren(connection.drawQuestion(id)!), [connection, id]);
   return <div ref={place} />;
 }

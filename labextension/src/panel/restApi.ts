@@ -25,7 +25,6 @@ export class RestError extends Error {
 export interface IBundle {
   bundleID: string;
   slug: string;
-  displayName: string;
   description: string;
   isEnabled: boolean;
   isBuiltIn: boolean;
@@ -35,16 +34,9 @@ export interface ITool {
   bundleID: string;
   slug: string;
   version: string;
-  displayName: string;
   description: string;
   type: string;
-  tags: string[];
-  argSchema: Record<string, unknown>;
-  outputSchema?: Record<string, unknown>;
-  outputSchemaFrom?: string;
-  readOnly?: boolean;
-  http?: Record<string, any>;
-  limits?: Record<string, unknown>;
+  http?: { request?: unknown };
   isEnabled: boolean;
   isBuiltIn: boolean;
   available: boolean;
@@ -55,8 +47,7 @@ export interface ITool {
 export interface IImported {
   bundle: IBundle;
   tools: ITool[];
-  hosts?: string[];
-  /** Those of the hosts that HTTP tools may not reach yet. */
+  /** Those of its hosts that HTTP tools may not reach yet. */
   blockedHosts?: string[];
   secrets?: { name: string }[];
   notes?: string[];

@@ -53,7 +53,7 @@ export interface WantedTool {
   isRun?: boolean;
 }
 
-export interface BrowserOptions {
+interface BrowserOptions {
   /** For a front end with a notebook to put a call into. */
   onInsert?: ((code: Code, isRun: boolean) => void) | null;
   onDrag?: ((name: string, event: DragEvent) => void) | null;

@@ -13,10 +13,10 @@ interface Described {
 }
 
 export type PlainNode = Described & { kind: 'any' | 'string' | 'number' | 'integer' };
-export type EnumNode = Described & { kind: 'enum'; choices: unknown[] };
-export type ListNode = Described & { kind: 'list'; items: SchemaNode };
+type EnumNode = Described & { kind: 'enum'; choices: unknown[] };
+type ListNode = Described & { kind: 'list'; items: SchemaNode };
 export type ObjectNode = Described & { kind: 'object'; fields: FieldNode[] };
-export type MapNode = Described & { kind: 'map'; values: SchemaNode };
+type MapNode = Described & { kind: 'map'; values: SchemaNode };
 export type UnionNode = Described & { kind: 'union'; branches: Branch[] };
 
 /** What the form draws. A schema that it cannot show has the kind `any`: a JSON field. */

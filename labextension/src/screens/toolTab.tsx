@@ -6,6 +6,8 @@ import { Requests } from './requests.js';
 import { type Code, ToolPage } from './toolPage.js';
 import type { Payload, Transport } from './transport.js';
 
+export type ToolTab = ReturnType<typeof createToolTab>;
+
 export interface ToolTabOptions {
   /** Puts the call into the notebook. */
   onInsert: (code: Code, isRun: boolean) => void;
@@ -15,18 +17,8 @@ export interface ToolTabOptions {
   onChanged: () => void;
 }
 
-export interface ToolTab {
-  element: HTMLElement;
-  /** Whether something was typed or run here, which another tool must not take the place of. */
-  readonly isUsed: boolean;
-  /** Fill the form in, and run the call. */
-  fill(args: Payload, isRun: boolean): Promise<void>;
-  focus(): void;
-  close(): void;
-}
-
 /** Show the tool with this name; with `args` its form is filled in. */
-export function createToolTab(transport: Transport, name: string, args: Payload | null, { onInsert, onTrust, onChanged }: ToolTabOptions): ToolTab {
+export function createToolTab(transport: Transport, name: string, args: Payload | null, { onInsert, onTrust, onChanged }: ToolTabOptions) {
   const requests = new Requests(transport);
   const problem = signal('');
   const calls: Calls = new Calls(transport, requests, {
@@ -73,10 +65,12 @@ export function createToolTab(transport: Transport, name: string, args: Payload 
   const opened = page.open(name, args).then(isShown => isShown && element.contains(document.activeElement) && focus());
   return {
     element,
+    /** Whether something was typed or run here, which another tool must not take the place of. */
     get isUsed() {
       return page.isUsed;
     },
-    async fill(given, isRun) {
+    /** Fill the form in, and run the call. */
+    async fill(given: Payload, isRun: boolean): Promise<void> {
       await opened;
       if ((await page.open(name, given)) && isRun) await page.run();
     },

@@ -49,8 +49,6 @@ interface Usage extends Query {
   failures: { message: string; tool: string; calls: number; last_called: string }[];
 }
 
-export type UsageScreen = ReturnType<typeof createUsage>;
-
 /** Returns `{element, load(), close()}`. */
 export function createUsage(transport: Transport, { period = 'week', tool = '', since = '' }: Partial<Query> = {}) {
   const requests = new Requests(transport);

@@ -3,15 +3,19 @@ sign-in."""
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
+from onetool_ipy.faces.cli import main
 from tests.harness.kernel import Execution, Kernel
 from tests.harness.oauth import CANARY, OAuthServer
 from tests.harness.patience import HANG_S
+from tests.harness.project import Project
 
 LOGIN = "%tool server login crm"
 
@@ -153,3 +157,34 @@ def test_nobody_is_there(loaded: Kernel, server: OAuthServer) -> None:
 def test_wrong_words(loaded: Kernel) -> None:
     assert "needs one name" in refused(loaded, "%tool server login")
     assert "No server 'crn'. Did you mean 'crm'?" in refused(loaded, "%tool server login crn")
+
+
+class Terminal(io.StringIO):
+    """Standard input as a terminal gives it. A closed one raises, as every stream does."""
+
+    def isatty(self) -> bool:
+        return super().isatty() or True
+
+
+CLOSED = Terminal()
+CLOSED.close()
+
+
+@pytest.mark.parametrize(
+    ("stdin", "is_asked"),
+    [(None, False), (CLOSED, False), (io.StringIO(), False), (Terminal(), True)],
+    ids=["none", "closed", "pipe", "terminal"],
+)
+def test_a_shell_signs_in_at_a_terminal_alone(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stdin: io.StringIO | None,
+    is_asked: bool,
+) -> None:
+    config = project.settings(servers={"crm": {"url": "http://127.0.0.1:1/mcp"}})
+    monkeypatch.setattr(sys, "stdin", stdin)
+
+    assert main(["--config", str(config), "server", "login", "crm"]) == 1
+
+    assert ("Nobody is here to sign in" in capsys.readouterr().err) is not is_asked

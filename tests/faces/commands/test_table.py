@@ -10,6 +10,7 @@ import pytest
 
 import onetool_ipy
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.commands.table import (
     TABLE,
     command_words,
@@ -20,6 +21,7 @@ from onetool_ipy.faces.commands.table import (
     shell_lines,
 )
 from tests.harness.kernel import Kernel
+from tests.harness.project import Project
 
 _ADVICE = re.compile(r"(%tool|onetool-ipy) (server|bundle|lock|jobs|replay|trust) ([a-z]{2,})")
 
@@ -120,6 +122,23 @@ def test_no_alias_is_the_name_of_another_option() -> None:
         spellings = [option.name for option in command.options]
         spellings += [alias.partition("=")[0] for each in command.options for alias in each.aliases]
         assert len(set(spellings)) == len(spellings), command.name
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ("seal", ["Commands", "onetool-ipy seal NOTEBOOK"]),
+        ("history", ["ot.history", "onetool-ipy history rerun"]),
+        ("qqqq", ["No matches"]),
+    ],
+)
+def test_a_search_finds_tools_and_commands(
+    project: Project, capsys: pytest.CaptureFixture[str], words: str, parts: list[str]
+) -> None:
+    assert main(["--config", str(project.settings()), "search", *words.split()]) == 0
+
+    said = capsys.readouterr().out
+    assert [part for part in parts if part not in said] == []
 
 
 def test_help_has_a_line_for_each_command_and_no_more() -> None:
