@@ -140,9 +140,11 @@ def test_stats_and_the_usage_screen_count_the_same_calls(loaded: Kernel) -> None
     """Both leave out the calls of `ot` itself, until one of them is named, and say so."""
     loaded.execute("%tool tools.echo message=x\not.help('time.now')")
     loaded.execute(
-        "from onetool_ipy import open_toolbox\nbox = open_toolbox()\n"
+        "from onetool_ipy import open_toolbox\n"
         "from onetool_ipy.faces.widgets.overviews import usage_data\n"
-        "calls = lambda tool: usage_data(box, {'tool': tool})['totals'][0]['value']"
+        "def calls(tool):\n"
+        "    with open_toolbox() as box:\n"
+        "        return usage_data(box, {'tool': tool})['totals'][0]['value']"
     )
 
     for tool, count in (("", "1"), ("ot.help", "1"), ("tools.echo", "1")):
