@@ -56,6 +56,7 @@ def shop(
         folder, {"shop": asking(request.param, roots=[".", "data"])}, "fs: {roots: [other]}"
     )
     with open_toolbox(folder) as box:
+        assert box.servers.start("shop") == "connected"  # a call would wait for it only so long
         yield box
 
 

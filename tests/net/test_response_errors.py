@@ -30,10 +30,11 @@ REFUSED = OSError(111, "words of asyncio")
     ("exc", "kind", "message"),
     [
         (httpx.ReadTimeout("x"), CallTimeout, "'h' did not respond completely within 2.5 s."),
-        (
+        pytest.param(
             caused(httpx.ConnectError("x"), REFUSED),
             ConnectionFailed,
             "Cannot connect to 'h': Connection refused",
+            marks=pytest.mark.posix("numbers and words of errors"),
         ),
         (
             socket.gaierror(-2, "No such name"),
