@@ -273,11 +273,13 @@ def _distribution_version(name: str) -> str | None:
 def _library_version(name: str) -> str | None:
     """Return the version of the distribution of that name, else of the one that contains the
     module."""
+    return _distribution_version(name) or module_version(name)
+
+
+def module_version(name: str) -> str | None:
+    """Return the version of the distribution that contains a module, or None."""
     from importlib import metadata
 
-    version = _distribution_version(name)
-    if version is not None:
-        return version
     # `packages_distributions` looks at every installed file, which takes minutes on a slow disk.
     top = name.partition(".")[0]
     for distribution in metadata.distributions():

@@ -33,6 +33,7 @@ from onetool_ipy.core import current, describe, names
 from onetool_ipy.core.decorate import Marks
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.sdk.requirements import module_version
 from onetool_ipy.sources.functions import spec_of
 
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
@@ -239,7 +240,7 @@ def _require_plain(thing: object) -> None:
 
 def _is_installed(module: str) -> bool:
     """Whether a module is of a distribution: one of the user's own may be called `agents`."""
-    return module.partition(".")[0] in metadata.packages_distributions()
+    return module_version(module) is not None
 
 
 def _has(thing: object, name: str) -> bool:
