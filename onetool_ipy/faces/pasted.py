@@ -60,6 +60,7 @@ _OPEN = re.compile(
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+")
 _NAMED = re.compile(r"(?<!\$)\$\{([A-Za-z_]\w*)\}")
 _NO_SERVERS = ("git", "cd", "wget", "export", "echo", "mkdir", "source", "ls")
+_REQUEST = re.compile(r"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)\s+(https?://\S+)")
 _MAX_BYTES = 64 * 1024 * 1024
 _SHOWN = 300
 _WANTED = (
@@ -302,6 +303,11 @@ def _description(what: str, title: object = "") -> Pasted:
 def _command(box: Toolbox, text: str, name: str) -> Pasted:
     first = text.split()[0]
     is_word = len(text.split()) == 1
+    if request := _REQUEST.match(text):
+        raise UsageProblem(
+            f"'{request[1]} {request[2][:80]}' is a request, not the command line of a program.",
+            hint=f"Paste it as: curl -X {request[1]} '{request[2][:200]}'",
+        )
     if first in _NO_SERVERS:
         raise UsageProblem(f"'{first}' does not run an MCP server.", hint=_WANTED)
     servers, _, _ = servers_of(box, text, name)

@@ -117,6 +117,7 @@ def test_a_text_says_what_it_is_and_what_follows(
         ("<!doctype html><html>", "This is a web page or XML"),
         ("serve.py", "'serve.py' is a Python file."),
         ("git clone https://a.example/x", "'git' does not run an MCP server."),
+        ("GET https://a.example/x", "'GET https://a.example/x' is a request"),
         ("def f(x):\n    return x", "This is Python."),
         ("https://", "'https://' is not an address."),
         ("curl", "The command has no URL"),
