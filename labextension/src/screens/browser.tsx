@@ -274,6 +274,7 @@ export class ToolBrowser {
       this.drawStar();
       await this.load();
     }
+    await this.page.settled(); // a tool that was asked for before has the star of then
     this.drawStar();
   }
 

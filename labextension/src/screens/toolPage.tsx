@@ -120,9 +120,14 @@ export class ToolPage {
     return (this.opened = this.load(name, args));
   }
 
+  /** Resolves when what a person opened is there. */
+  async settled(): Promise<void> {
+    for (let awaited: unknown = null; awaited !== this.opened; ) await (awaited = this.opened);
+  }
+
   /** Read the tool again, after what a person opened is there: that would be late otherwise, and its arguments lost. */
   async refresh(name: string): Promise<void> {
-    for (let awaited: unknown = null; awaited !== this.opened; ) await (awaited = this.opened);
+    await this.settled();
     await this.load(name, null);
   }
 

@@ -562,6 +562,19 @@ test('of two lists of results the one that was requested last is shown', async (
   browser.close();
 });
 
+test('a favourite stays one when the page of its tool comes later', async () => {
+  let send;
+  const { browser } = await open({ tool: ({ name }) => new Promise(resolve => (send = () => resolve(toolOf(name)))) });
+  const opened = browser.open('fs.read_file', null, false);
+  const kept = browser.setFavourite('fs.read_file', true);
+  await until(() => browser.tools.favourites.has('fs.read_file'));
+  await new Promise(resolve => setTimeout(resolve, 5));
+  send();
+  await Promise.all([opened, kept]);
+  await until(() => $(browser, '.otx-title .otx-star').getAttribute('aria-pressed') === 'true', 'the star is that of before');
+  browser.close();
+});
+
 test('a favourite is kept and comes first', async () => {
   const { browser } = await open();
   await browser.setFavourite('fs.read_file', true);
