@@ -50,7 +50,7 @@ _MOST_SHEET_ROWS = 1_048_575
 _MOST_SHEET_TEXT = 32_767
 _MOST_SHEET_NUMBER = 10**15
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
-_SPAN = re.compile(r"([\d.,_]+) ?[-–] ?([\d.,_]+)")
+_SPAN = re.compile(r"(\d[\d,_]*(?:\.\d+)?) ?[-–] ?(\d[\d,_]*(?:\.\d+)?)")
 _CONDITION = re.compile(r"(>=|<=|!=|==?|>|<|!)?\s*(.*)", re.DOTALL)
 _OF_NUMBERS = frozenset("0123456789.,+-eE_ ")
 _OF_DATES = frozenset("0123456789-:.+TZtz ")
