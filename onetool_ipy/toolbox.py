@@ -163,7 +163,7 @@ class Toolbox:
             is_closed=lambda: self.is_closed,
             follow=self._follow_trust,
         )
-        self._jobs: Jobs | None = None
+        self.jobs = Jobs(lambda call: self.host.listen_to_job(call))  # noqa: PLW0108 - the host may change
         self._adoptions: Adoptions | None = None
         self.replays = Replays()
         self.lineage = Lineage(lambda handle: self.results.call_of(handle))  # noqa: PLW0108 - a reload has other results
@@ -417,13 +417,6 @@ class Toolbox:
         resolved.spec = resolved.require().replace(run=lambda _args: self.servers.resume(saved))
         return self.start(resolved)
 
-    @property
-    def jobs(self) -> Jobs:
-        """The calls in the background."""
-        if self._jobs is None:
-            self._jobs = Jobs(lambda call: self.host.listen_to_job(call))  # noqa: PLW0108 - the host may change
-        return self._jobs
-
     def pack(self, name: str) -> PackProxy | None:
         """The pack of that name, or of one that Python spells so, as an object with its tools as
         methods; or None."""
@@ -454,8 +447,9 @@ class Toolbox:
         # Late: few notebooks adopt more than functions.
         from onetool_ipy.sources.adopted import Adoptions
 
-        if self._adoptions is None:
-            self._adoptions = Adoptions(self.tool_loop.run)
+        with self._making:
+            if self._adoptions is None:
+                self._adoptions = Adoptions(self.tool_loop.run)
         specs = self._adoptions.adopt(
             self.registry, thing, pack=pack, deps=deps, read_only=read_only
         )
@@ -576,7 +570,8 @@ class Toolbox:
         if self._asker is None:
             from onetool_ipy.llm.ask.asker import Asker
 
-            self._asker = Asker(self)
+            with self._making:
+                self._asker = self._asker or Asker(self)
         return self._asker
 
     def problems(self) -> list[Problem]:
@@ -720,8 +715,7 @@ class Toolbox:
         current.closed(self)
         if self._servers is not None:
             self._servers.leave_tasks()
-        if self._jobs is not None:
-            self._jobs.close()
+        self.jobs.close()
         while self._subscribers:
             closing = self._subscribers.pop().closing
             if closing is not None:

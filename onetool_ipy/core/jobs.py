@@ -7,6 +7,7 @@ jobs of a toolbox and keeps the newest; a host may listen to each of them from b
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Generator
@@ -214,7 +215,7 @@ class Jobs:
     def __init__(self, listen: Callable[[ToolCall], JobListener | None]) -> None:
         self._listen = listen
         self._known: dict[int, Job] = {}
-        self._last = 0
+        self._numbers = itertools.count(1)
 
     def start(
         self,
@@ -224,12 +225,12 @@ class Jobs:
         notify: Callable[[Job], None] | None = None,
     ) -> Job:
         """Start a job."""
-        self._last += 1
+        number = next(self._numbers)
         listener = self._listen(resolved.call) if notify is None else None
         printed = None if listener is None else listener.printed
         if listener is not None:
             notify = listener.told
-        job = Job(executor, resolved, notify=notify, printed=printed, number=self._last)
+        job = Job(executor, resolved, notify=notify, printed=printed, number=number)
         self._known[job.number] = job
         self._forget()
         # Also a job that has ended already: its own report comes from another thread, and may come

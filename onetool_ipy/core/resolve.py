@@ -29,6 +29,7 @@ from onetool_ipy.core.current import LIMITED, OUTSIDE, REMOTE, Report, Scope
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolCall, ToolSpec
+from onetool_ipy.schema.read import usage_text
 
 HANDLE_LENGTH = 12
 """How long the text of a handle is: a shorter text comes from no stored result."""
@@ -431,7 +432,7 @@ class Resolver:
         if not isinstance(given, dict):
             raise InvalidArgs(
                 f"'{spec.name}': the arguments must be an object, not {type(given).__name__}.",
-                hint=f"Usage: {spec.signature}",
+                hint=f"Usage: {usage_text(spec.name, spec.parameters)}",
                 details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
             )
         args, is_plain, size, copier = values.plain_copy(given)

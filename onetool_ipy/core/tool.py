@@ -32,7 +32,7 @@ from onetool_ipy.base.records import once
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.names import FOR_PEOPLE, READERS, TOOLBOX
 from onetool_ipy.schema.check import Checker, Converter
-from onetool_ipy.schema.read import Param, argument_lines, python_names, signature_text
+from onetool_ipy.schema.read import Param, argument_lines, python_names, signature_text, usage_text
 from onetool_ipy.schema.read import params as schema_params
 
 Origin = Literal["builtin", "file", "entry_point", "config", "bundle", "mcp", "cell"]
@@ -339,7 +339,9 @@ class ToolSpec:
         return arguments
 
     def _misused(self, what: str) -> UsageProblem:
-        return UsageProblem(f"'{self.name}': {what}.", hint=f"Usage: {self.signature}")
+        return UsageProblem(
+            f"'{self.name}': {what}.", hint=f"Usage: {usage_text(self.name, self.parameters)}"
+        )
 
     @once
     def signature(self) -> str:

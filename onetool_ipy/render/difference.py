@@ -118,7 +118,8 @@ class Difference:
         if len(self.changed) and self._changes.kind == "table":
             by_column = self.changed.iloc[:, -3].value_counts(sort=True)
             cells = [
-                counted(int(count), str(name)) for name, count in by_column.head(_MAX_NAMED).items()
+                f"1 {name}" if count == 1 else f"{count:,} {name} values"
+                for name, count in by_column.head(_MAX_NAMED).items()
             ]
             rest = len(by_column) - len(cells)
             words.append(
@@ -163,7 +164,8 @@ class Difference:
                     f"{name}={_text(cell)}" for name, cell in cells if not is_missing(cell)
                 )
             else:
-                text = f"{'line ' * (self._changes.kind == 'text')}{row[0]}: {_text(row[1])}"
+                place = "line " * (self._changes.kind == "text") + str(row[0])
+                text = f"{place}: {_text(row[1]) or 'nothing'}"
             lines.append(f"  {word}: {values.cut(self._mask(printable_line(text)), _MAX_LINE)}")
         more = len(rows) - len(lines)
         return [*lines, f"  {word}: {more:,} more"] if more > 0 else lines

@@ -183,8 +183,8 @@ class Record(dict[str, Any]):
 
 @without_secrets
 class ForPeople(Record):
-    """A record that cells and terminals show as its tables, without what is only estimated; `note`
-    stands below them."""
+    """A record that cells and terminals show as its tables, without what is empty and what is only
+    estimated; `note` stands below them."""
 
     note = ""
 
@@ -198,7 +198,7 @@ class ForPeople(Record):
     def _plain(self) -> Record:
         hidden = {"estimates", *self.get("estimates", ())}
         return Record(
-            {key: value for key, value in self.items() if key not in hidden and value != []}
+            {k: value for k, value in self.items() if k not in hidden and value not in ([], None)}
         )
 
 

@@ -29,8 +29,8 @@ from onetool_ipy.schema.read import (
     default_of,
     params,
     resolve,
-    signature_text,
     type_text,
+    usage_text,
 )
 from onetool_ipy.schema.words import MAX_VALUE, MISSING, TYPES, predicate
 
@@ -343,7 +343,7 @@ class Checker:
         messages = [text for text in messages if text not in redundant]
         more = f" (and {len(messages) - 3} more)" if len(messages) > 3 else ""
         if tool not in self._usage:
-            self._usage[tool] = f"Usage: {signature_text(tool, self._parameters)}"
+            self._usage[tool] = f"Usage: {usage_text(tool, self._parameters)}"
         return InvalidArgs(
             f"'{tool}': {'; '.join(messages[:3])}{more}", hint=self._usage[tool], details=unique
         )

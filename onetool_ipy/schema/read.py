@@ -15,6 +15,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -52,6 +53,7 @@ _KINDS = (
     ("dict", Mapping),
 )
 _MAX_SHOWN = 120
+_MAX_USAGE = 120
 _MAX_TYPE_DEPTH = 4
 _MAX_OPTIONS = 20
 _MAX_NODES = 400
@@ -146,6 +148,18 @@ def signature_text(name: str, parameters: object, *, unknown: str = "...") -> st
     """`pack.tool(query: str, count: int = 5)`: required without defaults, optional with theirs or
     `unknown`."""
     return f"{name}{_signature(parameters, lambda param: _Shown(_default_text(param) or unknown))}"
+
+
+def usage_text(name: str, parameters: object) -> str:
+    """The signature beside an error: where it is long, its first arguments, all required ones among
+    them, and `...`."""
+    signature = _signature(parameters, lambda param: _Shown(_default_text(param) or "..."))
+    texts = [str(argument) for argument in signature.parameters.values()]
+    needed = sum(param.required for param in params(parameters))
+    ends = accumulate((len(text) + len(", ") for text in texts), initial=len(name))
+    shown = max(needed, sum(end <= _MAX_USAGE for end in ends) - 1)
+    rest = ["..."] if shown < len(texts) else []
+    return f"{name}({', '.join([*texts[:shown], *rest])})"
 
 
 def argument_lines(parameters: object) -> list[str]:

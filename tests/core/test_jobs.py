@@ -6,12 +6,14 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from onetool_ipy.core import current
 from onetool_ipy.core.jobs import Job, Jobs, Progress
+from onetool_ipy.core.tool import ToolCall
 from tests.core.support import Bench, MakeBench
 from tests.harness.patience import HANG_S, until
 
@@ -310,3 +312,24 @@ def test_many_jobs_at_once(bench: MakeBench) -> None:
     jobs = [_start(table, "t.double", {"n": n}) for n in range(100)]
 
     assert [job.result(HANG_S).data for job in jobs] == [n * 2 for n in range(100)]
+
+
+def test_jobs_that_threads_start_at_once_have_numbers_of_their_own(bench: MakeBench) -> None:
+    def work() -> int:
+        return 1
+
+    table, together = bench(work), threading.Barrier(4)
+
+    def listen(_call: ToolCall) -> None:
+        together.wait(HANG_S)
+
+    def start(_thread: int) -> Job:
+        return jobs.start(table.executor, table.resolve("t.work", {}, source="magic"))
+
+    jobs = Jobs(listen)
+    with ThreadPoolExecutor(4) as threads:
+        started = list(threads.map(start, range(4)))
+
+    assert sorted(job.number for job in started) == [1, 2, 3, 4]
+    assert {id(job) for job in jobs.list()} == {id(job) for job in started}
+    assert all(jobs.get(job.number) is job for job in started)

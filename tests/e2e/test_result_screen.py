@@ -339,7 +339,7 @@ def test_a_result_is_compared_with_another_one(screens: Screens) -> None:
 
     sentence = viewer.locator(".otx-compare-text")
     expect(sentence).to_contain_text(
-        "1 row new, 1 row gone, 3 prices, 1 left changed: A-003 price 2.8 → 3.05"
+        "1 row new, 1 row gone, 3 price values, 1 left changed: A-003 price 2.8 → 3.05"
     )
     expect(viewer).to_contain_text("From nb.prices shop=Wien")
     expect(viewer.get_by_role("tab", name="Changes")).to_have_attribute("aria-selected", "true")

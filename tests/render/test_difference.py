@@ -63,6 +63,7 @@ def test_what_changed_is_said(before: Any, after: Any, text: str) -> None:
         ),
         ({"a": 5}, {"a": "5"}, ['1 value changed: a 5 → "5"']),
         ({"a": "x"}, {"a": "x "}, ['1 value changed: a "x" → "x "']),
+        ({"a": None}, {}, ["1 value gone", "  gone: a: nothing"]),
         ({"a": ""}, {"a": None}, ['1 value changed: a "" → nothing']),
         ({"": 1, ".": 2}, {"": 2, ".": 1}, ['2 values changed: [""] 1 → 2; ["."] 2 → 1']),
         (
@@ -80,6 +81,7 @@ def test_what_changed_is_said(before: Any, after: Any, text: str) -> None:
         "many",
         "type",
         "blank",
+        "gone",
         "empty",
         "names",
         "long",

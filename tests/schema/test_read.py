@@ -23,6 +23,7 @@ from onetool_ipy.schema.read import (
     signature_of,
     signature_text,
     type_text,
+    usage_text,
 )
 from tests.core.support import short
 
@@ -81,6 +82,28 @@ def test_a_real_schema_can_be_checked_against(name: str) -> None:
             checker.check({}, name)
     else:
         assert checker.check({}, name) == {}
+
+
+@pytest.mark.parametrize(
+    ("count", "required", "shown"),
+    [
+        (2, [], ["a0", "a1"]),
+        (30, [], ["a0", "a1", "a2", "a3", "a4", "a5", "a6", "..."]),
+        (30, ["a8", "a9"], ["a8", "a9", "a0", "a1", "a2", "a3", "a4", "a5", "..."]),
+        (12, [f"a{n}" for n in range(12)], [f"a{n}" for n in range(12)]),
+    ],
+)
+def test_a_usage_is_short_and_has_all_that_is_required(
+    count: int, required: list[str], shown: list[str]
+) -> None:
+    properties = {f"a{n}": {"type": "string"} for n in range(count)}
+    parameters = {"type": "object", "properties": properties, "required": required}
+
+    text = usage_text("pack.tool", parameters)
+
+    assert [part.partition(":")[0] for part in text[len("pack.tool(") : -1].split(", ")] == shown
+    rest = {**parameters, "properties": {}, "required": [], "additionalProperties": True}
+    assert usage_text("pack.tool", rest) == "pack.tool(**arguments)"
 
 
 def test_the_example_of_spec_001() -> None:

@@ -221,18 +221,20 @@ function placesOf(app: JupyterFrontEnd, panelOf: () => ToolsPanel): IPlaces {
   return places;
 }
 
-/** The names of the tools, at most MAX_IN_PALETTE. */
-async function toolNames(connection: KernelConnection | null): Promise<string[]> {
-  const reply = connection && (await new Requests(connection).once<{ items: { name: string }[] }>('search', { query: '', limit: MAX_IN_PALETTE }));
-  return reply?.status === 'ok' ? reply.value.items.map(({ name }) => name) : [];
+/** Ask for the names of the tools, at most MAX_IN_PALETTE; an Error if the kernel does not tell them. */
+async function toolNames(connection: KernelConnection): Promise<string[] | Error> {
+  const reply = await new Requests(connection).once<{ items: { name: string }[] }>('search', { query: '', limit: MAX_IN_PALETTE });
+  if (reply.status === 'failed') return reply.error;
+  return reply.status === 'ok' ? reply.value.items.map(({ name }) => name) : [];
 }
 
 async function chooseTool(panel: ToolsPanel): Promise<string | null> {
   const tools = await loadedTools(panel);
   if (!tools) return null;
   const names = await toolNames(tools.connection);
-  if (!names.length) {
-    Notification.info('No tools are known yet.', { autoClose: TOAST_MS });
+  if (names instanceof Error || !names.length) {
+    if (names instanceof Error) Notification.error(names.message, { autoClose: 2 * TOAST_MS });
+    else Notification.info('No tools are known yet.', { autoClose: TOAST_MS });
     return null;
   }
   return (await InputDialog.getItem({ title: 'Insert a call of', items: names, editable: true })).value;
@@ -281,8 +283,10 @@ class PaletteTools {
     const fingerprint = this.isOn && connection?.state === 'connected' ? (connection.report?.fingerprint ?? '') : '';
     if (fingerprint === this._fingerprint) return;
     this._fingerprint = fingerprint;
-    const names = fingerprint ? await toolNames(connection) : [];
-    if (fingerprint !== this._fingerprint || names.join() === this._names.join()) return;
+    const names = fingerprint ? await toolNames(connection!) : [];
+    if (fingerprint !== this._fingerprint) return;
+    if (names instanceof Error) this._fingerprint = ''; // asked again at the next change of the panel
+    if (names instanceof Error || names.join() === this._names.join()) return;
     this._names = names;
     for (const item of this._items.splice(0)) item.dispose();
     for (const tool of names) {

@@ -140,6 +140,7 @@ export class ToolPage {
     if (args === null && this.tool && isEqual(definitionOf(tool), definitionOf(this.tool))) return true;
     this.isJsonValid = true;
     this.isSubmitted = false;
+    const isAnother = tool.name !== this.tool?.name;
     const form = createForm(tool.parameters, { onChange: given => this.onFormChange(given), onSubmit: () => this.run(), variables: () => this.variables() });
     batch(() => {
       this.content.value = { tool, form };
@@ -148,7 +149,7 @@ export class ToolPage {
       this.jsonErrors.value = [];
       this.code.value = {};
       this.usage.value = tool.usage;
-      this.isStar.value = tool.isFavourite;
+      if (isAnother) this.isStar.value = tool.isFavourite; // a star that was set since stays
       form.set(this.args.value);
     });
     this.showCall(args === null ? this.calls.latest(name) : null);

@@ -377,7 +377,7 @@ class Asker:
             )
         if which not in self.sessions:
             file = SessionFile(self._session_folder, which, self._box.mask)
-            self.sessions[which] = Session(which, file)
+            self.sessions.setdefault(which, Session(which, file))  # another thread may be first
         self.sessions[which].refresh()
         return self.sessions[which]
 

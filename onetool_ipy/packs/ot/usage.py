@@ -116,11 +116,12 @@ class UsageStats(Record):
         return Record(self._measured()).to_text(width)
 
     def _measured(self) -> dict[str, Any]:
-        """Return what is shown. The estimates are keys that spec 001 fixes, and no measurements."""
+        """Return what is shown. The estimates are keys that spec 001 fixes, and no measurements;
+        without calls there is no share of those that went well."""
         return {
             key: value
             for key, value in self.items()
-            if key not in ("estimates", *self["estimates"])
+            if value is not None and key not in ("estimates", *self["estimates"])
         }
 
 

@@ -141,6 +141,9 @@ def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
 
 def test_stats_show_people_what_was_counted_and_programs_all(loaded: Kernel) -> None:
     """Times are local, shares in percent; what is only estimated is in the value alone."""
+    none = loaded.execute("%tool stats").result_text.splitlines()
+    assert none[:2] == ["period: all", "total_calls: 0"]
+    assert "success_rate" not in none[2]
     loaded.execute("%tool time.now")
     shown = loaded.execute("x = %tool stats\nx")
 

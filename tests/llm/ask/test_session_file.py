@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import StoreError, names_in, windows_fault
 from onetool_ipy.llm import Outcome, Outcomes, ScriptedModel, Turn, User
+from onetool_ipy.llm.ask.session import Session
 from tests.harness.systems import has_mode
 from tests.llm.ask.conftest import MakeBox
 
@@ -217,6 +219,25 @@ def test_an_exchange_that_was_cut_off_costs_itself_alone(make_box: MakeBox) -> N
 
     shown = [exchange["prompt"] for exchange in make_box().ask.session("s").exchanges()]
     assert shown == ["one", "three"]
+
+
+def test_threads_that_name_a_new_session_share_it(make_box: MakeBox) -> None:
+    box, threads = make_box(), 4
+    start = threading.Barrier(threads)
+
+    def name_them(_thread: int) -> list[Session]:
+        start.wait()
+        return [box.ask.session(f"s{number}") for number in range(200)]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            by_name = zip(*pool.map(name_them, range(threads)), strict=True)
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert all(session is first for first, *others in by_name for session in others)
 
 
 def test_rule_18_exchanges_of_many_threads_are_all_kept(make_box: MakeBox) -> None:

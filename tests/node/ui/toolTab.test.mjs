@@ -7,7 +7,7 @@ const { createToolTab } = await ui('toolTab');
 const { Transport } = await ui('transport');
 
 const TOOL = { name: 'srv.add', pack: 'srv', source: 'mcp', tags: [], summary: '', description: '', arguments: ['a'], badges: [], disabled: false, signature: 'srv.add(a)', parameters: { type: 'object', properties: { a: { type: 'string' } } }, usage: { calls: 0 }, isFavourite: false };
-const OTHERS = { check: () => ({ errors: [], code: {} }), variables: () => ({ items: [] }), run: () => ({ job: 'j1' }) };
+const OTHERS = { favourite: () => ({ favourites: ['srv.add'] }), check: () => ({ errors: [], code: {} }), variables: () => ({ items: [] }), run: () => ({ job: 'j1' }) };
 
 /** A tab, and the requests for its tool, which the test answers. A change is told to the tab once it has heard of it. */
 function opened(t, args = null) {
@@ -61,6 +61,20 @@ test('arguments and a run that were asked for outlast a change of the tools', as
   await filled;
   assert.equal(input().value, 'second');
   assert.deepEqual(asked.filter(({ kind }) => kind === 'run').map(({ payload }) => payload.args), [{ a: 'second' }]);
+});
+
+test('a star that is set while the tool is read again stays', async t => {
+  const { tab, held, now, changed, answerAll } = opened(t);
+  answerAll();
+  const star = () => tab.element.querySelector('.otx-star');
+  await until(star, 'there is no star');
+  await changed();
+  await until(() => held.length, 'the tool is not read again');
+  star().click();
+  Object.assign(now, { parameters: { type: 'object', properties: { b: { type: 'string' } } } });
+  answerAll();
+  await until(() => tab.element.querySelector('[data-name="b"], [name="b"], label')?.textContent.includes('b'), 'the tool is that of before');
+  assert.equal(star().getAttribute('aria-pressed'), 'true');
 });
 
 test('a run that was pressed outlasts a tool that is another one when its arguments are checked', async t => {

@@ -119,6 +119,17 @@ def test_no_page_shows_what_was_guessed(box: Toolbox, tmp_path: Path) -> None:
         assert not re.search(r"saved|stimate|29,?999|4,?000|4 s", page)
 
 
+def test_without_calls_there_is_no_share_of_those_that_went_well(
+    make: Callable[..., Toolbox],
+) -> None:
+    with make() as box:
+        stats = box.ot.stats("day")
+
+    assert stats["success_rate"] is None
+    assert "success_rate" not in stats.to_text(80)
+    assert "success_rate" not in stats._repr_html_()
+
+
 def test_one_call_is_not_calls(make: Callable[..., Toolbox], tmp_path: Path) -> None:
     with make() as box:
         box.call("tools.echo", {"message": 1})
