@@ -164,7 +164,8 @@ class Consent:
 
 
 def new_http(context: CommandContext, options: Options) -> object:
-    """`%tool new http BUNDLE.TOOL`; without a name, where there are screens, the editor."""
+    """`%tool new http BUNDLE.TOOL`; without a name, where there are screens, the editor. A bundle
+    alone is enough: the request names the tool."""
     if (
         not options.words
         and not options.body
@@ -181,8 +182,9 @@ def new_http(context: CommandContext, options: Options) -> object:
     if bundle_here is None:
         require_free_name(context.box, line.bundle, creation.NEW_BUNDLE)
     draft = import_curl(
-        line.command(None if bundle_here is None else bundle_here.base_url), slug=line.slug
+        line.command(None if bundle_here is None else bundle_here.base_url), slug=line.slug or None
     )
+    line.slug = draft.tool["slug"]
     record = line.applied(draft.tool)
     secrets, consent = context.box.config.secrets, Consent(context.box)
     made_up = [name for name, value in draft.secrets.items() if secrets.get(name) != value]
@@ -249,7 +251,8 @@ class _NewHttp:
     def __init__(self, words: Sequence[str], cell: str) -> None:
         if not words or words[0].startswith("-"):
             raise WrongWords(
-                "%tool new http needs a name: BUNDLE.TOOL.", hint=f"For example: {NEW_HTTP}"
+                "%tool new http needs a name: BUNDLE or BUNDLE.TOOL.",
+                hint=f"For example: {NEW_HTTP}",
             )
         self.values: dict[str, str] = {}
         self._arguments: list[str] = []
@@ -257,11 +260,11 @@ class _NewHttp:
         self._cell = cell.strip()
         bundle, dot, rest = words[0].partition(".")
         slug, _, version = rest.partition("@")
-        if not dot or not bundle or not slug:
+        if not bundle or (dot and not slug):
             hint = "Write BUNDLE.TOOL, as in my-api.get-user."
             raise UsageProblem(f"'{words[0]}' is not a valid tool name.", hint=hint)
         try:
-            self.bundle, self.slug = require_slug(bundle), require_slug(slug)
+            self.bundle, self.slug = require_slug(bundle), require_slug(slug) if dot else ""
             self.version = require_version(version or "1")
         except InvalidRequest as exc:
             words_of = exc.message.removeprefix("slug: ")

@@ -120,9 +120,12 @@ TABLE: tuple[Command, ...] = (
     # --- calls
     Command("history", "[N] [WORDS]", "the newest calls, or those with WORDS", past.history,
         options=_FILTERS, group="look back"),
-    Command("history rerun", "[N]",
-        "call again what stands at N in the list; the last call without N", past.rerun,
-        options=_FILTERS, output="json"),
+    *(
+        Command(name, "[N]",
+            "call again what stands at N in the list; the last call without N", past.rerun,
+            options=_FILTERS, output="json", alias_of=alias_of)
+        for name, alias_of in (("history rerun", ""), ("rerun", "history rerun"))
+    ),
     Command("history diff", "A B", "what changed from the result of call A to that of call B",
         past.diff,
         options=(*_FILTERS, Option("--key", "text", "the column that identifies a row", "COLUMN"))),

@@ -104,6 +104,20 @@ def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Stub) -> None:
     assert "/users/5" in loaded.execute("my_api.get_user(id=5)").text
 
 
+def test_a_request_names_its_tool_where_only_the_bundle_is_named(loaded: Kernel, api: Stub) -> None:
+    """The line that `%tool` shows in an empty project, followed word by word."""
+    line = re.search(r"%%tool new http my-api\b", loaded.execute("%tool").result_text)
+    assert line is not None
+
+    said = loaded.execute(f"{line[0]} --allow-host\ncurl http://{api.host}/users/7").result_text
+    again = loaded.execute(f"{line[0]}\ncurl -X POST http://{api.host}/users").result_text
+
+    assert "Try it: %tool my-api.get-users-7" in said
+    assert "/users/7" in loaded.execute("%tool my-api.get-users-7").text
+    assert "Try it: %tool my-api.post-users" in again
+    assert [request.target for request in api.asked] == ["/users/7"]
+
+
 def test_a_number_is_text_in_an_address_wherever_it_is_typed(loaded: Kernel, api: Stub) -> None:
     """The line `Try it:` names the call in Python, and there an id is a number."""
     loaded.execute(
@@ -388,7 +402,7 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Stub, tmp_
         ("%tool new ftp a.b", "does not know 'ftp'"),
         ("%tool new http --url https://a.example.com", "needs a name"),
         ("%tool new http --url https://x.com", "needs a name"),
-        ("%tool new http noname --url https://x.com", "is not a valid tool name"),
+        ("%tool new http noname. --url https://x.com", "is not a valid tool name"),
         ("%tool new http a_b.c --url https://x.com", "'_'"),
         ("%tool new http a.b@.. --url https://x.com", "is not a valid version"),
         ("%tool new http a.b", "No address"),

@@ -53,6 +53,7 @@ def test_numbers_are_those_of_the_list_that_was_shown(loaded: Kernel) -> None:
     assert loaded.execute("%tool history rerun 2").result_text == "first", (
         "a call made since does not shift the list"
     )
+    assert loaded.execute("%tool rerun 2").result_text == "first", "the word that people type"
     assert loaded.execute("%tool history rerun").result_text == "first", (
         "without a number the last call"
     )
