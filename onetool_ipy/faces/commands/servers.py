@@ -38,7 +38,7 @@ from onetool_ipy.faces.client_files import (
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, confirmed, put
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.notebook.display import raise_result
-from onetool_ipy.faces.pasted import usable
+from onetool_ipy.faces.pasted import servers_of, usable
 from onetool_ipy.faces.server_setup import (
     CardInput,
     ServerSetup,
@@ -90,8 +90,11 @@ def list_servers(context: CommandContext, options: Options) -> Listing | Page:
 
 
 def add(context: CommandContext, options: Options) -> Page:
-    """`%tool server add`: our options stand before the command; all behind it is the command's."""
+    """`%tool server add`: our options stand before the command; all behind it is the command's. A
+    cell has what the README of a server says: its JSON, or its command."""
     words, values = options.words, options.values
+    if options.body.strip():
+        return _add_pasted(context, options)
     if words and len(words) < 3 and "--url" not in values and words[-1].endswith(".json"):
         return _add_card(
             context, Path(words[-1]).expanduser(), words[0] if len(words) == 2 else "", values
@@ -134,6 +137,21 @@ def add(context: CommandContext, options: Options) -> Page:
     if "--trusted" in values:
         data["trusted"] = True
     return _add_all(context, [FoundServer(name, data)], is_saved="--save" in values)
+
+
+def _add_pasted(context: CommandContext, options: Options) -> Page:
+    words, values = options.words, options.values
+    beside = [*words[1:], *(flag for flag in values if flag not in ("--save", "--yes"))]
+    if beside:
+        raise UsageProblem(
+            f"The server is in the cell, and '{beside[0]}' stands in the line.",
+            hint="Write it in one place.",
+        )
+    found, lacking, notes = servers_of(context.box, options.body, *words)
+    notes += [f"Add {each.name} to secrets.yaml or to the environment." for each in lacking]
+    if any(without_secrets(each)[1] for each in found):
+        notes.append("Delete its secret from this cell before you share the notebook.")
+    return _add_found(context, found, values, notes=notes)
 
 
 def _add_card(context: CommandContext, path: Path, name: str, values: Mapping[str, Any]) -> Page:
@@ -230,8 +248,19 @@ def import_servers(context: CommandContext, options: Options) -> Page:
     lines = [f"  {name}: left out, there is a server of that name" for name in sorted(taken_names)]
     if not fresh:
         raise UsageProblem("It has no new servers.", hint="\n".join(lines))
-    fresh, problems = usable(context.box, fresh)
-    lines += [f"  {problem}" for problem in problems]
+    return _add_found(context, fresh, values, lines, notes)
+
+
+def _add_found(
+    context: CommandContext,
+    found: list[FoundServer],
+    values: Mapping[str, Any],
+    lines: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Page:
+    """Show the servers that were found in a text, ask, and add them; `lines` stand above them."""
+    fresh, problems = usable(context.box, found)
+    lines = [*lines, *(f"  {problem}" for problem in problems)]
     plain = [(each, *without_secrets(each)) for each in fresh]
     secrets = {name: value for _, _, kept in plain for name, value in kept.items()}
     lines += [_difference("+", each.name, data) for each, data, _ in plain]

@@ -300,7 +300,7 @@ TABLE: tuple[Command, ...] = (
         Option("--header", "text", "headers: K=V, several separated by commas", "K=V"),
         Option("--cwd", "text", "its folder", "FOLDER", "file"), _SAVE,
         Option("--trusted", help="believe what it says about its tools"), _YES), leading=2,
-        group="make"),
+        takes_body=True, group="make"),
     Command("server import", "CLIENT|FILE", "the servers of another client, or of its file",
         servers.import_servers,
         options=(_SAVE, _YES), takes=(tuple(CLIENTS),)),
@@ -578,7 +578,8 @@ class Commands:
         body = cell or ""
         if body.strip() and not command.takes_body:
             raise UsageProblem(
-                f"%tool {word} takes no cell body.", hint=f"Write it as: %tool {word}"
+                f"%tool {command.name} takes no cell body.",
+                hint=f"Write it as: %tool {command.name}",
             )
         if command.name == "new":
             raise UsageProblem(

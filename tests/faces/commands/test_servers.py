@@ -272,6 +272,44 @@ def test_import_asks_and_a_no_changes_nothing(loaded: Kernel) -> None:
     assert "no new servers" in refused(loaded, "%tool server import mcp.json")
 
 
+def test_the_json_of_a_readme_is_added_from_a_cell_after_a_yes(loaded: Kernel) -> None:
+    entry = {"command": sys.executable, "args": ["-m", "mine"], "env": {"API_KEY": TOKEN}}
+    readme = json.dumps({"mcpServers": {"a": entry}})
+
+    assert "--yes" in refused(loaded, f"%%tool server add\n{readme}")
+    adding = loaded.start_execute(f"%%tool server add\n{readme}", allow_stdin=True)
+    question = loaded.answer_input("y").replace("\n       | ", "")
+    said = adding.wait(HANG_S).text
+
+    assert '+ a: {"type": "stdio", "command": "' in question
+    assert '"args": ["-m", "mine"], "env": {"API_KEY": "${A_API_KEY}"}}' in question
+    assert TOKEN not in question + said
+    assert "a: added for this session." in said
+    assert "Delete its secret from this cell before you share the notebook." in said
+    assert TOKEN in (loaded.cwd / ".onetool" / "secrets.yaml").read_text()
+    loaded.execute("from onetool_ipy.core import current; servers = current.toolbox().servers")
+    assert loaded.evaluate("servers.definition('a').args") == "('-m', 'mine')"
+
+
+@pytest.mark.parametrize(
+    ("line", "body", "said"),
+    [
+        ("add b x", '{"mcpServers": {}}', "'x' stands in the line"),
+        ("add --env A=b", '{"mcpServers": {}}', "'--env' stands in the line"),
+        ("add", '{"mcpServers": {}}', "This JSON has no servers."),
+        ("add", '{"mcpServers":', "This text is not JSON: line 1, column 15"),
+        ("add", "pip install mine", "installs a program and does not run a server"),
+        ("add", '{"a": {"command": "python", "env": {"API_KEY": "<yours>"}}}', "Add API_KEY to"),
+        ("list", "x", "%tool server list takes no cell body."),
+    ],
+)
+def test_a_cell_without_a_server_is_refused_in_words(
+    loaded: Kernel, line: str, body: str, said: str
+) -> None:
+    assert said in refused(loaded, f"%%tool server {line}\n{body}")
+    assert loaded.execute("%tool server").result_text.startswith("There are no MCP servers.")
+
+
 def test_export_shows_json_to_paste_without_secrets(loaded: Kernel) -> None:
     assert "no MCP servers to export" in loaded.execute("%tool server export").text
     (loaded.cwd / "mcp.json").write_text(
