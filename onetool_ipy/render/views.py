@@ -188,9 +188,12 @@ class ForPeople(Record):
 
     note = ""
 
+    def to_text(self, width: int) -> str:
+        """The record for a terminal of this width, with the note."""
+        return "\n".join(filter(None, (self._plain().to_text(width), self.note)))
+
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        text = self._plain().to_text(get_terminal_size((100, 24)).columns)
-        printer.text(mask("\n".join(filter(None, (text, self.note)))))
+        printer.text(mask(self.to_text(get_terminal_size((100, 24)).columns)))
 
     def _repr_html_(self) -> str:
         return self._plain()._repr_html_() + (html.note(self.note) if self.note else "")

@@ -161,7 +161,7 @@ def test_help_fits_the_terminal(
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["stats", "day"], "total_calls: 0"),
+        (["stats", "day"], "period: day\ntotal_calls: 0\nCalls of ot itself are left out"),
         (["stats", "--json"], '"total_calls": 0'),
         (["search", "price"], "shop.price"),
         (["results"], "No results are stored."),
