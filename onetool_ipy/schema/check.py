@@ -54,6 +54,7 @@ _MAX_ROUNDS = 8
 _MAX_MESSAGE = 120
 _MAX_REPR = 10_000
 _NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
+_PLAIN_WORDS = re.compile(r"(?=.{1,60}\Z)[\w.:/@+-]+(, ?[\w.:/@+-]+)*")
 _NESTED: dict[type, str] = {list: "array", dict: "object"}
 _ANNOTATIONS = frozenset(
     (
@@ -626,6 +627,11 @@ def _words(
             words += f": it is text, so write {value} without quotes"
         elif is_fit:
             words += f": write {number} without the comma"
+        elif list(kinds) == ["array"] and _PLAIN_WORDS.fullmatch(value) and mask(value) == value:
+            parts = value.replace(" ", "").split(",")
+            are_numbers = all(map(_NUMBER.fullmatch, parts))
+            listed = ", ".join(parts if are_numbers else [f'"{part}"' for part in parts])
+            words += f": write [{listed}]"
     return words
 
 

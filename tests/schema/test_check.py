@@ -545,7 +545,9 @@ def test_text_stands_for_the_list_or_object_in_it_where_text_is_not_wanted(
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("urls", "a", "argument 'urls': 'a' is not a list"),
+        ("urls", "a", "argument 'urls': 'a' is not a list: write [\"a\"]"),
+        ("urls", "a.b, c", "argument 'urls': 'a.b, c' is not a list: write [\"a.b\", \"c\"]"),
+        ("urls", "1,-2.5", "argument 'urls': '1,-2.5' is not a list: write [1, -2.5]"),
         ("urls", "[a", "argument 'urls': '[a' is not a list"),
         ("urls", '{"a": 1}', "argument 'urls': '{\"a\": 1}' is not a list"),
         ("urls", "[1]", "argument 'urls[0]': 1 is not text"),
