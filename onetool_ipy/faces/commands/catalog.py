@@ -34,7 +34,7 @@ _MOST_LISTED = 1_000
 _BEGIN = (
     "@tool                    write a function, above it: from onetool_ipy import tool",
     "%%tool new http my-api   paste a curl command into the cell: it becomes a tool",
-    "%tool server add NAME    add an MCP server: its command line, or its address",
+    "%tool server add NAME    add an MCP server: its command line or address; %%tool: its JSON",
 )
 """Three ways to begin, where nobody has made a tool yet."""
 _NEXT = (

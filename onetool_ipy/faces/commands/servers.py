@@ -265,9 +265,8 @@ def _add_found(
     secrets = {name: value for _, _, kept in plain for name, value in kept.items()}
     lines += [_difference("+", each.name, data) for each, data, _ in plain]
     lines += [f"  {note}" for note in notes]
-    if not _is_agreed(
-        context, [*lines, *_kept_secrets(secrets)], f"Add {counted(len(fresh), 'server')}?", values
-    ):
+    what = f"{len(fresh)} servers" if len(fresh) > 1 else f"the server '{fresh[0].name}'"
+    if not _is_agreed(context, [*lines, *_kept_secrets(secrets)], f"Add {what}?", values):
         return context.page(_UNCHANGED)
     ServerSetup(context.box).keep_secrets(secrets)
     servers = [FoundServer(each.name, data) for each, data, _ in plain]
