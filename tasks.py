@@ -174,6 +174,12 @@ def main(words: Sequence[str]) -> int:
     except Trouble as trouble:
         print(trouble, file=sys.stderr)
         return 1
+    except OSError as exc:
+        sentence = _known(str(exc))
+        if not sentence:
+            raise
+        print(f"{exc.filename or 'A file'} could not be written. {sentence}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 
@@ -264,10 +270,10 @@ def _uv() -> Path | None:
         outcome = _quiet([_python(folder), "-m", "pip", "install", "--quiet", UV])
     if outcome.returncode == 0:
         return uv
-    _say(
-        "uv could not be installed, so pip installs everything, which takes minutes."
-        f" {_reason(outcome)}"
-    )
+    reason = _reason(outcome)
+    if reason == _FULL:
+        raise Trouble(f"uv could not be installed into {folder.name}. {reason}")
+    _say(f"uv could not be installed, so pip installs everything, which takes minutes. {reason}")
     return None
 
 
@@ -330,9 +336,12 @@ def _by_pip(environment: Environment) -> None:
     if not _has_pip(folder):
         outcome = _quiet([sys.executable, "-m", "venv", "--clear", folder])
         if outcome.returncode != 0:
+            reason = _reason(outcome)
+            if reason in _CAUSES.values():
+                raise Trouble(f"{environment.folder} could not be made. {reason}")
             raise Trouble(
                 "Python's venv module does not work here: install python3-venv (Debian, Ubuntu), or"
-                f" Python from python.org. {_reason(outcome)}"
+                f" Python from python.org. {reason}"
             )
     if environment.lends:
         _lend(folder, ROOT / environment.lends)
@@ -737,8 +746,10 @@ def _has_pip(folder: Path) -> bool:
 # --- words ---
 
 _FULL = "The disk is full: free some space, then run this again."
+_LITTLE = 1_000_000
+"""So many free bytes are none: a program that wrote them has removed its last file again."""
 _CAUSES = {
-    "No space left on device": _FULL,
+    "o space left on device": _FULL,
     "os error 28": _FULL,
     "Read-only file system": "A folder is read-only: make it writable, then run this again.",
     "os error 30": "A folder is read-only: make it writable, then run this again.",
@@ -762,15 +773,21 @@ _CAUSES = {
 def _reason(outcome: subprocess.CompletedProcess[str]) -> str:
     """Say in a sentence why a command failed; its own last words where the cause is not known."""
     text = f"{outcome.stdout}\n{outcome.stderr}"
-    for sign, sentence in _CAUSES.items():
-        if sign in text:
-            return sentence
+    if known := _known(text):
+        return known
+    if shutil.disk_usage(ROOT).free < _LITTLE:  # venv and npm do not pass on why
+        return _FULL
     lines = [line.strip() for line in text.splitlines() if line.strip() and "WARNING" not in line]
     return (
         f"It said: {' '.join(lines[-4:])[-600:]}"
         if lines
         else f"It ended with {outcome.returncode}."
     )
+
+
+def _known(text: str) -> str:
+    """Return the sentence for a cause that is known by its words, or ""."""
+    return next((sentence for sign, sentence in _CAUSES.items() if sign in text), "")
 
 
 @contextlib.contextmanager

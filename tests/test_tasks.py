@@ -190,6 +190,55 @@ def test_a_cache_that_cannot_be_written_is_replaced(small: Small) -> None:
     assert small.version_of_thing() == "1.0"
 
 
+FULL = "The disk is full: free some space, then run this again."
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("error: failed to write: No space left on device (os error 28)", FULL),
+        ("ERROR: Could not install: [Errno 28] No space left on device", FULL),
+        ("npm ERR! nospc ENOSPC: no space left on device, write", FULL),
+        ("error: Read-only file system (os error 30)", "A folder is read-only: "),
+        ("npm ERR! code EAI_AGAIN", "There is no network, or its proxy is not set: "),
+        ("WARNING: old\nwhat it said last", "It said: what it said last"),
+    ],
+)
+def test_the_last_words_of_an_installer_are_a_sentence(
+    small: Small, said: str, sentence: str
+) -> None:
+    code = (
+        "import subprocess, sys, tasks;"
+        "print(tasks._reason(subprocess.CompletedProcess([], 1, '', sys.argv[1])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, said],
+        cwd=small.root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.startswith(sentence)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_a_sentence_also_for_what_it_writes_itself(small: Small) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "tasks.py", "install", "test"],
+            cwd=small.root,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[0] == f"A file could not be written. {FULL}"
+    assert "Traceback" not in done.stderr
+
+
 def test_unknown_words_are_told(small: Small) -> None:
     assert small.run("tset").returncode == 2
     assert "There is no environment 'tests'." in small.run("install", "tests").stderr
