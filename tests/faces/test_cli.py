@@ -164,7 +164,11 @@ def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
         (["tools", "invoke", "tools.echo", "--args", '{"message": NaN}'], 2, "'NaN' is not JSON"),
         (["tools", "invoke", "shop.price", "--args", "[1]"], 1, "must be an object, not list"),
         (["tools", "invoke"], 2, "needs the name of a tool"),
-        (["tools", "frobnicate"], 2, "does not know 'frobnicate'.\nIt knows: list, info, invoke."),
+        (
+            ["tools", "frobnicate"],
+            2,
+            "does not know 'frobnicate'.\nIt knows: list, info, invoke. For one of them: onetool-ipy tools info NAME",
+        ),
         (["tools", "lsit"], 2, "does not know 'lsit'. Did you mean 'list'?"),
         (["list"], 2, "No command 'list'. Did you mean 'tools list'?"),
         (["tools", "invoke", "shop.price", "tea"], 2, "'tea' is not KEY=VALUE"),

@@ -79,7 +79,7 @@ NOTEBOOK = {
     "%tool new http geo.": "UsageProblem: 'geo.' is not a valid tool name.\n  Write BUNDLE.TOOL, as in my-api.get-user.",
     "%tool new http geo.town --curl hello": "UsageProblem: The command does not begin with 'curl'.\n  Paste it whole, from 'curl' on.",
     "%tool import nosuch.json": "UsageProblem: There is no file 'nosuch.json'.\n  Name a file, or an address: https://host/path.",
-    "%tool server nosuch": "UsageProblem: %tool server does not know 'nosuch'.\n  It knows: list, add, import, export, login, logout, test, logs, remove, resources, prompts, start, stop, restart, trace, read.",
+    "%tool server nosuch": "UsageProblem: %tool server does not know 'nosuch'.\n  It knows: list, add, import, export, login, logout, test, logs, remove, resources, prompts, start, stop, restart, trace, read. For one of them: %tool server test NAME",
     "%tool server start nosuch": "UsageProblem: No server 'nosuch'.\n  See them with: %tool server",
     "%tool server add x": "UsageProblem: %tool server add needs a name, and a command or --url.\n  %tool server add NAME COMMAND ARGUMENTS   or   %tool server add NAME https://example.com/mcp",
     "%tool server add x pip install mcp-server-time": "UsageProblem: x: not added. 'pip install' installs a program and does not run a server. Run it in a terminal. Then add what it installed: %tool server add NAME mcp-server-time",
@@ -164,7 +164,7 @@ NOTEBOOK = {
 COMMAND_LINE = {
     "frob": "No command 'frob'. See all with: onetool-ipy --help",
     "list": "No command 'list'. Did you mean 'tools list'?",
-    "tools frob": "onetool-ipy tools does not know 'frob'.\nIt knows: list, info, invoke.",
+    "tools frob": "onetool-ipy tools does not know 'frob'.\nIt knows: list, info, invoke. For one of them: onetool-ipy tools info NAME",
     "server start nosuch": "A server runs in the notebook that started it: %tool server start NAME",
     "export a.txt": "'a.txt' is not a notebook: it is not JSON: line 1, column 1: Expecting value.\nGive the path of an .ipynb file.",
     "tools info": "onetool-ipy tools info needs one name.\nFor example: onetool-ipy tools info time.now",
