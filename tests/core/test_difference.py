@@ -146,7 +146,7 @@ def test_equal_values_have_no_difference(before: Any, after: Any) -> None:
         ),
         (mixed(math.inf, "a"), mixed(5.0, "a"), "1 x changed"),
         (mixed(10**400), mixed(1.5), "1 x changed"),
-        (pd.DataFrame({7: [1.0, None]}), pd.DataFrame({7: [2**63, 1]}), "2 7s changed"),
+        (pd.DataFrame({7: [1.0, None]}), pd.DataFrame({7: [2**63, 1]}), "2 7 values changed"),
         (pd.DataFrame({"x": [1.0, None]}), pd.DataFrame({"x": [2**64, 1]}), "2 x values changed"),
         (
             pd.DataFrame({("x", "y"): [1]}),
