@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import queue
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -304,7 +305,8 @@ def write_project(folder: Path, config: str = "") -> None:
 
 def told(text: str, folder: Path) -> str:
     """A message without what differs from machine to machine."""
-    return text.replace(str(folder), "FOLDER").rstrip()
+    text = text.replace(str(folder), "FOLDER").rstrip()
+    return re.sub(r"FOLDER[\\\w.]*", lambda path: path[0].replace("\\", "/"), text)
 
 
 def in_notebook(kernel: Kernel) -> dict[str, str]:

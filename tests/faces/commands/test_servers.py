@@ -299,13 +299,14 @@ def test_the_json_of_a_readme_is_added_from_a_cell_after_a_yes(loaded: Kernel) -
         ("add", '{"mcpServers": {}}', "This JSON has no servers."),
         ("add", '{"mcpServers":', "This text is not JSON: line 1, column 15"),
         ("add", "pip install mine", "installs a program and does not run a server"),
-        ("add", '{"a": {"command": "python", "env": {"API_KEY": "<yours>"}}}', "Add API_KEY to"),
+        ("add", "API_KEY='<yours>' {python} -m mine", "Add API_KEY to"),
         ("list", "x", "%tool server list takes no cell body."),
     ],
 )
 def test_a_cell_without_a_server_is_refused_in_words(
     loaded: Kernel, line: str, body: str, said: str
 ) -> None:
+    body = body.replace("{python}", Path(sys.executable).as_posix())
     assert said in refused(loaded, f"%%tool server {line}\n{body}")
     assert loaded.execute("%tool server").result_text.startswith("There are no MCP servers.")
 
