@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import errno
 import functools
 import hashlib
 import io
@@ -175,10 +176,11 @@ def main(words: Sequence[str]) -> int:
         print(trouble, file=sys.stderr)
         return 1
     except OSError as exc:
-        sentence = _known(str(exc))
-        if not sentence:
+        if exc.errno not in (errno.ENOSPC, errno.EROFS):
             raise
-        print(f"{exc.filename or 'A file'} could not be written. {sentence}", file=sys.stderr)
+        print(
+            f"{exc.filename or 'A file'} could not be written. {_known(str(exc))}", file=sys.stderr
+        )
         return 1
     except KeyboardInterrupt:
         return 130

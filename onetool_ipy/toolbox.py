@@ -163,7 +163,7 @@ class Toolbox:
             is_closed=lambda: self.is_closed,
             follow=self._follow_trust,
         )
-        self.jobs = Jobs(lambda call: self.host.listen_to_job(call))  # noqa: PLW0108 - the host may change
+        self._jobs = Jobs(lambda call: self.host.listen_to_job(call))  # noqa: PLW0108 - the host may change
         self._adoptions: Adoptions | None = None
         self.replays = Replays()
         self.lineage = Lineage(lambda handle: self.results.call_of(handle))  # noqa: PLW0108 - a reload has other results
@@ -416,6 +416,11 @@ class Toolbox:
         )
         resolved.spec = resolved.require().replace(run=lambda _args: self.servers.resume(saved))
         return self.start(resolved)
+
+    @property
+    def jobs(self) -> Jobs:
+        """The calls in the background."""
+        return self._jobs
 
     def pack(self, name: str) -> PackProxy | None:
         """The pack of that name, or of one that Python spells so, as an object with its tools as
@@ -715,7 +720,7 @@ class Toolbox:
         current.closed(self)
         if self._servers is not None:
             self._servers.leave_tasks()
-        self.jobs.close()
+        self._jobs.close()
         while self._subscribers:
             closing = self._subscribers.pop().closing
             if closing is not None:

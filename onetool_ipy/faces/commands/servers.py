@@ -148,6 +148,8 @@ def _add_pasted(context: CommandContext, options: Options) -> Page:
             hint="Write it in one place.",
         )
     found, lacking, notes = servers_of(context.box, options.body, *words)
+    for each in found:
+        ServerSetup(context.box).require_free(each.name)  # before anything is asked or kept
     notes += [f"Add {each.name} to secrets.yaml or to the environment." for each in lacking]
     if any(without_secrets(each)[1] for each in found):
         notes.append("Delete its secret from this cell before you share the notebook.")

@@ -418,10 +418,8 @@ def find(words: Sequence[str], place: Literal["notebook", "shell"]) -> tuple[Com
     if command.is_group and len(words) > 1 and not words[1].startswith("-"):
         verbs = verbs_of(first, place)
         lead = "onetool-ipy" if place == "shell" else "%tool"
-        near, looks = (
-            did_you_mean(words[1], verbs),
-            [v for v in ("show", "test", "info") if v in verbs],
-        )
+        near = did_you_mean(words[1], verbs)
+        looks = [verb for verb in ("show", "test", "info") if verb in verbs]
         of_one = f" For one of them: {lead} {first} {looks[0]} NAME" if looks and not near else ""
         raise UsageProblem(
             f"{lead} {first} does not know '{words[1][:40]}'. {near}".strip(),

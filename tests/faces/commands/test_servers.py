@@ -289,6 +289,10 @@ def test_the_json_of_a_readme_is_added_from_a_cell_after_a_yes(loaded: Kernel) -
     assert TOKEN in (loaded.cwd / ".onetool" / "secrets.yaml").read_text()
     loaded.execute("from onetool_ipy.core import current; servers = current.toolbox().servers")
     assert loaded.evaluate("servers.definition('a').args") == "('-m', 'mine')"
+    secrets = (loaded.cwd / ".onetool" / "secrets.yaml").read_bytes()
+    other = readme.replace('"API_KEY"', '"OTHER_KEY"')
+    assert "There is a server 'a'." in refused(loaded, f"%%tool server add --yes\n{other}")
+    assert (loaded.cwd / ".onetool" / "secrets.yaml").read_bytes() == secrets
 
 
 @pytest.mark.parametrize(
