@@ -17,7 +17,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from onetool_ipy.base import forks
@@ -52,11 +52,11 @@ class _Held:
     """
 
     call_id: str
-    data: object = None
-    size: int = 0
-    is_gone: bool = False
+    data: object
+    size: int
+    parts: list[_Owner]
     copies: Mapping[int, object] | None = None
-    parts: list[_Owner] = field(default_factory=list)
+    is_gone: bool = False
 
 
 class Lineage:
@@ -105,7 +105,7 @@ class Lineage:
             if is_known:
                 # The tool gets copies. While it runs they have the same origin, for the calls that
                 # it makes with them.
-                resolved.lent = _Held(resolved.id, copies=copier.copies)
+                resolved.lent = _Held(resolved.id, None, 0, [], copier.copies)
                 with self._lock:
                     self._unread.append(resolved.lent)
         if inputs:
@@ -116,30 +116,30 @@ class Lineage:
         if isinstance(resolved.lent, _Held):
             with self._lock:
                 self._forget(resolved.lent)
-        if type(result.data) not in _NUMBERS and result.error is None:
-            self.remember(resolved.id, result.data, size, holder=result)
+        data = result.data
+        if type(data) not in _NUMBERS and result.error is None:
+            self.remember(resolved.id, data, size, holder=result)
 
     def remember(self, call_id: str, data: object, size: int, *, holder: object = None) -> None:
         """Remember a value that a call gave. A large list is known for as long as its `holder`
         lives."""
         kind = type(data)
-        if kind is str and size <= _MAX_SIZE:
+        if kind in _CONTAINERS:
+            if size <= _MAX_SIZE:
+                owner = (call_id, data)
+                held = _Held(call_id, data, size, [owner])
+                with self._lock:
+                    self._owners[id(data)] = owner
+                    self._unread.append(held)
+                    self._hold(held)
+            elif holder is not None:
+                self._watch(call_id, data, holder)
+        elif kind is str and size <= _MAX_SIZE:
             # Text has no origin, but two texts can be compared.
             with self._lock:
-                self._hold(_Held(call_id, data, size))
-        elif kind in _PLAIN:
-            return
-        elif kind not in _CONTAINERS:
+                self._hold(_Held(call_id, data, size, []))
+        elif kind not in _PLAIN:
             self._watch(call_id, data, data)
-        elif size > _MAX_SIZE:
-            if holder is not None:
-                self._watch(call_id, data, holder)
-        else:
-            held = _Held(call_id, data, size, parts=[(call_id, data)])
-            with self._lock:
-                self._owners[id(data)] = held.parts[0]
-                self._unread.append(held)
-                self._hold(held)
 
     def call_of(self, value: object) -> str:
         """Return the id of the call whose result a value is, or is a part of; "" if that is not
@@ -217,17 +217,21 @@ class Lineage:
                     waiting.extend(_inside(part))
 
     def _hold(self, held: _Held) -> None:
-        """Hold a result, and let go of the oldest ones where there are too many. The caller has
-        the lock."""
+        """Hold a result. The caller has the lock."""
         self._held.append(held)
         self._total += held.size
+        self._make_room()
+        # What is gone need not wait for a reader: results that nobody hands on would pile up.
+        unread = self._unread
+        while unread and unread[0].is_gone:
+            unread.popleft()
+
+    def _make_room(self) -> None:
+        """Let go of the oldest results where there are too many. The caller has the lock."""
         while len(self._held) > _MAX_HELD or self._total > _MAX_TOTAL:
             oldest = self._held.popleft()
             self._total -= oldest.size
             self._forget(oldest)
-        # What is gone need not wait for a reader: results that nobody hands on would pile up.
-        while self._unread and self._unread[0].is_gone:
-            self._unread.popleft()
 
     def _forget(self, held: _Held) -> None:
         held.is_gone = True
@@ -245,6 +249,8 @@ class Lineage:
                 held = self._unread.popleft()
                 if not held.is_gone:
                     self._read(held)
+            # What was found inside counts, too.
+            self._make_room()
 
     def _read(self, held: _Held) -> None:
         """Look for the lists, dicts and frames inside a result."""

@@ -138,7 +138,6 @@ class ResolvedCall(Scope):
         self.limit_s = limit_s
         self.meta = {}
         self.args = {}
-        self.waited_s = 0.0
 
     @property
     def call(self) -> ToolCall:  # type: ignore[override]  # few ask for it
@@ -192,23 +191,22 @@ stopped."""
 
 class _Permit(NamedTuple):
     """A tool that a caller may call, whatever the arguments. Its calls are straight where their
-    arguments are. `is_final` says that nothing is asked again for each call: neither the user's
-    trust (`is_guarded`), nor the tool's file or record."""
+    arguments are. Each call looks at the user's trust (`is_guarded`), and at the tool's file or
+    record (`is_loaded`)."""
 
     spec: ToolSpec | None
     tool: str
     limit_s: float | None = None
     is_straight: bool = False
     is_guarded: bool = False
-    is_final: bool = False
+    is_loaded: bool = False
 
     @classmethod
     def of(
         cls, spec: ToolSpec, source: CallSource, limit_s: float | None, *, is_guarded: bool
     ) -> _Permit:
         is_straight = limit_s is None and spec.is_plain_function and source not in OUTSIDE
-        is_final = not is_guarded and spec.load is None
-        return cls(spec, spec.name, limit_s, is_straight, is_guarded, is_final)
+        return cls(spec, spec.name, limit_s, is_straight, is_guarded, spec.load is not None)
 
 
 class Resolver:
@@ -261,18 +259,21 @@ class Resolver:
         if generation == self.registry.generation and type(name) is str:
             permit = permits.get((name, source))
         resolver, load_s, failure = self, 0.0, None
-        if permit is not None and permit[-1] and timeout_s is None and allow is None:
-            spec, tool, limit_s, is_straight, _, _ = permit
-        else:
-            resolver, found, load_s, failure = self._find(permit, name, source, timeout_s, allow)
-            spec, tool, limit_s, is_straight, _, _ = found
+        if (
+            permit is None
+            or timeout_s is not None
+            or allow is not None
+            or (permit.is_guarded and self._has_news())
+        ):
+            resolver, permit, failure = self._find(permit, name, source, timeout_s, allow)
+        if permit.is_loaded and failure is None:
+            permit, load_s, failure = resolver._load(permit, source)
+        spec, tool, limit_s, is_straight, _, _ = permit
         given: Any = args
         if type(args) is tuple and len(args) == 2 and type(args[1]) is dict:
             given = {} if spec is None else spec.named(args[0], args[1])
-        elif callable(args):
-            given = {} if spec is None else args(spec)
         elif type(args) is not dict:
-            given = dict(args) if isinstance(args, Mapping) else args
+            given = _by_name(args, spec)
         resolved = ResolvedCall(call_id, name, given, source, spec, tool, limit_s)
         if load_s:
             resolved.load_s = load_s
@@ -302,12 +303,12 @@ class Resolver:
         source: CallSource,
         timeout_s: float | None,
         allow: Allow | None,
-    ) -> tuple[Resolver, _Permit, float, BaseException | None]:
-        """Find a tool that is not final, or for which this call has rules of its own. Returns who
-        decided, the permit, how long the import of the tool took, and what is in the way."""
+    ) -> tuple[Resolver, _Permit, BaseException | None]:
+        """Find a tool that is not known, or for which this call has rules of its own. Returns who
+        decided, the permit, and what is in the way."""
         if timeout_s is not None:
             timeout_s = seconds(timeout_s)
-        resolver, load_s, failure = self, 0.0, None
+        resolver, failure = self, None
         if (
             permit is None
             or permit.spec is None
@@ -317,12 +318,7 @@ class Resolver:
             resolver, permit, failure = self._decide(name, source, allow)
         if timeout_s is not None:
             permit = permit._replace(limit_s=timeout_s, is_straight=False)
-        spec = permit.spec
-        if failure is None and spec is not None and spec.load is not None:
-            loaded, load_s, failure = resolver._load(spec, permit.tool, permit.limit_s)
-            if loaded is not spec:
-                permit = _Permit.of(loaded, source, permit.limit_s, is_guarded=permit.is_guarded)
-        return resolver, permit, load_s, failure
+        return resolver, permit, failure
 
     def _is_guarded(self, spec: ToolSpec | None) -> bool:
         """Whether the user's trust is looked at for each call of this tool."""
@@ -404,26 +400,31 @@ class Resolver:
         return _Permit.of(spec, source, limit_s, is_guarded=is_guarded)
 
     def _load(
-        self, spec: ToolSpec, tool: str, limit_s: float | None
-    ) -> tuple[ToolSpec, float, BaseException | None]:
-        """Take the tool as its file or record is now. Returns it, how long its import took, and
-        what is in the way."""
-        load, load_s = spec.load, 0.0
-        assert load is not None
+        self, permit: _Permit, source: CallSource
+    ) -> tuple[_Permit, float, BaseException | None]:
+        """Take the tool as its file or record is now. Returns its permit, how long its import took,
+        and what is in the way."""
+        spec, tool, limit_s = permit.spec, permit.tool, permit.limit_s
+        assert spec is not None
+        assert spec.load is not None
+        load_s = 0.0
         try:
             if limit_s is None or spec.origin not in _IMPORTED:
-                spec = load()
+                loaded = spec.load()
             else:
                 began = time.perf_counter()
                 try:
-                    spec = self._workers.run(load, limit_s)
+                    loaded = self._workers.run(spec.load, limit_s)
                 except DeadlineExceeded as exc:
                     raise exc.of(tool, limit_s) from exc.__cause__
                 load_s = time.perf_counter() - began
         except BaseException as exc:  # noqa: BLE001 - the same
             _require_failure(exc)
-            return spec, load_s, exc
-        return spec, load_s, Disabled.of(spec.name, spec.disabled) if spec.disabled else None
+            return permit, load_s, exc
+        if loaded is not spec:
+            permit = _Permit.of(loaded, source, limit_s, is_guarded=permit.is_guarded)
+        failure = Disabled.of(loaded.name, loaded.disabled) if loaded.disabled else None
+        return permit, load_s, failure
 
     def _check(self, resolved: ResolvedCall, spec: ToolSpec, is_checked: bool) -> int:
         """Copy the arguments, and check and complete the copy if `is_checked`. Returns how long
@@ -443,6 +444,13 @@ class Resolver:
                 raise spec.checker.too_deep(spec.name)
             spec.checker.fit(args, is_plain, spec.name, self._mask)
         return size if copier is None else -1
+
+
+def _by_name(args: Any, spec: ToolSpec | None) -> Any:
+    """Return arguments that a function reads, or that are a mapping of another kind, as a dict."""
+    if callable(args):
+        return {} if spec is None else args(spec)
+    return dict(args) if isinstance(args, Mapping) else args
 
 
 def _is_allowed(spec: ToolSpec, allow: Allow) -> bool:

@@ -185,8 +185,10 @@ class CallLog:
         @deferred.during
         def record_call(resolved: ResolvedCall, result: ToolResult) -> None:
             try:
-                call_id, args, data, meta = resolved.id, resolved.given, result.data, result.meta
-                tool, extra, line, size = resolved.tool, None, None, 0
+                call_id, args, args_size = resolved.id, resolved.given, resolved.args_size
+                data, meta, tool = result.data, result.meta, resolved.tool
+                extra = line = None
+                size = 0
                 # What is told of few calls: a straight one has no other call around it, and
                 # arguments from nowhere.
                 is_odd = not resolved.is_straight or len(meta) != _PLAIN_META or not result.ok
@@ -203,7 +205,7 @@ class CallLog:
                     except Exception as exc:  # noqa: BLE001 - the same
                         self._note_fault(call_id, exc)
                 ts = time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
-                ms, args_size = meta["duration_ms"], resolved.args_size
+                ms = meta["duration_ms"]
                 is_fit = call_id.isascii() and len(call_id) <= _MAX_NAME
                 if is_fit and 0 <= args_size <= MAX_ARGS_BYTES:
                     # What is plain, short and without secrets is encoded once, in one piece.
@@ -213,8 +215,11 @@ class CallLog:
                         raw = dumps((*row, extra) if extra else row)
                         text = raw.decode()
                         # NaN is null in JSON, so arguments with a null are looked at more closely.
-                        has_nan = "null" in text and not values.is_json(args)
-                        if mask(text) == text and not has_nan and len(text) <= MAX_ARGS_BYTES:
+                        if (
+                            len(text) <= MAX_ARGS_BYTES
+                            and mask(text) == text
+                            and ("null" not in text or values.is_json(args))
+                        ):
                             line = raw
                     except Exception:  # noqa: BLE001 - see above
                         pass
