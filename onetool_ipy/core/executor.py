@@ -108,11 +108,11 @@ class Executor:
         listener = None
         call.outer = outer = scope()
         call.began = perf_counter()
-        if outer is not None:
-            call.is_straight = False
-        elif listen is not None:
+        if outer is None and listen is not None:
             listener = call.listener = listen(call)
         try:
+            if outer is not None or call.limit_s is not None:
+                call.is_straight = False
             if not call.is_straight or self._switched or self._is_watched():
                 result = self._call(call)
             else:

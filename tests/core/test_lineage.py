@@ -275,11 +275,11 @@ def test_what_is_found_inside_results_counts_at_once() -> None:
     """The oldest results are let go of when a look inside makes the total too large, not when the
     next call ends."""
     lineage = Lineage(lambda _handle: "")
-    for number in range(60):
-        lineage.remember(f"call-{number}", [[number] for _ in range(5000)], 20)
+    for number in range(50):
+        lineage.remember(f"call-{number}", [[number] for _ in range(4600)], 20)
     newest = lineage._held[-1].data
     assert isinstance(newest, list)
-    assert lineage.call_of(newest[0]) == "call-59"
+    assert lineage.call_of(newest[0]) == "call-49"
     assert lineage._total == sum(held.size for held in lineage._held) <= 8 << 20
 
 

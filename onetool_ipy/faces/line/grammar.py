@@ -403,7 +403,7 @@ def _read_words(text: str, found: Sequence[Word], expected: Expected, evaluate: 
     if bare:
         name = _name_of_bare(text, found, bare, expected, args)
         is_group = bare[0].group and bare[0].equals < 0
-        word = replace(bare[0], equals=-1, value_start=bare[0].start, group=is_group)
+        word = bare[0]._replace(equals=-1, value_start=bare[0].start, group=is_group)
         args[name] = _read_value(text, word, name, expected.at(name), evaluate)
     return args
 

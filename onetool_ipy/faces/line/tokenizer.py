@@ -17,12 +17,14 @@ tools, flags or schemas. `words` never raises and takes time linear in the text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from onetool_ipy.base.errors import UsageProblem
 
 _BLANKS = re.compile(r"\s*+")
 
+_SPECIAL = re.compile(r"""["'(\[{]""")
+_PLAIN = re.compile(r"\S++")
 _RUN_TO_EQUALS = re.compile(r"""[^\s"'(\[{=]++""")
 _RUN = re.compile(r"""[^\s"'(\[{]++""")
 _DOUBLE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -50,8 +52,7 @@ _CLOSER = {"(": ")", "[": "]", "{": "}"}
 _SHOWN = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """One word: `source[start:end]` as typed, `text` without its quotes.
 
     `equals` is the place in `text` of the first `=` outside quotes and brackets, or -1.
@@ -83,6 +84,14 @@ class Word:
 def words(text: str) -> list[Word]:
     """Split any text into words, also a broken one."""
     tokens: list[Word] = []
+    if not _SPECIAL.search(text):
+        # Nearly every line is like this, and each of its words is one run of characters.
+        for match in _PLAIN.finditer(text):
+            word, start = match[0], match.start()
+            equals = word.find("=")
+            value_start = start if equals < 0 else start + equals + 1
+            tokens.append(Word(start, match.end(), word, equals, value_start))
+        return tokens
     brackets = _Brackets(text)
     pos = _skip_blanks(text, 0)
     while pos < len(text):

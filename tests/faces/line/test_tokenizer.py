@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.line.grammar import OptionKind, read_body, read_options
@@ -30,6 +32,14 @@ def refused(body: str, args: dict[str, Any] | None = None, **options: Any) -> li
     with pytest.raises(UsageProblem) as caught:
         read_body(body, args or {}, SEND, **options)
     return caught.value.lines()
+
+
+@given(st.text(st.sampled_from("ab= \t\u00a0\x1c\u2028\n;-$,:.\\é"), max_size=12))
+def test_a_line_without_quotes_is_read_as_any_other(line: str) -> None:
+    """A quote at its end makes the reader look at each character."""
+    *long_way, last = words(f"{line} '")
+    assert words(line) == long_way
+    assert last.text == ""
 
 
 def test_words_know_where_they_stand() -> None:
