@@ -87,10 +87,10 @@ def words(text: str) -> list[Word]:
     if not _SPECIAL.search(text):
         # Nearly every line is like this, and each of its words is one run of characters.
         for match in _PLAIN.finditer(text):
-            word, start = match[0], match.start()
-            equals = word.find("=")
+            run, start = match[0], match.start()
+            equals = run.find("=")
             value_start = start if equals < 0 else start + equals + 1
-            tokens.append(Word(start, match.end(), word, equals, value_start))
+            tokens.append(Word(start, match.end(), run, equals, value_start))
         return tokens
     brackets = _Brackets(text)
     pos = _skip_blanks(text, 0)
