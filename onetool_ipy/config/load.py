@@ -493,11 +493,11 @@ def labels_of(spec: ToolSpec, config: Config, own: GuardSettings) -> Labels:
 
 
 class ToolLabels:
-    """The labels of tools, by what the user's own settings said when this was made."""
+    """The labels of tools. `own` is the guard of the user's own settings."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, own: GuardSettings) -> None:
         self._config = config
-        self._own = own_settings(config.home).guard
+        self._own = own
         self._known: dict[str, tuple[ToolSpec, Labels]] = {}
 
     @property
@@ -519,7 +519,7 @@ class ToolLabels:
 
 def all_labels(specs: Iterable[ToolSpec], config: Config) -> list[Labels]:
     """Return the labels of several tools, with what the user's own settings say now."""
-    return [*map(ToolLabels(config).of, specs)]
+    return [*map(ToolLabels(config, own_settings(config.home).guard).of, specs)]
 
 
 def needs_approval(spec: ToolSpec, args: object, config: Config) -> bool:

@@ -8,7 +8,8 @@ line, and below it, folded, arguments and result.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import tables, values
@@ -48,11 +49,15 @@ class DisplayLimits(NamedTuple):
 
 
 class RenderedValue(NamedTuple):
-    """A value as text and HTML; `cut` says which part is shown, if not all."""
+    """A value as text, and what makes the HTML; `cut` says which part is shown, if not all."""
 
     text: str
-    html: str
+    to_html: Callable[[], str]
     cut: str = ""
+
+    @property
+    def html(self) -> str:
+        return self.to_html()
 
 
 class Called(NamedTuple):
@@ -173,30 +178,31 @@ def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
         cut = f"{len(rows):,} of {total:,} rows" if total > len(rows) else ""
         return RenderedValue(
             "\n".join(aligned(rows, columns, numbers)),
-            html.table(rows, columns, numbers=numbers),
+            partial(html.table, rows, columns, numbers=numbers),
             cut,
         )
     if isinstance(data, (dict, list, tuple)):
         plain = values.to_json(data)
         compact = json.dumps(plain, ensure_ascii=False)
         if len(compact) <= _ONE_LINE:
-            return RenderedValue(compact, html.pre(compact))
+            return RenderedValue(compact, partial(html.pre, compact))
         text = _text(json.dumps(plain, ensure_ascii=False, indent=2), bounds)
         budget = [_MAX_NODES]
-        tree = html.tree(_branch("", plain, 0, budget))
-        return RenderedValue(
-            text.text, tree, text.cut or ("not all of it" if budget[0] <= 0 else "")
-        )
+        tree = _branch("", plain, 0, budget)
+        cut = text.cut or ("not all of it" if budget[0] <= 0 else "")
+        return RenderedValue(text.text, partial(html.tree, tree), cut)
     return _text(values.safe_repr(data, bounds.chars + 1), bounds)
 
 
 def _text(text: str, bounds: DisplayLimits) -> RenderedValue:
     lines = text.split("\n")
     if len(lines) <= bounds.lines and len(text) <= bounds.chars:
-        return RenderedValue(text, html.pre(text))
+        return RenderedValue(text, partial(html.pre, text))
     excerpt = "\n".join(lines[: bounds.lines])[: bounds.chars]
     return RenderedValue(
-        excerpt, html.pre(excerpt), f"{excerpt.count(chr(10)) + 1:,} of {len(lines):,} lines"
+        excerpt,
+        partial(html.pre, excerpt),
+        f"{excerpt.count(chr(10)) + 1:,} of {len(lines):,} lines",
     )
 
 

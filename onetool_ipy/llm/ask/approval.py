@@ -12,7 +12,7 @@ which counts as empty. What cannot be kept holds for the life of the toolbox.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -50,7 +50,7 @@ class PendingCall(NamedTuple):
 class Approvals:
     """What one ask may run without a question.
 
-    `always` is shared by all asks of a toolbox. `by_settings` returns what the user's settings
+    `always` is shared by all asks of a toolbox. `by_settings` is what the user's own settings
     approve; `place` is the file with the fingerprints of those tools. `named` are the tools that
     the person named in `approve=`.
     """
@@ -58,7 +58,7 @@ class Approvals:
     def __init__(
         self,
         always: dict[str, tuple[str, Json]],
-        by_settings: Callable[[], Sequence[str]],
+        by_settings: Sequence[str],
         place: Path,
         named: Iterable[ToolSpec] = (),
     ) -> None:
@@ -103,10 +103,7 @@ class Approvals:
             before.add(self._always[name][0])
         if fingerprint in before:
             return "allowed"
-        if (
-            names.allowed(name, self._by_settings())
-            and (approved := _read(self._place)) is not None
-        ):
+        if names.allowed(name, self._by_settings) and (approved := _read(self._place)) is not None:
             if name not in approved and not _add(self._place, [spec]):
                 # What cannot be kept, on a full disk, holds as it is for the life of the toolbox.
                 self.always(spec, fingerprint)

@@ -122,18 +122,17 @@ class Attachments:
     def attach(
         self,
         prompt: str,
-        attach: Attach,
+        named: Sequence[tuple[str, object]],
         session: Session,
         *,
         limits: TakesImages = ImageLimits,
         can_page: bool = True,
     ) -> Attached:
-        """Return the prompt with its attachments. `limits` is asked if there are images; None means
-        it takes none.
+        """Return the prompt with what is attached, by name. `limits` is asked if there are images;
+        None means it takes none.
 
         `can_page` says that the model may call the tool that reads on in a large value.
         """
-        named = named_values(attach)
         limit = min(MAX_BYTES, _MAX_TOGETHER // max(len(named), 1)) - _WRAPPING
         parts = []
         for key, value in named:

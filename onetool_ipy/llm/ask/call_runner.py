@@ -26,7 +26,7 @@ from onetool_ipy.base.errors import (
     OneToolError,
 )
 from onetool_ipy.base.printable import visible
-from onetool_ipy.config.load import ToolLabels, needs_approval
+from onetool_ipy.config.load import needs_approval
 from onetool_ipy.core import names
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, Reply
@@ -105,7 +105,7 @@ class CallRunner:
             ask.takes_images,
         )
         self._approvals = approvals
-        self._labels = ToolLabels(ask.box.config)
+        self._labels = ask.labels
 
     @property
     def program(self) -> Answer | None:

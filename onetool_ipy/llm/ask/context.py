@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import ExecutionFailed
-from onetool_ipy.config.load import Config
+from onetool_ipy.config.load import Config, ToolLabels
 from onetool_ipy.config.settings import AskSettings, Model
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.lineage import Lineage
@@ -50,6 +50,9 @@ _PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google"}
 
 class AskServers(Protocol):
     """What an ask needs to know of the MCP servers."""
+
+    @property
+    def unknown(self) -> bool: ...
 
     def unlisted(self) -> Sequence[str]:
         """Return the servers whose tools are not known yet."""
@@ -172,6 +175,7 @@ class AskParts:
     selection: ToolSelection
     budget: AskBudget
     listener: AskListener
+    labels: ToolLabels
     takes_images: TakesImages
 
 

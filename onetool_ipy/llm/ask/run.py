@@ -6,6 +6,7 @@ ends the ask: a limit, Stop, or a failing model. With a cassette, replies are re
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, OneToolError
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.core import names
-from onetool_ipy.core.tracing import traced_work
+from onetool_ipy.core.tracing import OPENTELEMETRY, traced_work
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask.answer import Answer, AnswerCalls, StopReason
 from onetool_ipy.llm.ask.attachments import Attached
@@ -161,27 +162,29 @@ class AskRun:
         self.mismatch: AnswerMismatch | None = None
         self._shortened = ""
 
-    def run(self, attached: Attached, *, is_kept: bool) -> Answer:
+    def run(self, prompt: str, attached: Attached | None, *, is_kept: bool) -> Answer:
         """Ask, and return the answer whatever happens. `is_kept` says that a later ask sees the
         session."""
+        if OPENTELEMETRY not in sys.modules:
+            return self._run(prompt, attached, is_kept)
         with traced_work("invoke_agent", names.ASK, {"gen_ai.agent.name": names.ASK}) as ended:
-            answer = self._run(attached, is_kept)
+            answer = self._run(prompt, attached, is_kept)
             ended["gen_ai.usage.input_tokens"] = answer.usage.input
             ended["gen_ai.usage.output_tokens"] = answer.usage.output
             if answer.error is not None:
                 ended["error.type"] = answer.error.code
         return answer
 
-    def _run(self, attached: Attached, is_kept: bool) -> Answer:
-        message = attached.message
+    def _run(self, prompt: str, attached: Attached | None, is_kept: bool) -> Answer:
+        message = User(prompt) if attached is None else attached.message
         if (kind := self._answer_type) is not None:
             message = replace(
                 message, text=f"{message.text}\n\n{kind.instruction}", schema=self._schema
             )
         self._messages = [message]
         self._listener.began(self._model.name, self._session)
-        if line := attached.sent():
-            self._listener.sent(line)
+        if attached is not None:
+            self._listener.sent(attached.sent())
         try:
             stop = self._steps()
             if self._answer_type is not None:
@@ -194,7 +197,7 @@ class AskRun:
             stop = self._failed(exc, "error")
         self._flush_text()
         answer = Answer(
-            prompt=attached.prompt,
+            prompt=prompt,
             text=self._text(),
             calls=AnswerCalls(self._runner.all_calls),
             usage=self._budget.usage,
@@ -204,7 +207,7 @@ class AskRun:
             note=self._note or self._shortened,
             model=self._model.name,
             seconds=self._budget.seconds,
-            sent=attached.sent(self._runner.calls),
+            sent="" if attached is None else attached.sent(self._runner.calls),
             value=self._value,
             cost=self._budget.cost,
             priced_as=self._budget.price.matched,
