@@ -6,7 +6,6 @@ ends the ask: a limit, Stop, or a failing model. With a cassette, replies are re
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +16,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, OneToolError
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.core import names
-from onetool_ipy.core.tracing import OPENTELEMETRY, traced_work
+from onetool_ipy.core.tracing import traced_work
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask.answer import Answer, AnswerCalls, StopReason
 from onetool_ipy.llm.ask.attachments import Attached
@@ -165,8 +164,6 @@ class AskRun:
     def run(self, prompt: str, attached: Attached | None, *, is_kept: bool) -> Answer:
         """Ask, and return the answer whatever happens. `is_kept` says that a later ask sees the
         session."""
-        if OPENTELEMETRY not in sys.modules:
-            return self._run(prompt, attached, is_kept)
         with traced_work("invoke_agent", names.ASK, {"gen_ai.agent.name": names.ASK}) as ended:
             answer = self._run(prompt, attached, is_kept)
             ended["gen_ai.usage.input_tokens"] = answer.usage.input
