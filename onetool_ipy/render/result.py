@@ -154,14 +154,17 @@ def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
     """Show any value."""
     if isinstance(data, (str, int)):
         return _text(str(values.to_json(data)), bounds)
-    data = tables.tabular(data)
-    total = len(data) if tables.is_dataframe(data) or isinstance(data, (list, tuple)) else 0
-    if tables.is_dataframe(data) and data.columns.is_unique and len(data.columns) <= _MAX_COLUMNS:
-        first = data.head(bounds.rows).to_dict("records")
-        data = [
-            {name: None if tables.is_missing(cell) else cell for name, cell in row.items()}
-            for row in first
-        ]
+    if type(data) is not dict:
+        data = tables.tabular(data)
+    total = len(data) if isinstance(data, (list, tuple)) else 0
+    if type(data) is not dict and tables.is_dataframe(data):
+        total = len(data)
+        if data.columns.is_unique and len(data.columns) <= _MAX_COLUMNS:
+            first = data.head(bounds.rows).to_dict("records")
+            data = [
+                {name: None if tables.is_missing(cell) else cell for name, cell in row.items()}
+                for row in first
+            ]
     some = data[:20] if isinstance(data, (list, tuple)) else ()
     # A list of objects with few different keys is a table.
     if (
