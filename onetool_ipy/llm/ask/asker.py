@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
+from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.printable import printable_line
@@ -55,6 +56,7 @@ from onetool_ipy.llm.messages import (
     TokenUsage,
     image_limits,
 )
+from onetool_ipy.net.client import HttpClient
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import encode_inputs, short_text
@@ -80,12 +82,36 @@ class RequestPart(NamedTuple):
 class Asker:
     """Asks models on behalf of one toolbox."""
 
-    def __init__(self, box: AskToolbox) -> None:
+    def __init__(
+        self,
+        box: AskToolbox,
+        *,
+        workers: Workers,
+        background: Background,
+        http_client: Callable[[], HttpClient],
+        unlisted: Callable[[], Sequence[str]],
+        note: Callable[[str], None],
+    ) -> None:
+        """`unlisted` names the servers whose tools are not known yet; `note` shows the person a
+        line."""
         self.sessions: dict[str, Session] = {}
         self.last: Answer | None = None
-        self.attachments = Attachments(box)
-        self.setup = ModelSetup(box)
+        self.attachments = Attachments(
+            workers=workers,
+            keep=lambda value, name: box.results.keep(value, tool=name),
+            outgoing=box.outgoing,
+            mask=box.mask,
+        )
+        self.setup = ModelSetup(
+            config=lambda: box.config,
+            http_client=http_client,
+            background=background,
+            put_question=box.put_question,
+            note=note,
+        )
         self._box = box
+        self._unlisted = unlisted
+        self._note = note
         self._always: dict[str, tuple[str, Json]] = {}
         self._followers: list[Callable[[str, Json], None]] = []
         self._running: dict[str, Json] = {}
@@ -147,6 +173,7 @@ class Asker:
             listener=listener,
             labels=ToolLabels(box.config, own.guard),
             takes_images=takes_images,
+            note=self._note,
         )
         approvals = self._approvals(approve, own)
         run = AskRun(ask, client, CallRunner(ask, approvals, programs), answer_type)
@@ -519,7 +546,7 @@ class Asker:
             raise UsageProblem(f"max_steps is a whole number from 1 to {_MAX_STEPS}, not {text}.")
         limits = settings.ask._replace(max_steps=steps)
         if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
-            self._box.host.note(
+            self._note(
                 f"ask.max_cost is ignored: the price of the model '{client.name}' is not known."
                 " Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0}"
                 " (dollars per million tokens)"
@@ -544,12 +571,10 @@ class Asker:
 
     def _note_unlisted(self, allow: Sequence[str] | None) -> None:
         """Say which servers have tools that are not offered, since an offer starts none."""
-        if not self._box.servers.unknown:
-            return
         packs = None if allow is None else {entry.partition(".")[0] for entry in allow}
-        for server in self._box.servers.unlisted():
+        for server in self._unlisted():
             if packs is None or server in packs or "*" in packs:
-                self._box.host.note(
+                self._note(
                     f"The tools of the server '{server}' are not offered: it has not been started"
                     f" yet. Start it with: %tool server start {server}"
                 )
@@ -563,9 +588,9 @@ class Asker:
         known = [spec.name for spec in (*registry.known(), *registry.unlisted())]
         for entry in entries:
             is_known = any(names.allowed(name, (entry,)) for name in known)
-            if not is_known and entry.partition(".")[0] not in self._box.servers.unlisted():
+            if not is_known and entry.partition(".")[0] not in self._unlisted():
                 near = did_you_mean(entry, known)
-                self._box.host.note(f"No tool is called '{values.cut(entry, 80)}'. {near}".rstrip())
+                self._note(f"No tool is called '{values.cut(entry, 80)}'. {near}".rstrip())
 
     def _narrow(self, prompt: str, allow: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Return the allow-list, limited to the tools that the prompt names with `+`."""

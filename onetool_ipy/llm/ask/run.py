@@ -146,7 +146,7 @@ class AskRun:
         self, ask: AskParts, model: ModelClient, runner: CallRunner, answer_type: AnswerType | None
     ) -> None:
         self._box, self._session, self._selection = ask.box, ask.session, ask.selection
-        self._budget, self._listener = ask.budget, ask.listener
+        self._budget, self._listener, self._note_to_person = ask.budget, ask.listener, ask.note
         self._model = model
         self._runner = runner
         self._answer_type = answer_type
@@ -480,5 +480,5 @@ class AskRun:
         try:
             self._session.commit(messages)
         except StoreError as exc:
-            self._box.host.note(self._box.mask(f"This session is not on disk: {exc.message}"))
+            self._note_to_person(self._box.mask(f"This session is not on disk: {exc.message}"))
         return True
