@@ -342,7 +342,10 @@ class _Asked:
         _, _, said = text.partition(": ")
         # What follows the first sentence is advice for whoever may change DuckDB's settings.
         said = " ".join(said.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
-        return InvalidArgs(f"The query failed: {values.cut(said, 300)}.", hint=_place(text))
+        # The line of the query, with a mark below the place of the error.
+        _, mark, place = text.partition("\nLINE ")
+        hint = place.partition(": ")[2].split("\n")[0].strip() if mark else ""
+        return InvalidArgs(f"The query failed: {values.cut(said, 300)}.", hint=hint)
 
 
 _LINES = (
@@ -375,7 +378,9 @@ def read(text: str, connection: DuckDBPyConnection) -> SelectQuery:
         _require_reading(kind, node)
         if kind == "SHOW_REF" and node.get("show_type") == "SHOW_SPECIAL":
             lists_tables = True
-        elif node.get("table_name") and "class" not in node and not _is_elsewhere(node):
+        # A table that is said to be in another schema is none of ours.
+        is_ours = node.get("schema_name", "").lower() in ("", "main")
+        if is_ours and node.get("table_name") and "class" not in node:
             names[str(node["table_name"])] = None
     return SelectQuery(text=text, names=tuple(names), lists_tables=lists_tables)
 
@@ -431,11 +436,6 @@ def _refusal(tree: dict[str, Any], text: str) -> InvalidArgs:
         f"The SQL is wrong at line {line + 1}, character {column + 1}: {values.cut(said, 200)}.",
         hint=pointer,
     )
-
-
-def _is_elsewhere(node: dict[str, Any]) -> bool:
-    """Whether a table is said to be in another schema than that of our tables."""
-    return node.get("schema_name", "").lower() not in ("", "main")
 
 
 def _fetch(
@@ -533,12 +533,6 @@ def _as_text(cell: object) -> str | None:
     if isinstance(cell, str):
         return cell
     return None if tables.is_missing(cell) else json.dumps(values.to_json(cell))
-
-
-def _place(text: str) -> str:
-    """Return the line of the query that an error of DuckDB shows, with its mark."""
-    _, mark, place = text.partition("\nLINE ")
-    return place.partition(": ")[2].split("\n")[0].strip() if mark else ""
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -168,7 +168,8 @@ def _add(place: Path, specs: Sequence[ToolSpec]) -> bool:
         files.make_folder(place.parent)
         with files.locked(place):
             data = files.read_object(place)  # raises where nothing may be written over it
-            if _read(place) is None or not _is_ours(data):
+            is_ours = "format" not in data or isinstance(data.get("tools", {}), dict)
+            if _read(place) is None or not is_ours:
                 return False
             if "format" not in data:
                 data = {"format": _FORMAT, "tools": data}
@@ -182,7 +183,3 @@ def _add(place: Path, specs: Sequence[ToolSpec]) -> bool:
     except OneToolError:
         return False
     return True
-
-
-def _is_ours(data: Mapping[str, Any]) -> bool:
-    return isinstance(data.get("tools", {}), dict) if "format" in data else True

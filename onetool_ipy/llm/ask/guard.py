@@ -362,9 +362,11 @@ class Guard:
         _, last = self._last.get(call.place, (None, {}))
         if name not in last:
             return ""
-        if _is_same(call.args[name], last[name]):
+        # The same in types and the order of keys, too.
+        one, other = call.args[name], last[name]
+        if one == other and json.dumps(one, default=repr) == json.dumps(other, default=repr):
             return "stays"
-        return "next" if _text_of(call.args[name]) == self._next.get(call.place) else "changes"
+        return "next" if _text_of(one) == self._next.get(call.place) else "changes"
 
     def _call_bits(self, call: Outgoing) -> float:
         """Return the bits of making the call at all: to which place, of which tool, which optional
@@ -678,11 +680,6 @@ def _options(node: Mapping[str, Any]) -> list[Any]:
             options += enum if isinstance(enum, list) else []
             options += [each[key] for key in ("const", "default") if key in each]
     return options
-
-
-def _is_same(one: object, other: object) -> bool:
-    """Whether two values are the same in their types and the order of keys, too."""
-    return one == other and json.dumps(one, default=repr) == json.dumps(other, default=repr)
 
 
 def _text_of(leaf: object) -> str:
