@@ -511,10 +511,10 @@ class ToolLabels:
 
     def of(self, spec: ToolSpec) -> Labels:
         """Return the labels of a tool."""
-        known = self._known.get(spec.name)
-        if known is None or known[0] is not spec:
-            known = self._known[spec.name] = spec, labels_of(spec, self._config, self._own)
-        return known[1]
+        entry = self._known.get(spec.name)
+        if entry is None or entry[0] is not spec:
+            entry = self._known[spec.name] = spec, labels_of(spec, self._config, self._own)
+        return entry[1]
 
 
 def all_labels(specs: Iterable[ToolSpec], config: Config) -> list[Labels]:

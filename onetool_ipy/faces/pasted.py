@@ -389,8 +389,8 @@ def _with_fields(server: FoundServer, fields: dict[str, Field]) -> FoundServer:
         if not _OPEN.search(value) and (value or not is_secret_name(key)):
             return value
         name = _secret_name(label)
-        found = _SCHEME.match(value)
-        scheme = found[0] if found else ""
+        hit = _SCHEME.match(value)
+        scheme = hit[0] if hit else ""
         fields[name] = Field(name, value[len(scheme) :][:80])
         return f"{scheme}${{{name}}}"
 
@@ -401,9 +401,9 @@ def _with_fields(server: FoundServer, fields: dict[str, Field]) -> FoundServer:
             }
     if isinstance(data.get("args"), list):
         words: list[Any] = []
-        for given in data["args"]:
-            is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
-            word = str(given) if is_number else given
+        for argument in data["args"]:
+            is_number = isinstance(argument, (int, float)) and not isinstance(argument, bool)
+            word = str(argument) if is_number else argument
             if isinstance(word, str) and word:
                 before = words[-1] if words and str(words[-1]).startswith("-") else ""
                 # `--to=<place>`, and `KEY=<your key>` behind `-e`: the name of a value stays.

@@ -441,8 +441,8 @@ class Asker:
         now."""
         running = [row for row in tuple(self._running.values()) if row["session"] == session]
         kept = self.session(session).exchanges()
-        known = {row["id"] for row in kept}
-        return [*kept, *(row for row in running if row["id"] not in known)]
+        ids = {row["id"] for row in kept}
+        return [*kept, *(row for row in running if row["id"] not in ids)]
 
     def _followed(self, prompt: str, session: Session, listener: AskListener) -> AskListener:
         """Return the listener of an ask; one that keeps its exchange too where the session has a
@@ -585,11 +585,11 @@ class Asker:
         if not entries:
             return
         registry = self._box.registry
-        known = [spec.name for spec in (*registry.known(), *registry.unlisted())]
+        tool_names = [spec.name for spec in (*registry.known(), *registry.unlisted())]
         for entry in entries:
-            is_known = any(names.allowed(name, (entry,)) for name in known)
+            is_known = any(names.allowed(name, (entry,)) for name in tool_names)
             if not is_known and entry.partition(".")[0] not in self._unlisted():
-                near = did_you_mean(entry, known)
+                near = did_you_mean(entry, tool_names)
                 self._note(f"No tool is called '{values.cut(entry, 80)}'. {near}".rstrip())
 
     def _narrow(self, prompt: str, allow: tuple[str, ...] | None) -> tuple[str, ...] | None:

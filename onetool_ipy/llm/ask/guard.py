@@ -346,10 +346,10 @@ class Guard:
         """Remember a call: its place has what was sent there, as if it had given it."""
         for name in call.args:
             self._ways[call.place, name] = self._way(call, name)
-        given = self._given.setdefault(call.place, _Given())
-        given.add(dict(call.args))
+        data = self._given.setdefault(call.place, _Given())
+        data.add(dict(call.args))
         for _, leaf in islice(_leaves(call.args), _MAX_NOTED):
-            for each in (given, self._given.get(_PUBLIC, given)):
+            for each in (data, self._given.get(_PUBLIC, data)):
                 if (after := each.after(str(leaf))) is not None:
                     self._next[call.place] = after
                     break
@@ -460,7 +460,7 @@ class Guard:
             prices.append((_UNLIKELY + math.log2(101), _OFFERED))
         at_place = f"given by {call.place}, or sent there before"
         for place, words in ((call.place, at_place), (_PUBLIC, "public data")):
-            if (given := self._given.get(place)) and (bits := given.bits(text)) is not None:
+            if (data := self._given.get(place)) and (bits := data.bits(text)) is not None:
                 prices.append((_LIKELY + bits, words))
         if _DATE.fullmatch(text) and (days := _days(text, today())) is not None:
             prices.append((_UNLIKELY + _number_bits(days + 1) + 1, "a date"))

@@ -196,8 +196,8 @@ class ModelSetup:
         """Return the names of the secrets that may be keys: the known variables that are set, those
         of the project, and the user's own."""
         secrets = self._config().secrets
-        known = (name for name in _KEYS if secrets.get(name))
-        return list(dict.fromkeys([*known, *secrets.names(), *secrets.own_names()]))
+        variables = (name for name in _KEYS if secrets.get(name))
+        return list(dict.fromkeys([*variables, *secrets.names(), *secrets.own_names()]))
 
     def names_of(self, entry: Mapping[str, str]) -> list[str]:
         """Ask the server of an entry, which a person named, for its models. Raises CallFailure."""
@@ -236,8 +236,8 @@ class ModelSetup:
             max_tokens=_TEST_TOKENS,
         )
         text = " ".join(self._config().secrets.mask(printable(turn.text)).split())
-        said = f": {values.cut(text, _MAX_SAID)}" if text else " (without a text)"
-        return f"{model.model} answered in {time.monotonic() - began:.1f} s{said}"
+        reply = f": {values.cut(text, _MAX_SAID)}" if text else " (without a text)"
+        return f"{model.model} answered in {time.monotonic() - began:.1f} s{reply}"
 
     def save(self, entry: Mapping[str, str], *, in_project: bool) -> str:
         """Write a model into the project's settings or the user's own. Returns its name there.
