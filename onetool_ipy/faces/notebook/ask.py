@@ -60,6 +60,7 @@ from onetool_ipy.toolbox import Toolbox
 
 _HELP = "--help"
 _KINDS: Mapping[str, OptionKind] = {**ROW.kinds("notebook"), _HELP: "switch"}
+_NAMES = {*ROW.options_in("notebook"), _HELP}
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
 _ARGUMENTS = re.compile(r"\s*|\s+[^\W\d]\w*=\S.*")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
@@ -485,6 +486,6 @@ def as_python(
 def _read(line: str, cell: str | None) -> tuple[dict[str, Any], str]:
     """The flags, and the prompt as written."""
     flags, text = read_prompt(line, _KINDS)
-    return ROW.named(flags, "notebook"), "\n".join(
-        part.strip("\n") for part in (text, cell or "") if part.strip()
-    )
+    if not flags.keys() <= _NAMES:  # an alias, which stands for an option
+        flags = ROW.named(flags, "notebook")
+    return flags, "\n".join(part.strip("\n") for part in (text, cell or "") if part.strip())

@@ -351,8 +351,10 @@ class CallRunner:
     ) -> None:
         """Give a call its outcome. `spec` is the tool as it ran: by now it may be another one, or
         gone."""
+        # Most results are of a kind that is no picture and holds none that is looked for.
+        is_plain = not result.ok or isinstance(result.data, (str, int, float, dict))
         data, images = (
-            without_pictures(result.data, self._takes_images) if result.ok else (None, ())
+            (result.data, ()) if is_plain else without_pictures(result.data, self._takes_images)
         )
         # The result keeps its pictures for Python; the model gets them beside its data.
         plain = (
