@@ -77,7 +77,7 @@ class PartBuilder:
         self._env = env
         self._cwd = cwd
         self._given_clock = clock
-        self._clock = clock or (lambda: datetime.datetime.now(datetime.UTC))
+        self._clock = clock or partial(datetime.datetime.now, datetime.UTC)
         self._record_trust = record_trust
 
     @collector_paused()
@@ -173,7 +173,7 @@ class PartBuilder:
             tool_loop=box.tool_loop,
             workers=box.workers,
             mask=config.secrets.mask,
-            is_write=lambda spec, args: needs_approval(spec, args, config),
+            is_write=partial(needs_approval, config=config),
         )
 
     def stores(self) -> Stores:

@@ -576,7 +576,14 @@ class Toolbox:
             from onetool_ipy.llm.ask.asker import Asker
 
             with self._making:
-                self._asker = self._asker or Asker(self)
+                self._asker = self._asker or Asker(
+                    self,
+                    workers=self.workers,
+                    background=self.background,
+                    http_client=lambda: self.http_client,
+                    unlisted=lambda: self.servers.unlisted() if self.servers.unknown else (),
+                    note=lambda text: self.host.note(text),  # noqa: PLW0108 - the host may change
+                )
         return self._asker
 
     def problems(self) -> list[Problem]:

@@ -117,13 +117,13 @@ class ToolCallError(OneToolError, shown_as="ToolCallError"):
 
     @property
     def code(self) -> Code:
-        found: Code = self.error.code
-        return found
+        code: Code = self.error.code
+        return code
 
     @property
     def reason(self) -> str | None:
-        found: str | None = self.error.reason
-        return found
+        reason: str | None = self.error.reason
+        return reason
 
     def _render_traceback_(self) -> list[str]:
         return list(self._shown) or super()._render_traceback_()

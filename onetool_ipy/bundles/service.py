@@ -449,7 +449,10 @@ class Bundles:
 
     def find_tool(self, bundle_id: str, slug: str, version: str) -> tuple[Tool, str]:
         """Return one version of a tool, and the name that it is called by."""
-        row = self._row(*_place(bundle_id, slug, version))
+        # What a tool has as its place is one; anything else is said to be wrong, or missing.
+        row = self._catalog.row(bundle_id, (slug, version)) or self._row(
+            *_place(bundle_id, slug, version)
+        )
         if row.tool.go_tool is not None and not row.tool.is_built_in:
             self._needs.refresh()
         return row.tool, row.name

@@ -412,7 +412,7 @@ class Switched:
 
     def refresh(self) -> bool:
         self._switches.off()
-        return self._inner.refresh() or self._last_listed != self._switches.reasons
+        return self._last_listed != self._switches.reasons
 
     def _switched(self, spec: ToolSpec) -> ToolSpec:
         reason = self._switches.reason(spec.name) if spec.name in self._funcs else ""

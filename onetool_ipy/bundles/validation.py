@@ -83,7 +83,8 @@ def of_validation(exc: ValidationError, kind: type[BaseModel], data: Any) -> Inv
     more = f" (and {len(errors) - _MAX_NAMED} more)" if len(errors) > _MAX_NAMED else ""
     message = "; ".join(dict.fromkeys(texts)) + more
     details = [
-        fault(_pointer(error, data), _words_of(error, fields)) for error in errors[:_MAX_LISTED]
+        fault(str(pointer(_path(error, data))), _words_of(error, fields))
+        for error in errors[:_MAX_LISTED]
     ]
     return InvalidRequest(message if message.endswith("?") else message + ".", details=details)
 
@@ -131,10 +132,6 @@ def _words_of(error: Mapping[str, Any], fields: list[str]) -> str:
         .replace("Input should be", "it must be")
     )
     return message[:1].lower() + message[1:] if message[:2] != message[:2].upper() else message
-
-
-def _pointer(error: Mapping[str, Any], data: Any) -> str:
-    return str(pointer(_path(error, data)))
 
 
 def _path(error: Mapping[str, Any], data: Any) -> list[Any]:

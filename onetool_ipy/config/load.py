@@ -493,11 +493,11 @@ def labels_of(spec: ToolSpec, config: Config, own: GuardSettings) -> Labels:
 
 
 class ToolLabels:
-    """The labels of tools, by what the user's own settings said when this was made."""
+    """The labels of tools. `own` is the guard of the user's own settings."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, own: GuardSettings) -> None:
         self._config = config
-        self._own = own_settings(config.home).guard
+        self._own = own
         self._known: dict[str, tuple[ToolSpec, Labels]] = {}
 
     @property
@@ -511,15 +511,15 @@ class ToolLabels:
 
     def of(self, spec: ToolSpec) -> Labels:
         """Return the labels of a tool."""
-        known = self._known.get(spec.name)
-        if known is None or known[0] is not spec:
-            known = self._known[spec.name] = spec, labels_of(spec, self._config, self._own)
-        return known[1]
+        entry = self._known.get(spec.name)
+        if entry is None or entry[0] is not spec:
+            entry = self._known[spec.name] = spec, labels_of(spec, self._config, self._own)
+        return entry[1]
 
 
 def all_labels(specs: Iterable[ToolSpec], config: Config) -> list[Labels]:
     """Return the labels of several tools, with what the user's own settings say now."""
-    return [*map(ToolLabels(config).of, specs)]
+    return [*map(ToolLabels(config, own_settings(config.home).guard).of, specs)]
 
 
 def needs_approval(spec: ToolSpec, args: object, config: Config) -> bool:

@@ -456,9 +456,9 @@ class _Class:
         try:
             return self._adapter.validate_python(value)
         except ValueError as exc:
-            wanted = self._label or "known type"
-            article = "an" if wanted[0] in "AEIOaeio" else "a"
-            raise TypeError(f"wants {article} {wanted}, got {values.safe_repr(value, 60)}") from exc
+            label = self._label or "known type"
+            article = "an" if label[0] in "AEIOaeio" else "a"
+            raise TypeError(f"wants {article} {label}, got {values.safe_repr(value, 60)}") from exc
 
     def accepts(self, value: object) -> bool:  # noqa: ARG002 - to_python will tell
         return True

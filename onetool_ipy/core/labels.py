@@ -153,8 +153,8 @@ def at_call(spec: ToolSpec, labels: Labels, args: Mapping[str, Any]) -> Labels:
     hosts = {*map(place_of, urls)}
     # A URL says more than the name of the tool that opens it.
     hosts |= {labels.sends} - {"", f"tool '{spec.name}'"}
-    known = UNKNOWN not in hosts and len(hosts) <= _MAX_PLACES
-    place = " and ".join(sorted(hosts)) if known else UNKNOWN
+    is_known = UNKNOWN not in hosts and len(hosts) <= _MAX_PLACES
+    place = " and ".join(sorted(hosts)) if is_known else UNKNOWN
     is_own = labels.sends and labels.of == labels.sends
     return Labels(labels.reads, place if is_own else labels.of, place)
 

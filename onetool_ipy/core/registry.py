@@ -46,8 +46,7 @@ class SessionTools:
             for name in undescribed
         ]
 
-    def refresh(self) -> bool:
-        return False
+    refresh = None
 
 
 class _Index(NamedTuple):
@@ -85,7 +84,6 @@ class Registry:
         self.after_fork()
         forks.register(self)
         self._is_stale = False
-        self._was_stopped = False
         self._before_list = before_list
         self._explain = explain
         self._recommended = recommended
@@ -108,8 +106,7 @@ class Registry:
         return self._index.lookup.get(name)
 
     def latest(self) -> int:
-        """Return the generation, after asking the sources again if one of them said that it has
-        news."""
+        """Return the generation, after reading the sources again if one of them has news."""
         if self._is_stale:
             self.refresh()
         return self.generation
@@ -285,13 +282,12 @@ class Registry:
                 for name in fresh:
                     session.pop(name, None)
                 session.update(before)
-                self._was_stopped = True
                 self.expire()
                 raise
         return specs
 
     def expire(self) -> None:
-        """Make the next look-up ask the sources again. Can be called from any thread; does not
+        """Make the next look-up read the sources again. Can be called from any thread; does not
         wait."""
         self._is_stale = True
         self.generation = next(self._generations)
@@ -300,22 +296,21 @@ class Registry:
         """Ask every source to look again. Rebuild the index if one has other tools than those
         listed."""
         with self._building:
-            self._is_stale = False
-            is_changed = False
+            is_changed, self._is_stale = self._is_stale, False
             try:
                 for source in self._sources:
+                    if source.refresh is None:
+                        continue
                     try:
                         is_changed |= source.refresh()
                     except Exception:  # noqa: BLE001 - a source runs foreign code, and one that fails may have changed
                         is_changed = True
-                if is_changed or self._was_stopped:
+                if is_changed:
                     self.rebuild()
             except BaseException:
                 # After a Stop, a source that was already read would say that it has no news.
-                self._was_stopped = True
                 self.expire()
                 raise
-            self._was_stopped = False
             return is_changed
 
     def rebuild(self) -> None:

@@ -51,12 +51,12 @@ def _masking(method: Callable[..., Any], *, is_plain: bool) -> Callable[..., Any
             return output
         # The bytes of a picture, as Base64, are no text that a secret could stand in.
         is_picture = {kind: str(kind).startswith(_PICTURE) and kind != _SVG for kind in output}
-        shown = {
+        bundle = {
             kind: data if is_picture[kind] else values.map_text(data, mask)
             for kind, data in output.items()
         }
-        if _TEXT in shown:
-            shown[_TEXT] = values.map_text(shown[_TEXT], printable)
-        return shown
+        if _TEXT in bundle:
+            bundle[_TEXT] = values.map_text(bundle[_TEXT], printable)
+        return bundle
 
     return show

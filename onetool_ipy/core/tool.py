@@ -398,9 +398,10 @@ class Source(Protocol):
     def problems(self) -> Iterable[Problem]:
         """What could not be offered, and why."""
 
-    def refresh(self) -> bool:
-        """Check for changes; True if the tools may have changed since the registry last read
-        them."""
+    @property
+    def refresh(self) -> Callable[[], bool] | None:
+        """Checks for changes: True if the tools may have changed since the registry last read them.
+        None for a source whose tools stay, or that calls the registry's `expire` itself."""
 
 
 def format_call(name: str, args: Mapping[str, object]) -> str:

@@ -349,8 +349,9 @@ def _inserted(client: str, text: str, server: FoundServer) -> str | None:
     """
     bracket = "[" if client == "jupyter-ai" else "{"
     whole = _with_added(client, {}, server)[CLIENTS[client].key]
+    (only,) = whole if isinstance(whole, list) else whole.values()
     for key, opening, name, value in (
-        (CLIENTS[client].key, bracket, "" if bracket == "[" else server.name, _only(whole)),
+        (CLIENTS[client].key, bracket, "" if bracket == "[" else server.name, only),
         ("", "{", CLIENTS[client].key, whole),
     ):
         # The mark at the beginning of a file is no token.
@@ -363,10 +364,6 @@ def _inserted(client: str, text: str, server: FoundServer) -> str | None:
         first = tokens[place + 1]
         return _placed(text, tokens[place].end(), first.start(), first[1] in "}]", name, value)
     return None
-
-
-def _only(whole: Any) -> Any:
-    return whole[0] if isinstance(whole, list) else next(iter(whole.values()))
 
 
 def _container(tokens: Sequence[re.Match[str]], key: str) -> int | None:

@@ -329,10 +329,15 @@ def _server(box: Toolbox, text: str, name: str, what: str) -> Pasted:
     if secrets := [each for server in servers for each in without_secrets(server)[1]]:
         says.append(f"What is secret goes into secrets.yaml: {', '.join(secrets)}.")
     says += [*problems, f"It {verb} this:" if is_one else "They run this:"]
+    runs: list[str] = []
+    for server in servers:
+        # What runs, or the address that it connects to, then the rest of the definition.
+        text, details = server_part(without_secrets(server)[0])
+        runs += map(visible, (f"{server.name}: {text}", *details))
     return Pasted(
         " ".join(says),
         (Choice("server", "Add server" if is_one else f"Add {len(servers)} servers"),),
-        runs=tuple(line for server in servers for line in _run_lines(server)),
+        runs=tuple(runs),
         name=servers[0].name if is_one else "",
         fields=tuple(fields),
     )
@@ -354,14 +359,6 @@ def usable(box: Toolbox, servers: list[FoundServer]) -> tuple[list[FoundServer],
     if problems and not good:
         raise problems[0]
     return good, [f"Without {len(problems)}: {each.message}" for each in problems[:1]]
-
-
-def _run_lines(server: FoundServer) -> list[str]:
-    """What runs for a server, or the address that it connects to, and the rest of its definition;
-    no secret is in it."""
-    data, _ = without_secrets(server)
-    text, details = server_part(data)
-    return list(map(visible, (f"{server.name}: {text}", *details)))
 
 
 def _servers_in(text: str, name: str, fields: dict[str, Field]) -> list[FoundServer]:
@@ -392,8 +389,8 @@ def _with_fields(server: FoundServer, fields: dict[str, Field]) -> FoundServer:
         if not _OPEN.search(value) and (value or not is_secret_name(key)):
             return value
         name = _secret_name(label)
-        found = _SCHEME.match(value)
-        scheme = found[0] if found else ""
+        hit = _SCHEME.match(value)
+        scheme = hit[0] if hit else ""
         fields[name] = Field(name, value[len(scheme) :][:80])
         return f"{scheme}${{{name}}}"
 
@@ -404,9 +401,9 @@ def _with_fields(server: FoundServer, fields: dict[str, Field]) -> FoundServer:
             }
     if isinstance(data.get("args"), list):
         words: list[Any] = []
-        for given in data["args"]:
-            is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
-            word = str(given) if is_number else given
+        for argument in data["args"]:
+            is_number = isinstance(argument, (int, float)) and not isinstance(argument, bool)
+            word = str(argument) if is_number else argument
             if isinstance(word, str) and word:
                 before = words[-1] if words and str(words[-1]).startswith("-") else ""
                 # `--to=<place>`, and `KEY=<your key>` behind `-e`: the name of a value stays.

@@ -124,8 +124,8 @@ def _recordings(source: str) -> Iterator[str]:
         if not isinstance(node, ast.Call):
             continue
         called = ast.unparse(node.func)
-        given = [*node.args, *(word.value for word in node.keywords if word.arg == "file")]
-        texts = [str(each.value) for each in given if isinstance(each, ast.Constant)]
+        arguments = [*node.args, *(word.value for word in node.keywords if word.arg == "file")]
+        texts = [str(each.value) for each in arguments if isinstance(each, ast.Constant)]
         if called.endswith(".run_cell_magic"):
             # `%%time` and `%%capture` run the rest of their cell as a cell.
             yield from _recordings("".join(texts[2:]))
@@ -139,7 +139,7 @@ def _recordings(source: str) -> Iterator[str]:
             is_replay = words[:1] == ["replay"] and texts != ["off"]
         else:
             is_replay = re.search(r"\bot\.replay$", called) is not None
-            if is_replay and given and not isinstance(given[0], ast.Constant):
+            if is_replay and arguments and not isinstance(arguments[0], ast.Constant):
                 raise UsageProblem(
                     f"'{values.cut(ast.unparse(node), 80)}' does not name its recording as a text,"
                     " so it cannot be sealed."

@@ -239,9 +239,9 @@ def require_server(data: Json, folder: Path) -> None:
         return
     env = data.get("env")
     path = str(env.get("PATH") or "") if isinstance(env, dict) else ""
-    known = os.environ if not path or "${" in path else {"PATH": path}
+    environ = os.environ if not path or "${" in path else {"PATH": path}
     cwd = folder / Path(str(data.get("cwd") or ".")).expanduser()
-    if find_command(command, cwd=str(cwd), env=known) is None:
+    if find_command(command, cwd=str(cwd), env=environ) is None:
         where = f"in {cwd}" if os.path.dirname(command) else "on your PATH"
         raise UsageProblem(
             f"There is no program '{command[:80]}' {where}.",

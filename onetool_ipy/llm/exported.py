@@ -120,7 +120,10 @@ def export(
     for name in allow or ():
         if "*" not in name:
             registry.require(name)
-    may_write = partial(_may_write, config)
+
+    def may_write(spec: ToolSpec) -> bool:
+        return needs_approval(spec, {}, config) or spec.name in names.WRITING
+
     specs = [
         spec
         for spec in registry.known(allow)
@@ -133,10 +136,6 @@ def export(
         make(module, ExportedTool(calls, spec, wire[spec.name], needs_approval=may_write(spec)))
         for spec in registry.loaded(specs)
     ]
-
-
-def _may_write(config: Config, spec: ToolSpec) -> bool:
-    return needs_approval(spec, {}, config) or spec.name in names.WRITING
 
 
 def _to_langchain(module: ModuleType, tool: ExportedTool) -> Any:

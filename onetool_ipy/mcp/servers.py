@@ -60,9 +60,8 @@ Work = Callable[[], Awaitable[Any]]
 class Servers(Mapping[str, State]):
     """The MCP servers by name, each with its state now.
 
-    `changes` counts how often the tools changed; `unknown` says that the tools of some server may
-    not be known yet. `on_change` is told of other tools, `on_state` of each server that has started
-    or ended.
+    `unknown` says that the tools of some server may not be known yet. `on_change` is told of other
+    tools, `on_state` of each server that has started or ended.
     """
 
     def __init__(
@@ -79,7 +78,6 @@ class Servers(Mapping[str, State]):
         on_change: Callable[[], None] = lambda: None,
         on_state: Callable[[], None] = lambda: None,
     ) -> None:
-        self.changes = 0
         self.unknown = False
         # The first servers are no change, so nobody is told of them.
         self._on_change: Callable[[], None] = lambda: None
@@ -333,7 +331,7 @@ class Servers(Mapping[str, State]):
         """Forget the tokens for a server, in all kernels, and revoke them if it can be done."""
         server = self._require(name)
         self._run(server.sign_out, _DISCOVERY_S)
-        self._changed()
+        self._on_change()
 
     def add(self, definition: ServerDefinition) -> None:
         """Add a server for this session; it survives a reload. Raises UsageProblem if the name is
@@ -573,16 +571,12 @@ class Servers(Mapping[str, State]):
                         self._cache,
                         self._tokens,
                         self._tasks,
-                        on_change=self._changed,
+                        on_change=lambda: self._on_change(),  # noqa: PLW0108 - set after the first servers
                         on_state=self._on_state,
                     )
         self._servers = {name: servers[name] for name in by_name}
         self._is_prepared = False
         self.unknown = bool(by_name)
-        self._changed()
-
-    def _changed(self) -> None:
-        self.changes += 1
         self._on_change()
 
     def _require(self, name: str) -> Server:
@@ -615,18 +609,15 @@ async def _together(
 
 
 class ServerTools:
-    """The servers as a source of tools for a registry."""
+    """The servers as a source of tools for a registry, which their `on_change` tells of news."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
-        self._seen = -1
 
     def tools(self) -> Iterable[ToolSpec]:
-        self._seen = self._servers.changes
         return self._servers.tools()
 
     def problems(self) -> Iterable[Problem]:
         return self._servers.problems()
 
-    def refresh(self) -> bool:
-        return self._seen != self._servers.changes
+    refresh = None

@@ -23,6 +23,7 @@ import datetime
 import random
 import re
 import ssl
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
@@ -44,7 +45,12 @@ from onetool_ipy.base.errors import (
     InvalidArgs,
 )
 from onetool_ipy.config.settings import HttpSettings
-from onetool_ipy.core.tracing import Attributes, trace_headers, traced_request
+from onetool_ipy.core.tracing import (
+    OPENTELEMETRY,
+    Attributes,
+    trace_headers,
+    traced_request,
+)
 from onetool_ipy.net.hosts import (
     PORTS,
     AsyncPinnedTransport,
@@ -434,6 +440,9 @@ class _Exchange:
     @contextmanager
     def traced(self) -> Iterator[Attributes]:
         """Be the client span of the next request, which carries its id."""
+        if OPENTELEMETRY not in sys.modules:
+            yield {}
+            return
         url = self.request.url
         with traced_request(self.request.method, url.host, url.port or PORTS[url.scheme]) as ended:
             self.add_trace_headers()

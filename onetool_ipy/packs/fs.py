@@ -317,8 +317,8 @@ def _unopened(path: str, exc: OSError) -> ExecutionFailed:
         folder = above
     hint = f'See what is there: %tool fs.list_dir path="{folder}"'
     is_missing = isinstance(exc, FileNotFoundError)
-    said = f"Cannot open '{path}': {os.strerror(exc.errno or 0)}."
-    return ExecutionFailed(said, hint=hint if is_missing else "")
+    message = f"Cannot open '{path}': {os.strerror(exc.errno or 0)}."
+    return ExecutionFailed(message, hint=hint if is_missing else "")
 
 
 def _require_folder(status: os.stat_result, path: str) -> None:

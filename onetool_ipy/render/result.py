@@ -8,7 +8,8 @@ line, and below it, folded, arguments and result.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import tables, values
@@ -48,11 +49,15 @@ class DisplayLimits(NamedTuple):
 
 
 class RenderedValue(NamedTuple):
-    """A value as text and HTML; `cut` says which part is shown, if not all."""
+    """A value as text, and what makes the HTML; `cut` says which part is shown, if not all."""
 
     text: str
-    html: str
+    to_html: Callable[[], str]
     cut: str = ""
+
+    @property
+    def html(self) -> str:
+        return self.to_html()
 
 
 class Called(NamedTuple):
@@ -149,14 +154,17 @@ def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
     """Show any value."""
     if isinstance(data, (str, int)):
         return _text(str(values.to_json(data)), bounds)
-    data = tables.tabular(data)
-    total = len(data) if tables.is_dataframe(data) or isinstance(data, (list, tuple)) else 0
-    if tables.is_dataframe(data) and data.columns.is_unique and len(data.columns) <= _MAX_COLUMNS:
-        first = data.head(bounds.rows).to_dict("records")
-        data = [
-            {name: None if tables.is_missing(cell) else cell for name, cell in row.items()}
-            for row in first
-        ]
+    if type(data) is not dict:
+        data = tables.tabular(data)
+    total = len(data) if isinstance(data, (list, tuple)) else 0
+    if type(data) is not dict and tables.is_dataframe(data):
+        total = len(data)
+        if data.columns.is_unique and len(data.columns) <= _MAX_COLUMNS:
+            first = data.head(bounds.rows).to_dict("records")
+            data = [
+                {name: None if tables.is_missing(cell) else cell for name, cell in row.items()}
+                for row in first
+            ]
     some = data[:20] if isinstance(data, (list, tuple)) else ()
     # A list of objects with few different keys is a table.
     if (
@@ -173,30 +181,31 @@ def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
         cut = f"{len(rows):,} of {total:,} rows" if total > len(rows) else ""
         return RenderedValue(
             "\n".join(aligned(rows, columns, numbers)),
-            html.table(rows, columns, numbers=numbers),
+            partial(html.table, rows, columns, numbers=numbers),
             cut,
         )
     if isinstance(data, (dict, list, tuple)):
         plain = values.to_json(data)
         compact = json.dumps(plain, ensure_ascii=False)
         if len(compact) <= _ONE_LINE:
-            return RenderedValue(compact, html.pre(compact))
+            return RenderedValue(compact, partial(html.pre, compact))
         text = _text(json.dumps(plain, ensure_ascii=False, indent=2), bounds)
         budget = [_MAX_NODES]
-        tree = html.tree(_branch("", plain, 0, budget))
-        return RenderedValue(
-            text.text, tree, text.cut or ("not all of it" if budget[0] <= 0 else "")
-        )
+        tree = _branch("", plain, 0, budget)
+        cut = text.cut or ("not all of it" if budget[0] <= 0 else "")
+        return RenderedValue(text.text, partial(html.tree, tree), cut)
     return _text(values.safe_repr(data, bounds.chars + 1), bounds)
 
 
 def _text(text: str, bounds: DisplayLimits) -> RenderedValue:
     lines = text.split("\n")
     if len(lines) <= bounds.lines and len(text) <= bounds.chars:
-        return RenderedValue(text, html.pre(text))
+        return RenderedValue(text, partial(html.pre, text))
     excerpt = "\n".join(lines[: bounds.lines])[: bounds.chars]
     return RenderedValue(
-        excerpt, html.pre(excerpt), f"{excerpt.count(chr(10)) + 1:,} of {len(lines):,} lines"
+        excerpt,
+        partial(html.pre, excerpt),
+        f"{excerpt.count(chr(10)) + 1:,} of {len(lines):,} lines",
     )
 
 

@@ -66,17 +66,10 @@ def span_labels(starts: Sequence[datetime.datetime], step_s: int) -> list[str]:
 
 
 def people_rows(rows: Sequence[Mapping[str, object]]) -> list[Json]:
-    """Rows as people read them, without the columns that have no value."""
+    """Rows as people read them, without the columns that have no value: local times, shares in
+    percent, times in ms without idle decimals."""
     filled = {key for row in rows for key, value in row.items() if value is not None}
-    return [
-        {key: value for key, value in _for_people(row).items() if key in filled} for row in rows
-    ]
-
-
-def _for_people(row: Mapping[str, object]) -> Json:
-    """A row as people read it: local times, shares in percent, times in ms without idle
-    decimals."""
-    return {key: _shown(key, value) for key, value in row.items()}
+    return [{key: _shown(key, row[key]) for key in row if key in filled} for row in rows]
 
 
 def _shown(key: str, value: object) -> object:

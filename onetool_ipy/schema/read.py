@@ -157,9 +157,9 @@ def usage_text(name: str, parameters: object) -> str:
     texts = [str(argument) for argument in signature.parameters.values()]
     needed = sum(param.required for param in params(parameters))
     ends = accumulate((len(text) + len(", ") for text in texts), initial=len(name))
-    shown = max(needed, sum(end <= _MAX_USAGE for end in ends) - 1)
-    rest = ["..."] if shown < len(texts) else []
-    return f"{name}({', '.join([*texts[:shown], *rest])})"
+    count = max(needed, sum(end <= _MAX_USAGE for end in ends) - 1)
+    rest = ["..."] if count < len(texts) else []
+    return f"{name}({', '.join([*texts[:count], *rest])})"
 
 
 def argument_lines(parameters: object) -> list[str]:

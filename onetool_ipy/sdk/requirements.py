@@ -145,7 +145,7 @@ def check_deps(tool: str | None = None) -> Requirements:
     def look_up(dep: Dep) -> _State:
         if dep.kind == "lib":
             return (
-                _State(True, _library_version(dep.name))
+                _State(True, _distribution_version(dep.name) or module_version(dep.name))
                 if _has_library(dep.name)
                 else _State(False)
             )
@@ -268,12 +268,6 @@ def _distribution_version(name: str) -> str | None:
     with suppress(metadata.PackageNotFoundError, ValueError):
         return metadata.version(name)
     return None
-
-
-def _library_version(name: str) -> str | None:
-    """Return the version of the distribution of that name, else of the one that contains the
-    module."""
-    return _distribution_version(name) or module_version(name)
 
 
 def module_version(name: str) -> str | None:

@@ -226,8 +226,13 @@ def _require_plain(thing: object) -> None:
     """
     cls = type(thing)
     homes = (str(each.__module__) for each in cls.__mro__)
-    home = next((home for home in homes if _FRAMEWORKS.match(home) and _is_installed(home)), "")
-    named = [name for name in (*_TOOL_WORDS, *_TOOL_SCHEMAS) if _has(thing, name)]
+    # A module of the user's own may be called `agents`: it is of no distribution.
+    home = next((home for home in homes if _FRAMEWORKS.match(home) and module_version(home)), "")
+    named = [
+        name
+        for name in (*_TOOL_WORDS, *_TOOL_SCHEMAS)
+        if inspect.getattr_static(thing, name, None) is not None
+    ]
     looks_like_one = {*_TOOL_WORDS} <= {*named} and len(named) > len(_TOOL_WORDS)
     if not home and not looks_like_one:
         return
@@ -236,16 +241,6 @@ def _require_plain(thing: object) -> None:
         f"The object of class '{cls.__name__}' {reason}, and is of no kind that can be adopted.",
         hint=f"{_known_words()} Adopt a function or method of it instead: ot.adopt(thing.method)",
     )
-
-
-def _is_installed(module: str) -> bool:
-    """Whether a module is of a distribution: one of the user's own may be called `agents`."""
-    return module_version(module) is not None
-
-
-def _has(thing: object, name: str) -> bool:
-    """Whether an object or its class has an attribute. No property runs."""
-    return inspect.getattr_static(thing, name, None) is not None
 
 
 def _known_words() -> str:

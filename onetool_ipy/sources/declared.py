@@ -60,8 +60,7 @@ class Declared:
     def problems(self) -> Iterable[Problem]:
         return self._problems
 
-    def refresh(self) -> bool:
-        return False
+    refresh = None
 
 
 def read_definition(

@@ -51,5 +51,4 @@ class Functions:
     def problems(self) -> Iterable[Problem]:
         return ()
 
-    def refresh(self) -> bool:
-        return False
+    refresh = None

@@ -101,7 +101,7 @@ class OutlineCache:
         self._path = path
         self._entries: Json | None = None
         self._asked: set[str] = set()
-        self._is_new = False
+        self.is_new = False
 
     def get(self, key: str) -> PackOutline | None:
         """Return the outline under this key, or None."""
@@ -116,13 +116,12 @@ class OutlineCache:
         """Add an outline; `save` writes it."""
         self._asked.add(key)
         self._read()[key] = outline.to_json()
-        self._is_new = True
+        self.is_new = True
 
     def save(self) -> None:
-        """Write the entries that were asked for. Failing to do so is not an error."""
-        if not self._is_new:
-            return
-        self._is_new = False
+        """Write the entries that were asked for, if any `is_new`. Failing to do so is not an
+        error."""
+        self.is_new = False
         entries = {key: value for key, value in self._read().items() if key in self._asked}
         with suppress(StoreError, ValueError, TypeError, RecursionError):
             # A number beyond 64 bits is a TypeError: such a project is read anew at each start.

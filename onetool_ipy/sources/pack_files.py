@@ -577,7 +577,8 @@ class PackFiles:
         self._listed: list[str] = []
         self._problems: list[Problem] = []
         self._looked: dict[str, None] = {}
-        self.refresh()
+        with collector_paused():
+            self.refresh()
 
     def watched(self) -> list[str]:
         """Return the files and folders on which it depends what files and packs there are."""
@@ -622,23 +623,22 @@ class PackFiles:
         changed = list(stamps) != self._listed
         files: dict[str, PackFile] = {}
         owners = Owners(self._root)
-        with collector_paused():
-            for path, stamp in stamps.items():
-                file = self._files.get(path)
-                if file is None:
-                    file = PackFile(
-                        Path(path),
-                        cache=self._cache,
-                        require_trust=self._require_trust,
-                        owners=owners,
-                        on_import=self._on_import,
-                        stamp=stamp,
-                    )
-                elif file.refresh(stamp):
-                    changed = True
-                files[path] = file
+        for path, stamp in stamps.items():
+            file = self._files.get(path)
+            if file is None:
+                file = PackFile(
+                    Path(path),
+                    cache=self._cache,
+                    require_trust=self._require_trust,
+                    owners=owners,
+                    on_import=self._on_import,
+                    stamp=stamp,
+                )
+            elif file.refresh(stamp):
+                changed = True
+            files[path] = file
         self._files = files
-        if self._cache is not None:
+        if self._cache is not None and self._cache.is_new:
             self._cache.save()
         return changed
 

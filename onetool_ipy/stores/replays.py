@@ -32,14 +32,12 @@ class Replays:
     `steps` holds the step of the active cassette for the executor, and nothing while none is on.
     """
 
+    active: Cassette | None = None
+
     def __init__(self) -> None:
         self.env: Mapping[str, str] = {}
         self.steps: list[Step] = []
         self._on: list[Cassette] = []
-
-    @property
-    def active(self) -> Cassette | None:
-        return self._on[-1] if self._on else None
 
     def mode(self, name: str | None) -> Mode:
         """Return the mode with this name, else $ONETOOL_REPLAY, else `replay` in CI, else auto."""
@@ -57,14 +55,18 @@ class Replays:
     def begin(self, cassette: Cassette) -> None:
         """Let a cassette answer, until it ends or another begins."""
         self._on.append(cassette)
-        self.steps[:] = [cassette.around]
+        self._activate()
 
     def end(self, cassette: Cassette) -> None:
         """Switch a cassette off; does nothing if it is off already."""
         if cassette in self._on:
             self._on.remove(cassette)
-            self.steps[:] = [self._on[-1].around] if self._on else []
+            self._activate()
             cassette.close()
+
+    def _activate(self) -> None:
+        self.active = self._on[-1] if self._on else None
+        self.steps[:] = [] if self.active is None else [self.active.around]
 
     def close(self, *, but: Cassette | None = None) -> None:
         """Switch all off, but one if it is given."""

@@ -130,12 +130,12 @@ class Sql:
         # An import that Stop cuts off leaves half a library, so it is made here.
         import pandas as pd  # noqa: F401 - used in the thread
 
-        asked = _Asked(self, text, own)
+        question = _Asked(self, text, own)
         with StepThread() as steps:
             try:
-                frame: pd.DataFrame = steps.run(asked.run)
+                frame: pd.DataFrame = steps.run(question.run)
             except BaseException:
-                asked.stop()
+                question.stop()
                 raise
         return frame
 
@@ -193,8 +193,8 @@ class Sql:
 
     def _rows(self, handle: str, path: Path, connection: DuckDBPyConnection) -> str:
         """Return SQL for a result with a record in each line; "" if DuckDB cannot read it so."""
-        if (known := self._columns.get(handle)) is not None:
-            return known
+        if (columns := self._columns.get(handle)) is not None:
+            return columns
         options = f"format = 'newline_delimited', maximum_object_size = {_MAX_OBJECT}"
         # All rows are looked at: a key or a type may come late. It is done once for a result.
         guess = "sample_size = -1, map_inference_threshold = -1, field_appearance_threshold = 0"
@@ -339,10 +339,13 @@ class _Asked:
             return InvalidArgs(_NO_FILES, hint=_READ_FIRST)
         if "lambda arrow" in text:
             return InvalidArgs("'->' makes no function.", hint="Write: lambda x: x + 1")
-        _, _, said = text.partition(": ")
+        _, _, reason = text.partition(": ")
         # What follows the first sentence is advice for whoever may change DuckDB's settings.
-        said = " ".join(said.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
-        return InvalidArgs(f"The query failed: {values.cut(said, 300)}.", hint=_place(text))
+        reason = " ".join(reason.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
+        # The line of the query, with a mark below the place of the error.
+        _, mark, place = text.partition("\nLINE ")
+        hint = place.partition(": ")[2].split("\n")[0].strip() if mark else ""
+        return InvalidArgs(f"The query failed: {values.cut(reason, 300)}.", hint=hint)
 
 
 _LINES = (
@@ -375,7 +378,9 @@ def read(text: str, connection: DuckDBPyConnection) -> SelectQuery:
         _require_reading(kind, node)
         if kind == "SHOW_REF" and node.get("show_type") == "SHOW_SPECIAL":
             lists_tables = True
-        elif node.get("table_name") and "class" not in node and not _is_elsewhere(node):
+        # A table that is said to be in another schema is none of ours.
+        is_ours = node.get("schema_name", "").lower() in ("", "main")
+        if is_ours and node.get("table_name") and "class" not in node:
             names[str(node["table_name"])] = None
     return SelectQuery(text=text, names=tuple(names), lists_tables=lists_tables)
 
@@ -409,7 +414,7 @@ def _require_reading(kind: str, node: dict[str, Any]) -> None:
 
 def _refusal(tree: dict[str, Any], text: str) -> InvalidArgs:
     """Return why a text is no query that can be read."""
-    said = str(tree["error_message"])
+    message = str(tree["error_message"])
     if tree["error_type"] == "not implemented":
         return InvalidArgs(
             "A query is one SELECT: it only reads.",
@@ -417,25 +422,20 @@ def _refusal(tree: dict[str, Any], text: str) -> InvalidArgs:
         )
     place = tree.get("position")
     if place is None:
-        if "depth" in said:
+        if "depth" in message:
             return InvalidArgs("The query is too deep.")
-        return InvalidArgs(f"The SQL is wrong: {values.cut(said, 200)}.", hint=_EXAMPLE)
+        return InvalidArgs(f"The SQL is wrong: {values.cut(message, 200)}.", hint=_EXAMPLE)
     # The place counts bytes.
     before = text.encode()[: int(place)].decode("utf-8", "ignore")
     line, column = before.count("\n"), len(before) - before.rfind("\n") - 1
-    shown = text.split("\n")[line]
+    source = text.split("\n")[line]
     begin = max(0, column - 60)
-    pointer = f"{shown[begin : column + 20].rstrip()}\n{' ' * (column - begin)}^"
-    said = said.replace('"', "'")
+    pointer = f"{source[begin : column + 20].rstrip()}\n{' ' * (column - begin)}^"
+    message = message.replace('"', "'")
     return InvalidArgs(
-        f"The SQL is wrong at line {line + 1}, character {column + 1}: {values.cut(said, 200)}.",
+        f"The SQL is wrong at line {line + 1}, character {column + 1}: {values.cut(message, 200)}.",
         hint=pointer,
     )
-
-
-def _is_elsewhere(node: dict[str, Any]) -> bool:
-    """Whether a table is said to be in another schema than that of our tables."""
-    return node.get("schema_name", "").lower() not in ("", "main")
 
 
 def _fetch(
@@ -533,12 +533,6 @@ def _as_text(cell: object) -> str | None:
     if isinstance(cell, str):
         return cell
     return None if tables.is_missing(cell) else json.dumps(values.to_json(cell))
-
-
-def _place(text: str) -> str:
-    """Return the line of the query that an error of DuckDB shows, with its mark."""
-    _, mark, place = text.partition("\nLINE ")
-    return place.partition(": ")[2].split("\n")[0].strip() if mark else ""
 
 
 def _listed(names: Sequence[str]) -> str:

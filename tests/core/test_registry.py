@@ -357,6 +357,31 @@ def test_many_threads_register_and_read_at_once() -> None:
     assert len(registry.list()) == 50 + 100
 
 
+def test_a_source_without_refresh_is_read_again_once_it_says_that_it_has_news() -> None:
+    """Servers tell the registry of other tools themselves, and nobody asks them at each look-up."""
+
+    class Telling:
+        refresh = None
+
+        def __init__(self) -> None:
+            self.specs = [tool("a.one")]
+
+        def tools(self) -> list[ToolSpec]:
+            return self.specs
+
+        def problems(self) -> list[Problem]:
+            return []
+
+    source = Telling()
+    registry = Registry([source])
+    source.specs = [tool("a.two")]
+    assert registry.find("a.two") is None
+
+    registry.expire()
+
+    assert registry.known() == source.specs
+
+
 def test_what_another_thread_has_just_found_is_found() -> None:
     """Its look took the news; ours hears of none, and must look into the index all the same."""
 

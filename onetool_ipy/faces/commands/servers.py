@@ -147,13 +147,13 @@ def _add_pasted(context: CommandContext, options: Options) -> Page:
             f"The server is in the cell, and '{beside[0]}' stands in the line.",
             hint="Write it in one place.",
         )
-    found, lacking, notes = servers_of(context.box, options.body, *words)
-    for each in found:
+    servers, lacking, notes = servers_of(context.box, options.body, *words)
+    for each in servers:
         ServerSetup(context.box).require_free(each.name)  # before anything is asked or kept
     notes += [f"Add {each.name} to secrets.yaml or to the environment." for each in lacking]
-    if any(without_secrets(each)[1] for each in found):
+    if any(without_secrets(each)[1] for each in servers):
         notes.append("Delete its secret from this cell before you share the notebook.")
-    return _add_found(context, found, values, notes=notes)
+    return _add_found(context, servers, values, notes=notes)
 
 
 def _add_card(context: CommandContext, path: Path, name: str, values: Mapping[str, Any]) -> Page:

@@ -406,8 +406,8 @@ def find(words: Sequence[str], place: Literal["notebook", "shell"]) -> tuple[Com
             raise UsageProblem(
                 f"No command '{first}'. {elsewhere}" if elsewhere.startswith("Did") else elsewhere
             )
-        known = [name for name, row in commands.items() if " " not in name and not row.alias_of]
-        close = difflib.get_close_matches(first, known, n=1)
+        names = [name for name, row in commands.items() if " " not in name and not row.alias_of]
+        close = difflib.get_close_matches(first, names, n=1)
         meant = close[0] if close else _IN_TOOLS.get(first, "")
         if "." in first:
             meant = f"tools invoke {first[:40]}"
@@ -528,14 +528,14 @@ def help_lines(place: Literal["notebook", "shell"]) -> list[str]:
 def first_page(place: Literal["notebook", "shell"]) -> list[Part]:
     """The commands that a person needs first, in four groups; the last one names the others."""
     parts: list[Part] = []
-    shown: set[str] = set()
+    listed: set[str] = set()
     for group in get_args(Group):
         commands = [command for command in rows(place).values() if command.group == group]
         lines = [_help_line(command, place) for command in commands]
-        shown |= {command.name for command in commands}
+        listed |= {command.name for command in commands}
         parts += [Heading(group.capitalize(), level=2), Rows(catalog.help_rows(lines))]
     others = [line.split()[place == "notebook"] for line in help_lines(place)]
-    behind = ", ".join(name for name in others if name not in shown)
+    behind = ", ".join(name for name in others if name not in listed)
     lead = "%tool help all" if place == "notebook" else "onetool-ipy help all"
     return [*parts, Heading("More", level=2), Rows((Row(lead, behind, link="line"),))]
 

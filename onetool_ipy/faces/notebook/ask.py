@@ -60,6 +60,7 @@ from onetool_ipy.toolbox import Toolbox
 
 _HELP = "--help"
 _KINDS: Mapping[str, OptionKind] = {**ROW.kinds("notebook"), _HELP: "switch"}
+_NAMES = {*ROW.options_in("notebook"), _HELP}
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
 _ARGUMENTS = re.compile(r"\s*|\s+[^\W\d]\w*=\S.*")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
@@ -319,7 +320,8 @@ class AskMagic:
     ) -> tuple[str, dict[str, Any]]:
         """Return the prompt as it is sent, and the arguments of `box.ask` for it."""
         options = ask_arguments(flags)
-        text, options["attach"] = self._expanded(prompt, namespace)
+        text, attachments = self._expanded(prompt, namespace)
+        options["attach"] = attachments or None
         options["model"] = self._model(options.get("model"))
         if "--as" in flags:
             options["as_"] = type_named(flags["--as"], namespace or self._shell.user_ns)
@@ -360,7 +362,9 @@ class AskMagic:
                     for number, image in enumerate(messages.images, start=1)
                 }
                 text, own = messages.text, prompt[hit.end() :]
-        attachments |= variables_of(own, namespace)
+        has_mark = "@" in own
+        if has_mark:
+            attachments |= variables_of(own, namespace)
         for hit in _ATTACHED.finditer(own):  # what a server wrote names nothing of ours
             if hit["server"] in self._box.servers:
                 result = self._box.read_resource(
@@ -369,7 +373,7 @@ class AskMagic:
                 result.unwrap()
                 result.meta["attached"] = hit[0].rstrip(_PUNCTUATION)
                 attachments[result.meta["attached"]] = result
-        return text + as_written(own), attachments
+        return text + (as_written(own) if has_mark else own), attachments
 
     def _is_typed(self, line: str, cell: str | None) -> bool:
         """Whether the text stands in the notebook's code as written, not in a variable."""
@@ -388,11 +392,9 @@ class AskMagic:
     def _model(self, name: str | None) -> Any:
         """A configured model by its name, or the model in a variable of the notebook."""
         config = self._box.config
-        if (
-            name is None
-            or name in config.settings.models.named
-            or name in config.withheld.get("model", ())
-        ):
+        # A model that is not approved yet is in `reach` alone: the ask offers to approve it.
+        named = (config.settings.models.named, config.reach.get("model", ()))
+        if name is None or any(name in names for names in named):
             return name
         held = self._shell.user_ns.get(name)
         return held if isinstance(held, str) or callable(getattr(held, "complete", None)) else name
@@ -484,6 +486,6 @@ def as_python(
 def _read(line: str, cell: str | None) -> tuple[dict[str, Any], str]:
     """The flags, and the prompt as written."""
     flags, text = read_prompt(line, _KINDS)
-    return ROW.named(flags, "notebook"), "\n".join(
-        part.strip("\n") for part in (text, cell or "") if part.strip()
-    )
+    if not flags.keys() <= _NAMES:  # an alias, which stands for an option
+        flags = ROW.named(flags, "notebook")
+    return flags, "\n".join(part.strip("\n") for part in (text, cell or "") if part.strip())

@@ -110,7 +110,13 @@ def _bodies(shell: Any, result: ToolResult, limits: CellLimits) -> tuple[Json, s
             "text/plain": f"<{image[0]}, {len(image[1]) * 3 // 4:,} bytes>",
             image[0]: image[1],
         }, ""
-    data, table = result.data, tables.tabular(result.portable)
+    data = result.data
+    bounds = DisplayLimits(limits.max_lines, limits.max_chars)
+    # Nearly every result: neither is a table, nor draws itself.
+    if type(data) is str or type(data) is dict:
+        rendered = show(data, bounds)
+        return {"text/plain": rendered.text, "text/html": rendered.html}, rendered.cut
+    table = tables.tabular(result.portable)
     # An object that draws itself does so; a table of another library may only have text.
     if not any(hasattr(type(data), name) for name in _OWN_METHODS):
         data = table
@@ -121,7 +127,7 @@ def _bodies(shell: Any, result: ToolResult, limits: CellLimits) -> tuple[Json, s
         own = _own_bundle(shell, data, is_cut=bool(_cut_by_pandas(data)))
         if own is not None:
             return own, part
-    rendered = show(data, DisplayLimits(limits.max_lines, limits.max_chars))
+    rendered = show(data, bounds)
     return {"text/plain": rendered.text, "text/html": rendered.html}, rendered.cut or part
 
 

@@ -279,11 +279,11 @@ class Extension:
     def _offer_packs(self) -> None:
         """Offer the packs of the project, if there is one. It is opened for that unless they are
         known from the last time."""
-        found = _project()
-        if found is None:
+        project = _project()
+        if project is None:
             current.expect(lambda: self.box)
             return
-        self._start, self._kept = found
+        self._start, self._kept = project
         if self._kept is None:
             self._offer_opened(self.host)
             self.box.parts.keep_pack_names()
@@ -437,9 +437,9 @@ class Extension:
                 self._offer_opened(self._host)
         elif self._kept is None or not self._kept.is_current():
             # A project was made or changed. Where it cannot be opened, its first use says why.
-            found = _project()
-            if found is not None:
-                self._start = found[0]
+            project = _project()
+            if project is not None:
+                self._start = project[0]
                 with suppress(OneToolError):
                     self._offer_opened(self.host)
 

@@ -58,17 +58,17 @@ class AskRequests:
     def find(self, _payload: Json) -> Json:
         """Look for models on this machine and for the names of known keys."""
         setup = self._box.ask.setup
-        found = setup.found()
+        proposals = setup.found()
         items = [
             {
                 "place": each.place,
                 "entry": dict(each.entry),
                 "models": list(each.models[:_MAX_NAMES]),
             }
-            for each in found
+            for each in proposals
         ]
-        said = "" if found else setup.nothing_found
-        return self._masked({"items": items, "said": said})
+        text = "" if proposals else setup.nothing_found
+        return self._masked({"items": items, "said": text})
 
     def names(self, payload: Json) -> Json:
         """The models of the server that a person named."""
@@ -173,8 +173,8 @@ def _number(value: object) -> float:
 
 def _entry(payload: Json, *, needs_model: bool = True) -> dict[str, str]:
     """The entry of a model that a person filled in. Raises UsageProblem."""
-    given: dict[str, Any] = payload.get("entry") or {}
-    entry = {name: str(given.get(name) or "").strip() for name in _FIELDS}
+    data: dict[str, Any] = payload.get("entry") or {}
+    entry = {name: str(data.get(name) or "").strip() for name in _FIELDS}
     entry = {name: text for name, text in entry.items() if text}
     if entry.get("provider") not in PROVIDERS:
         raise UsageProblem("Choose the kind of the server.")

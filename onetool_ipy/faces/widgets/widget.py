@@ -105,8 +105,8 @@ class _Corner(NamedTuple):
 
 def browser_picture(box: Toolbox) -> Picture:
     """Draw the first tools with their summaries."""
-    known = (spec for spec in box.registry.known() if not spec.is_toolbox)
-    specs = sorted(known, key=box.registry.place_of)
+    tools = (spec for spec in box.registry.known() if not spec.is_toolbox)
+    specs = sorted(tools, key=box.registry.place_of)
     packs = len({spec.pack for spec in specs})
     title = f"Tool browser: {counted(len(specs), 'tool')} in {counted(packs, 'pack')}."
     rows = [

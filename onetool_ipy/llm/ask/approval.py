@@ -12,7 +12,7 @@ which counts as empty. What cannot be kept holds for the life of the toolbox.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -50,7 +50,7 @@ class PendingCall(NamedTuple):
 class Approvals:
     """What one ask may run without a question.
 
-    `always` is shared by all asks of a toolbox. `by_settings` returns what the user's settings
+    `always` is shared by all asks of a toolbox. `by_settings` is what the user's own settings
     approve; `place` is the file with the fingerprints of those tools. `named` are the tools that
     the person named in `approve=`.
     """
@@ -58,7 +58,7 @@ class Approvals:
     def __init__(
         self,
         always: dict[str, tuple[str, Json]],
-        by_settings: Callable[[], Sequence[str]],
+        by_settings: Sequence[str],
         place: Path,
         named: Iterable[ToolSpec] = (),
     ) -> None:
@@ -103,10 +103,7 @@ class Approvals:
             before.add(self._always[name][0])
         if fingerprint in before:
             return "allowed"
-        if (
-            names.allowed(name, self._by_settings())
-            and (approved := _read(self._place)) is not None
-        ):
+        if names.allowed(name, self._by_settings) and (approved := _read(self._place)) is not None:
             if name not in approved and not _add(self._place, [spec]):
                 # What cannot be kept, on a full disk, holds as it is for the life of the toolbox.
                 self.always(spec, fingerprint)
@@ -171,7 +168,8 @@ def _add(place: Path, specs: Sequence[ToolSpec]) -> bool:
         files.make_folder(place.parent)
         with files.locked(place):
             data = files.read_object(place)  # raises where nothing may be written over it
-            if _read(place) is None or not _is_ours(data):
+            is_ours = "format" not in data or isinstance(data.get("tools", {}), dict)
+            if _read(place) is None or not is_ours:
                 return False
             if "format" not in data:
                 data = {"format": _FORMAT, "tools": data}
@@ -185,7 +183,3 @@ def _add(place: Path, specs: Sequence[ToolSpec]) -> bool:
     except OneToolError:
         return False
     return True
-
-
-def _is_ours(data: Mapping[str, Any]) -> bool:
-    return isinstance(data.get("tools", {}), dict) if "format" in data else True

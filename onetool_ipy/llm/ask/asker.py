@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
+from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import ToolLabels, needs_approval, own_settings
+from onetool_ipy.config.settings import Settings
 from onetool_ipy.core import current, names
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.result import Failure, ToolResult
@@ -54,6 +56,7 @@ from onetool_ipy.llm.messages import (
     TokenUsage,
     image_limits,
 )
+from onetool_ipy.net.client import HttpClient
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import encode_inputs, short_text
@@ -79,12 +82,36 @@ class RequestPart(NamedTuple):
 class Asker:
     """Asks models on behalf of one toolbox."""
 
-    def __init__(self, box: AskToolbox) -> None:
+    def __init__(
+        self,
+        box: AskToolbox,
+        *,
+        workers: Workers,
+        background: Background,
+        http_client: Callable[[], HttpClient],
+        unlisted: Callable[[], Sequence[str]],
+        note: Callable[[str], None],
+    ) -> None:
+        """`unlisted` names the servers whose tools are not known yet; `note` shows the person a
+        line."""
         self.sessions: dict[str, Session] = {}
         self.last: Answer | None = None
-        self.attachments = Attachments(box)
-        self.setup = ModelSetup(box)
+        self.attachments = Attachments(
+            workers=workers,
+            keep=lambda value, name: box.results.keep(value, tool=name),
+            outgoing=box.outgoing,
+            mask=box.mask,
+        )
+        self.setup = ModelSetup(
+            config=lambda: box.config,
+            http_client=http_client,
+            background=background,
+            put_question=box.put_question,
+            note=note,
+        )
         self._box = box
+        self._unlisted = unlisted
+        self._note = note
         self._always: dict[str, tuple[str, Json]] = {}
         self._followers: list[Callable[[str, Json], None]] = []
         self._running: dict[str, Json] = {}
@@ -100,7 +127,7 @@ class Asker:
         approve: Sequence[str] | str | None = None,
         session: str | Session | None = None,
         listener: AskListener | None = None,
-        attach: Attach = (),
+        attach: Attach | None = None,
         as_: Any = None,
         source: CallSource = "python",
         code: bool = False,
@@ -120,6 +147,8 @@ class Asker:
             self.setup.offer()
         client = self._box.model(model)
         box, conversation = self._box, self.session(session)
+        named = [] if attach is None else named_values(attach)
+        own = own_settings(box.config.home)
         listener = self._followed(prompt, conversation, listener or AskListener())
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
         budget = self._budget(client, max_steps)
@@ -132,7 +161,7 @@ class Asker:
             )
             options = replace(options, told=conversation.guard)
             selection, programs = self._with_programs(
-                prompt, conversation, attach, options, answer_type
+                prompt, conversation, named, options, answer_type
             )
             # The value of the program is what is checked, and not the text of the model.
             answer_type = None
@@ -142,17 +171,24 @@ class Asker:
             selection=selection,
             budget=budget,
             listener=listener,
+            labels=ToolLabels(box.config, own.guard),
             takes_images=takes_images,
+            note=self._note,
         )
-        run = AskRun(ask, client, CallRunner(ask, self._approvals(approve), programs), answer_type)
-        message = self._attached(prompt, attach, conversation, selection, takes_images)
-        self._tell_guard(conversation, message, attach)
+        approvals = self._approvals(approve, own)
+        run = AskRun(ask, client, CallRunner(ask, approvals, programs), answer_type)
+        attached = None
+        if named:
+            attached = self._attached(prompt, named, conversation, selection, takes_images)
+        conversation.guard.begin(prompt)
+        if attached is not None:
+            self._tell_guard(ask, attached, named)
         try:
-            self.last = run.run(message, is_kept=session is not None)
+            self.last = run.run(prompt, attached, is_kept=session is not None)
         finally:
             self._keep_exchange(listener, conversation)
         mismatch = run.mismatch if programs is None else programs.mismatch
-        self._record(self.last, source, attach, mismatch)
+        self._record(self.last, source, named, mismatch)
         if mismatch is not None:
             mismatch.answer = self.last
             raise mismatch
@@ -166,7 +202,7 @@ class Asker:
         with_tools: bool | None = None,
         tool_allow: Sequence[str] | str | None = None,
         session: str | Session | None = None,
-        attach: Attach = (),
+        attach: Attach | None = None,
         as_: Any = None,
         code: bool = False,
     ) -> list[RequestPart]:
@@ -175,15 +211,16 @@ class Asker:
         _require_prompt(prompt)
         answer_type = None if as_ is None else AnswerType(as_)
         box, conversation = self._box, self.session(session)
+        named = [] if attach is None else named_values(attach)
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
         if code:
             options = self._program_options((), source="model", allow=selection.allow)
-            selection, _ = self._with_programs(prompt, conversation, attach, options, answer_type)
+            selection, _ = self._with_programs(prompt, conversation, named, options, answer_type)
             # The type is in the guide of the program, whose value is what is checked.
             answer_type = None
         has_model = model is not None or bool(box.config.settings.models.named)
         takes_images = cache(partial(image_limits, box.model(model))) if has_model else ImageLimits
-        attached = self._attached(prompt, attach, conversation, selection, takes_images)
+        attached = self._attached(prompt, named, conversation, selection, takes_images)
         offered = selection.offer()
         system = System(instructions(selection.packs, box.config.prompts))
         tool_text = json_text([[tool.name, tool.description, tool.parameters] for tool in offered])
@@ -229,7 +266,8 @@ class Asker:
 
     def _reach(self, specs: Iterable[ToolSpec]) -> str:
         """Return the places that tools can send to, each on a line with its tools."""
-        labels = ToolLabels(self._box.config)
+        config = self._box.config
+        labels = ToolLabels(config, own_settings(config.home).guard)
         places: dict[str, list[str]] = {}
         for spec in specs:
             if place := labels.of(spec).sends:
@@ -254,7 +292,9 @@ class Asker:
         match = _DIRECT.fullmatch(prompt)
         if match is None:
             return None
-        approvals = None if approve is None else self._approvals(approve)
+        approvals = None
+        if approve is not None:
+            approvals = self._approvals(approve, own_settings(self._box.config.home))
         self.last = self._direct(
             match, self._allow_list(tool_allow), approvals, listener or AskListener(), source
         )
@@ -264,7 +304,7 @@ class Asker:
         self,
         prompt: str,
         session: Session,
-        attach: Attach,
+        named: Sequence[tuple[str, object]],
         options: ProgramOptions,
         kind: AnswerType | None,
     ) -> tuple[ToolSelection, ProgramCalls]:
@@ -276,7 +316,7 @@ class Asker:
             program_variables,
         )
 
-        variables = program_variables(attach)
+        variables = program_variables(named)
         offer = ProgramSelection(
             *(self._box, session),
             allow=options.allow,
@@ -401,8 +441,8 @@ class Asker:
         now."""
         running = [row for row in tuple(self._running.values()) if row["session"] == session]
         kept = self.session(session).exchanges()
-        known = {row["id"] for row in kept}
-        return [*kept, *(row for row in running if row["id"] not in known)]
+        ids = {row["id"] for row in kept}
+        return [*kept, *(row for row in running if row["id"] not in ids)]
 
     def _followed(self, prompt: str, session: Session, listener: AskListener) -> AskListener:
         """Return the listener of an ask; one that keeps its exchange too where the session has a
@@ -433,12 +473,13 @@ class Asker:
     def _session_folder(self) -> Path:
         return self._box.config.paths.state / "sessions"
 
-    def _tell_guard(self, session: Session, message: Attached, attach: Attach) -> None:
-        """Tell the guard what the person typed, and what of their variables the model gets."""
-        session.guard.begin(message.prompt)
-        known = ToolLabels(self._box.config)
-        for part, (_, value) in zip(message.parts, named_values(attach), strict=False):
-            labels, source = attached_source(part.name, value, self._box.registry, known)
+    def _tell_guard(
+        self, ask: AskParts, attached: Attached, named: Sequence[tuple[str, object]]
+    ) -> None:
+        """Tell the guard what of the person's variables the model gets."""
+        session = ask.session
+        for part, (_, value) in zip(attached.parts, named, strict=True):
+            labels, source = attached_source(part.name, value, self._box.registry, ask.labels)
             whole = values.to_json(value.portable) if isinstance(value, ToolResult) else None
             session.guard.see(source, labels, whole, _json_in(part.text))
             if part.handle:
@@ -448,7 +489,7 @@ class Asker:
         self,
         answer: Answer,
         source: CallSource,
-        attach: Attach,
+        named: Sequence[tuple[str, object]],
         mismatch: AnswerMismatch | None = None,
     ) -> None:
         """Write the ask into the call log, as a row beside those of its calls."""
@@ -464,10 +505,7 @@ class Asker:
             end["code"] = end["reason"] if answer.error is None else answer.error.code
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
         # An answer came from the results that the model saw.
-        sources = [
-            (name or "attached", self._box.lineage.call_of(value))
-            for name, value in named_values(attach)
-        ]
+        sources = [(name or "attached", self._box.lineage.call_of(value)) for name, value in named]
         sources += [("", str(call.result.meta.get("call_id", ""))) for call in answer.calls]
         answer.call_id = self._box.new_id()
         self._box.log.record(
@@ -508,7 +546,7 @@ class Asker:
             raise UsageProblem(f"max_steps is a whole number from 1 to {_MAX_STEPS}, not {text}.")
         limits = settings.ask._replace(max_steps=steps)
         if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
-            self._box.host.note(
+            self._note(
                 f"ask.max_cost is ignored: the price of the model '{client.name}' is not known."
                 " Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0}"
                 " (dollars per million tokens)"
@@ -518,25 +556,25 @@ class Asker:
     def _attached(
         self,
         prompt: str,
-        attach: Attach,
+        named: Sequence[tuple[str, object]],
         session: Session,
         selection: ToolSelection,
         limits: TakesImages,
     ) -> Attached:
         """Return the prompt with its attachments."""
-        if named_values(attach):
+        if named:
             # A pack that is imported with its tools may register a describer.
             selection.offer()
         return self.attachments.attach(
-            prompt, attach, session, limits=limits, can_page=selection.is_on
+            prompt, named, session, limits=limits, can_page=selection.is_on
         )
 
     def _note_unlisted(self, allow: Sequence[str] | None) -> None:
         """Say which servers have tools that are not offered, since an offer starts none."""
         packs = None if allow is None else {entry.partition(".")[0] for entry in allow}
-        for server in self._box.servers.unlisted():
+        for server in self._unlisted():
             if packs is None or server in packs or "*" in packs:
-                self._box.host.note(
+                self._note(
                     f"The tools of the server '{server}' are not offered: it has not been started"
                     f" yet. Start it with: %tool server start {server}"
                 )
@@ -547,12 +585,12 @@ class Asker:
         if not entries:
             return
         registry = self._box.registry
-        known = [spec.name for spec in (*registry.known(), *registry.unlisted())]
+        tool_names = [spec.name for spec in (*registry.known(), *registry.unlisted())]
         for entry in entries:
-            is_known = any(names.allowed(name, (entry,)) for name in known)
-            if not is_known and entry.partition(".")[0] not in self._box.servers.unlisted():
-                near = did_you_mean(entry, known)
-                self._box.host.note(f"No tool is called '{values.cut(entry, 80)}'. {near}".rstrip())
+            is_known = any(names.allowed(name, (entry,)) for name in tool_names)
+            if not is_known and entry.partition(".")[0] not in self._unlisted():
+                near = did_you_mean(entry, tool_names)
+                self._note(f"No tool is called '{values.cut(entry, 80)}'. {near}".rstrip())
 
     def _narrow(self, prompt: str, allow: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Return the allow-list, limited to the tools that the prompt names with `+`."""
@@ -567,10 +605,14 @@ class Asker:
                 )
         return tuple(mentions)
 
-    def _approvals(self, approve: Sequence[str] | str | None) -> Approvals:
+    def _approvals(self, approve: Sequence[str] | str | None, own: Settings) -> Approvals:
+        """Return what may run without a question. `own` are the user's own settings."""
         box = self._box
         place = box.config.paths.user_state / "approvals.json"
-        by_settings = cache(partial(_approved_by_user, box.config.home))
+        # Aliases come from the same file, never from a project.
+        by_settings: Sequence[str] = ()
+        if own.ask.approve:
+            by_settings = tools.allow_list(own.ask.approve, read_shortcuts(own.aliases, {})) or ()
         self._note_unknown(approve)
         approved = tools.allow_list(_own_yes(approve), box.shortcuts)
         specs = [*box.registry.list(), *box.registry.unlisted()] if approved else []
@@ -653,13 +695,6 @@ def as_call(prompt: str) -> tuple[str, dict[str, Any]] | None:
         return None
     args, failure = _arguments(match["args"] or match["glued"] or "{}", match["name"])
     return (match["name"], args) if failure is None else None
-
-
-def _approved_by_user(home: Path) -> Sequence[str]:
-    """Return what the user's own settings approve. Aliases come from the same file, never from a
-    project."""
-    own = own_settings(home)
-    return tools.allow_list(own.ask.approve, read_shortcuts(own.aliases, {})) or ()
 
 
 def _arguments(text: str, name: str) -> tuple[Any, CallFailure | None]:

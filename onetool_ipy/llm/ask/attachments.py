@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from onetool_ipy.base import tables, values
+from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.tables import is_frame
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.ask.answer import AnswerCall
-from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.description import (
     MAX_BYTES,
@@ -114,26 +114,34 @@ class Attachments:
     """Makes the attachments of the asks of one toolbox. The description of one value may take
     `limit_s`."""
 
-    def __init__(self, box: AskToolbox) -> None:
+    def __init__(
+        self,
+        *,
+        workers: Workers,
+        keep: Callable[[object, str], str],
+        outgoing: Callable[[ToolResult], Any],
+        mask: Callable[[str], str],
+    ) -> None:
+        """`keep` keeps a value under a name and returns its handle; `outgoing` is what of a result
+        is sent."""
         self.describers: dict[type, ModelDescriber] = {}
         self.limit_s = 5.0
-        self._box = box
+        self._workers, self._keep, self._outgoing, self._mask = workers, keep, outgoing, mask
 
     def attach(
         self,
         prompt: str,
-        attach: Attach,
+        named: Sequence[tuple[str, object]],
         session: Session,
         *,
         limits: TakesImages = ImageLimits,
         can_page: bool = True,
     ) -> Attached:
-        """Return the prompt with its attachments. `limits` is asked if there are images; None means
-        it takes none.
+        """Return the prompt with what is attached, by name. `limits` is asked if there are images;
+        None means it takes none.
 
         `can_page` says that the model may call the tool that reads on in a large value.
         """
-        named = named_values(attach)
         limit = min(MAX_BYTES, _MAX_TOGETHER // max(len(named), 1)) - _WRAPPING
         parts = []
         for key, value in named:
@@ -149,7 +157,7 @@ class Attachments:
                 and not description.is_whole
                 and (is_frame(content) or isinstance(content, (str, list, dict)))
             ):
-                handle = self._box.results.keep(content, tool=name)
+                handle = self._keep(content, name)
                 session.handles[handle] = None
             parts.append(self._part(name, description, handle, limits))
         return Attached(prompt=prompt, parts=tuple(parts))
@@ -162,17 +170,15 @@ class Attachments:
         if has_own or not tables.is_foreign(value):
             return value
         try:
-            return self._box.workers.run(partial(tables.tabular, value), self.limit_s)
+            return self._workers.run(partial(tables.tabular, value), self.limit_s)
         except Exception:  # noqa: BLE001 - foreign code may raise anything; its kind is still known
             return value
 
     def _described(self, value: object, limit: int) -> Description:
         """Describe a value in a thread of its own, since a foreign `repr` may take a minute."""
-        work = partial(
-            describe, value, mask=self._box.mask, limit=limit, describers=self.describers
-        )
+        work = partial(describe, value, mask=self._mask, limit=limit, describers=self.describers)
         try:
-            description: Description = self._box.workers.run(work, self.limit_s)
+            description: Description = self._workers.run(work, self.limit_s)
         except Exception:  # noqa: BLE001 - foreign code may raise anything; the kind of the value is still known
             return outline(value)
         return description
@@ -201,7 +207,7 @@ class Attachments:
     def _result(self, name: str, result: ToolResult, session: Session) -> SentPart:
         """Return the result of a call, as results go to a model: whole, or as a preview with a
         handle."""
-        sent = values.map_text(self._box.outgoing(result), self._box.mask)
+        sent = values.map_text(self._outgoing(result), self._mask)
         if result.handle is not None:
             session.handles[result.handle] = None
         source = str(result.meta.get("attached") or name)

@@ -26,7 +26,7 @@ from onetool_ipy.base.errors import (
     OneToolError,
 )
 from onetool_ipy.base.printable import visible
-from onetool_ipy.config.load import ToolLabels, needs_approval
+from onetool_ipy.config.load import needs_approval
 from onetool_ipy.core import names
 from onetool_ipy.core.names import PAGER
 from onetool_ipy.core.question import NobodyToAsk, Reply
@@ -105,7 +105,7 @@ class CallRunner:
             ask.takes_images,
         )
         self._approvals = approvals
-        self._labels = ToolLabels(ask.box.config)
+        self._labels = ask.labels
 
     @property
     def program(self) -> Answer | None:
@@ -351,8 +351,10 @@ class CallRunner:
     ) -> None:
         """Give a call its outcome. `spec` is the tool as it ran: by now it may be another one, or
         gone."""
+        # Most results are of a kind that is no picture and holds none that is looked for.
+        is_plain = not result.ok or isinstance(result.data, (str, int, float, dict))
         data, images = (
-            without_pictures(result.data, self._takes_images) if result.ok else (None, ())
+            (result.data, ()) if is_plain else without_pictures(result.data, self._takes_images)
         )
         # The result keeps its pictures for Python; the model gets them beside its data.
         plain = (
@@ -363,9 +365,9 @@ class CallRunner:
         sent = values.map_text(self._box.outgoing(plain), self._box.mask) if result.ok else None
         if result.ok and plain.handle is not None:
             self._session.handles[plain.handle] = None
-        shown = sent if result.error is None else result.error.to_dict()
+        answer = sent if result.error is None else result.error.to_dict()
         if name == names.PROGRAM and self._programs is not None:
-            self._session.guard.show_read(shown)
+            self._session.guard.show_read(answer)
         # The words of a refusal are the model's own, and no tool gave them.
         elif spec is not None:
             self._see(spec, call.arguments, plain, sent)
@@ -391,7 +393,7 @@ class CallRunner:
     def _see(self, spec: ToolSpec, args: object, result: ToolResult, sent: object) -> None:
         """Remember what the model was shown: whose data it is, and whose handle."""
         guard, error = self._session.guard, result.error
-        shown = whole = sent if error is None else error.message
+        excerpt = whole = sent if error is None else error.message
         labels = guard.labels_after(args, self._labels.of_call(spec, args))
         source = source_of(spec, args, labels)
         handle = args.get("handle") if spec.name == PAGER and isinstance(args, dict) else None
@@ -402,7 +404,7 @@ class CallRunner:
             (labels, source), whole = own, None
         if result.handle is not None:
             guard.handles[result.handle] = labels, source
-        guard.see(source, labels, whole, shown)
+        guard.see(source, labels, whole, excerpt)
 
     def _cancel(self, calls: Sequence[Call]) -> None:
         """After Stop: give the running call and those behind it an outcome, as cancelled."""

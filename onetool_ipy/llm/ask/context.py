@@ -13,15 +13,14 @@ from __future__ import annotations
 import datetime
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import ExecutionFailed
-from onetool_ipy.config.load import Config
+from onetool_ipy.config.load import Config, ToolLabels
 from onetool_ipy.config.settings import AskSettings, Model
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.lineage import Lineage
@@ -34,7 +33,6 @@ from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.session import Session, json_text
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.messages import ModelClient, TakesImages, TokenUsage, Turn
-from onetool_ipy.net.client import HttpClient
 from onetool_ipy.snippets.definition import Shortcuts
 from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.replays import Replays
@@ -46,20 +44,6 @@ run."""
 _TABLE = "genai_prices"
 _PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google"}
 """The names of our providers in the table."""
-
-
-class AskServers(Protocol):
-    """What an ask needs to know of the MCP servers."""
-
-    def unlisted(self) -> Sequence[str]:
-        """Return the servers whose tools are not known yet."""
-
-
-class AskHost(Protocol):
-    """What an ask needs of the program it runs in."""
-
-    def note(self, text: str) -> None:
-        """Show the person a line."""
 
 
 class AskToolbox(Protocol):
@@ -85,25 +69,10 @@ class AskToolbox(Protocol):
     def log(self) -> CallLog: ...
 
     @property
-    def servers(self) -> AskServers: ...
-
-    @property
-    def host(self) -> AskHost: ...
-
-    @property
-    def http_client(self) -> HttpClient: ...
-
-    @property
     def lineage(self) -> Lineage: ...
 
     @property
     def results(self) -> Results: ...
-
-    @property
-    def workers(self) -> Workers: ...
-
-    @property
-    def background(self) -> Background: ...
 
     @property
     def new_id(self) -> Callable[[], str]: ...
@@ -172,7 +141,10 @@ class AskParts:
     selection: ToolSelection
     budget: AskBudget
     listener: AskListener
+    labels: ToolLabels
     takes_images: TakesImages
+    note: Callable[[str], None]
+    """Shows the person a line."""
 
 
 class OverLimit(ExecutionFailed):

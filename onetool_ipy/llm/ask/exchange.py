@@ -122,7 +122,7 @@ class ExchangeListener(AskListener):
         args = values.map_text(values.to_json(call.args), self._mask)
         text = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=2)
         plain = values.map_text(values.to_json(sent), self._mask)
-        known = self._calls.get(number)
+        row = self._calls.get(number)
         part = self._calls.setdefault(number, {})
         part |= {
             "call": call.name,
@@ -133,7 +133,7 @@ class ExchangeListener(AskListener):
             "problem": self._short(call.problem, _MAX_PROBLEM),
             "result": show(plain, _RESULT).text if call.state == "ok" else "",
         }
-        if known is None:
+        if row is None:
             self._parts.append(part)
         self._tell()
 

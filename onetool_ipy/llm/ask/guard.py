@@ -346,10 +346,10 @@ class Guard:
         """Remember a call: its place has what was sent there, as if it had given it."""
         for name in call.args:
             self._ways[call.place, name] = self._way(call, name)
-        given = self._given.setdefault(call.place, _Given())
-        given.add(dict(call.args))
+        data = self._given.setdefault(call.place, _Given())
+        data.add(dict(call.args))
         for _, leaf in islice(_leaves(call.args), _MAX_NOTED):
-            for each in (given, self._given.get(_PUBLIC, given)):
+            for each in (data, self._given.get(_PUBLIC, data)):
                 if (after := each.after(str(leaf))) is not None:
                     self._next[call.place] = after
                     break
@@ -362,9 +362,11 @@ class Guard:
         _, last = self._last.get(call.place, (None, {}))
         if name not in last:
             return ""
-        if _is_same(call.args[name], last[name]):
+        # The same in types and the order of keys, too.
+        one, other = call.args[name], last[name]
+        if one == other and json.dumps(one, default=repr) == json.dumps(other, default=repr):
             return "stays"
-        return "next" if _text_of(call.args[name]) == self._next.get(call.place) else "changes"
+        return "next" if _text_of(one) == self._next.get(call.place) else "changes"
 
     def _call_bits(self, call: Outgoing) -> float:
         """Return the bits of making the call at all: to which place, of which tool, which optional
@@ -458,7 +460,7 @@ class Guard:
             prices.append((_UNLIKELY + math.log2(101), _OFFERED))
         at_place = f"given by {call.place}, or sent there before"
         for place, words in ((call.place, at_place), (_PUBLIC, "public data")):
-            if (given := self._given.get(place)) and (bits := given.bits(text)) is not None:
+            if (data := self._given.get(place)) and (bits := data.bits(text)) is not None:
                 prices.append((_LIKELY + bits, words))
         if _DATE.fullmatch(text) and (days := _days(text, today())) is not None:
             prices.append((_UNLIKELY + _number_bits(days + 1) + 1, "a date"))
@@ -678,11 +680,6 @@ def _options(node: Mapping[str, Any]) -> list[Any]:
             options += enum if isinstance(enum, list) else []
             options += [each[key] for key in ("const", "default") if key in each]
     return options
-
-
-def _is_same(one: object, other: object) -> bool:
-    """Whether two values are the same in their types and the order of keys, too."""
-    return one == other and json.dumps(one, default=repr) == json.dumps(other, default=repr)
 
 
 def _text_of(leaf: object) -> str:

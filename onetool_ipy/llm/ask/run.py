@@ -146,7 +146,7 @@ class AskRun:
         self, ask: AskParts, model: ModelClient, runner: CallRunner, answer_type: AnswerType | None
     ) -> None:
         self._box, self._session, self._selection = ask.box, ask.session, ask.selection
-        self._budget, self._listener = ask.budget, ask.listener
+        self._budget, self._listener, self._note_to_person = ask.budget, ask.listener, ask.note
         self._model = model
         self._runner = runner
         self._answer_type = answer_type
@@ -161,27 +161,27 @@ class AskRun:
         self.mismatch: AnswerMismatch | None = None
         self._shortened = ""
 
-    def run(self, attached: Attached, *, is_kept: bool) -> Answer:
+    def run(self, prompt: str, attached: Attached | None, *, is_kept: bool) -> Answer:
         """Ask, and return the answer whatever happens. `is_kept` says that a later ask sees the
         session."""
         with traced_work("invoke_agent", names.ASK, {"gen_ai.agent.name": names.ASK}) as ended:
-            answer = self._run(attached, is_kept)
+            answer = self._run(prompt, attached, is_kept)
             ended["gen_ai.usage.input_tokens"] = answer.usage.input
             ended["gen_ai.usage.output_tokens"] = answer.usage.output
             if answer.error is not None:
                 ended["error.type"] = answer.error.code
         return answer
 
-    def _run(self, attached: Attached, is_kept: bool) -> Answer:
-        message = attached.message
+    def _run(self, prompt: str, attached: Attached | None, is_kept: bool) -> Answer:
+        message = User(prompt) if attached is None else attached.message
         if (kind := self._answer_type) is not None:
             message = replace(
                 message, text=f"{message.text}\n\n{kind.instruction}", schema=self._schema
             )
         self._messages = [message]
         self._listener.began(self._model.name, self._session)
-        if line := attached.sent():
-            self._listener.sent(line)
+        if attached is not None:
+            self._listener.sent(attached.sent())
         try:
             stop = self._steps()
             if self._answer_type is not None:
@@ -194,7 +194,7 @@ class AskRun:
             stop = self._failed(exc, "error")
         self._flush_text()
         answer = Answer(
-            prompt=attached.prompt,
+            prompt=prompt,
             text=self._text(),
             calls=AnswerCalls(self._runner.all_calls),
             usage=self._budget.usage,
@@ -204,7 +204,7 @@ class AskRun:
             note=self._note or self._shortened,
             model=self._model.name,
             seconds=self._budget.seconds,
-            sent=attached.sent(self._runner.calls),
+            sent="" if attached is None else attached.sent(self._runner.calls),
             value=self._value,
             cost=self._budget.cost,
             priced_as=self._budget.price.matched,
@@ -480,5 +480,5 @@ class AskRun:
         try:
             self._session.commit(messages)
         except StoreError as exc:
-            self._box.host.note(self._box.mask(f"This session is not on disk: {exc.message}"))
+            self._note_to_person(self._box.mask(f"This session is not on disk: {exc.message}"))
         return True

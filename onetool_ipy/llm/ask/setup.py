@@ -12,20 +12,20 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 from onetool_ipy.base import values
+from onetool_ipy.base.background import Background
 from onetool_ipy.base.errors import TRUST_IT, CallFailure, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.config.edit import add_model
-from onetool_ipy.config.load import own_settings
+from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER
 from onetool_ipy.config.settings import Model, Models, Provider
-from onetool_ipy.core.question import NobodyToAsk, Question
-from onetool_ipy.llm.ask.context import AskToolbox
+from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.llm.client import (
     default_url,
     listed_models,
@@ -34,7 +34,7 @@ from onetool_ipy.llm.client import (
     require_address,
 )
 from onetool_ipy.llm.messages import OfferedTool, User
-from onetool_ipy.net.client import Rules
+from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
 
 _LOOK_S = 1.0
@@ -102,17 +102,26 @@ class ModelSetup:
     """Finds a model for a user who has configured none, tries it, and writes it down. `servers` are
     the ports to look at."""
 
-    def __init__(self, box: AskToolbox) -> None:
+    def __init__(
+        self,
+        *,
+        config: Callable[[], Config],
+        http_client: Callable[[], HttpClient],
+        background: Background,
+        put_question: Callable[[Question], Reply],
+        note: Callable[[str], None],
+    ) -> None:
         self.servers: Sequence[LocalServer] = LOCAL_SERVERS
         self.base_urls: Mapping[str, str] = {
             provider: default_url(provider) for provider in _FAMILIES
         }
-        self._box = box
+        self._config, self._http_client, self._background = config, http_client, background
+        self._put_question, self._note = put_question, note
 
     def offer(self) -> None:
         """Look for models and write the first into the user's own settings after a yes. Raises
         UsageProblem."""
-        config = self._box.config
+        config = self._config()
         if config.settings.models.named or config.withheld.get("model") or self.own_models().named:
             return
         proposals = self.found()
@@ -140,7 +149,7 @@ class ModelSetup:
         text = f"No model is configured. Found: {places}. {ask} from now on?"
         details = (f"written into {OWN_FILE}:", first.line)
         try:
-            reply = self._box.put_question(Question("%ask", text, details=details, yes="Use it"))
+            reply = self._put_question(Question("%ask", text, details=details, yes="Use it"))
         except NobodyToAsk:
             raise by_hand from None
         if reply.action != "accept":
@@ -154,9 +163,7 @@ class ModelSetup:
                 )
             entry["model"] = models[0]
             others = f" Others of this key: {', '.join(models[1:6])}." if len(models) > 1 else ""
-            self._box.host.note(
-                f"The model is '{models[0]}' from now on; change it in {OWN_FILE}.{others}"
-            )
+            self._note(f"The model is '{models[0]}' from now on; change it in {OWN_FILE}.{others}")
         self.save(entry, in_project=False)
 
     @property
@@ -174,7 +181,7 @@ class ModelSetup:
     def require_trust(self) -> None:
         """Raise UsageProblem in a project that the user does not trust: nothing is dialled
         there."""
-        trust = self._box.config.trust
+        trust = self._config().trust
         if not trust.is_given and trust.how != "no project":
             raise UsageProblem(
                 "This project is not trusted, so no model is looked for or asked in it.",
@@ -183,23 +190,23 @@ class ModelSetup:
 
     def own_models(self) -> Models:
         """Return the models of the user's own settings, which count where a project has none."""
-        return own_settings(self._box.config.home).models
+        return own_settings(self._config().home).models
 
     def key_names(self) -> list[str]:
         """Return the names of the secrets that may be keys: the known variables that are set, those
         of the project, and the user's own."""
-        secrets = self._box.config.secrets
-        known = (name for name in _KEYS if secrets.get(name))
-        return list(dict.fromkeys([*known, *secrets.names(), *secrets.own_names()]))
+        secrets = self._config().secrets
+        variables = (name for name in _KEYS if secrets.get(name))
+        return list(dict.fromkeys([*variables, *secrets.names(), *secrets.own_names()]))
 
     def names_of(self, entry: Mapping[str, str]) -> list[str]:
         """Ask the server of an entry, which a person named, for its models. Raises CallFailure."""
         self.require_trust()
         provider = entry["provider"]
-        secret = self._box.config.secrets.key_of_model(entry.get("key") or "")
+        secret = self._config().secrets.key_of_model(entry.get("key") or "")
         base_url = entry.get("base_url") or self.base_urls.get(provider, "")
         key = (secret or "").strip() or None
-        names = listed_models(provider, key, self._box.http_client, base_url)
+        names = listed_models(provider, key, self._http_client(), base_url)
         family = "" if "base_url" in entry else _FAMILIES.get(provider, "")
         return [name for name in names if name.startswith(family) and not _OTHER_USES.search(name)]
 
@@ -218,9 +225,9 @@ class ModelSetup:
         client = open_model(
             model.name,
             Models(named={model.name: model}),
-            secrets=self._box.config.secrets,
-            http_client=self._box.http_client,
-            background=self._box.background,
+            secrets=self._config().secrets,
+            http_client=self._http_client(),
+            background=self._background,
         )
         began = time.monotonic()
         turn = client.complete(
@@ -228,9 +235,9 @@ class ModelSetup:
             deadline_s=_TEST_S,
             max_tokens=_TEST_TOKENS,
         )
-        text = " ".join(self._box.mask(printable(turn.text)).split())
-        said = f": {values.cut(text, _MAX_SAID)}" if text else " (without a text)"
-        return f"{model.model} answered in {time.monotonic() - began:.1f} s{said}"
+        text = " ".join(self._config().secrets.mask(printable(turn.text)).split())
+        reply = f": {values.cut(text, _MAX_SAID)}" if text else " (without a text)"
+        return f"{model.model} answered in {time.monotonic() - began:.1f} s{reply}"
 
     def save(self, entry: Mapping[str, str], *, in_project: bool) -> str:
         """Write a model into the project's settings or the user's own. Returns its name there.
@@ -238,7 +245,7 @@ class ModelSetup:
 
         What a server called its model is no template: `${NAME}` in it stays as it is.
         """
-        config = self._box.config
+        config = self._config()
         for text in entry.values():
             if not text.isprintable():
                 raise UsageProblem(f"{values.safe_repr(text, 80)} has characters that do not show.")
@@ -274,7 +281,7 @@ class ModelSetup:
             max_redirects=0,
         )
         try:
-            response = self._box.http_client.request("GET", root + server.path, rules=rules)
+            response = self._http_client().request("GET", root + server.path, rules=rules)
         except CallFailure:
             return []
         return model_names(response)
@@ -283,7 +290,7 @@ class ModelSetup:
         """Yield an entry for each known key variable that is set. Which models the key has is not
         known yet."""
         for name, provider in _KEYS.items():
-            if self._box.config.secrets.get(name):
+            if self._config().secrets.get(name):
                 entry = {"provider": provider, "model": _MODEL, "key": name}
                 yield ModelProposal(place=f"the variable {name}", name=provider, entry=entry)
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from onetool_ipy.config.load import ToolLabels
+from onetool_ipy.config.load import ToolLabels, own_settings
 from onetool_ipy.core.current import NestedGuard
 from onetool_ipy.core.labels import UNKNOWN, Labels
 from onetool_ipy.core.names import PAGER
@@ -61,7 +61,7 @@ class ProgramGuard:
         self._told = told
         self._put = put
         self._is_named = is_named
-        self._labels = ToolLabels(box.config)
+        self._labels = ToolLabels(box.config, own_settings(box.config.home).guard)
         self._allowed: set[str] = set()
         self._tools = tools
         self._counts: Counter[str] | None = None

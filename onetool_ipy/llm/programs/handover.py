@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -252,11 +252,9 @@ class ProgramCalls:
         return {"handle": handle, "preview": beginning, "size": len(text)}
 
 
-def program_variables(attach: object) -> dict[str, Any]:
+def program_variables(named: Iterable[tuple[str, object]]) -> dict[str, Any]:
     """Return the attached values that have a name, as a program sees them."""
-    if not isinstance(attach, Mapping):
-        return {}
-    variables = {str(name).lstrip("@"): value for name, value in attach.items()}
+    variables = {name.lstrip("@"): value for name, value in named}
     # A result stays one: it says which tool gave it, and so whose data it is.
     return {
         name: value.data if isinstance(value, ToolResult) and not value.ok else value

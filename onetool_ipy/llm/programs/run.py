@@ -164,11 +164,11 @@ class Programs:
                     " not resumed."
                 )
             world = World(variables=record.variables, clock=record.clock, seed=record.seed)
-            told: Guard | None = None
+            guard: Guard | None = None
             if record.source == "model":
-                told = Guard()
-                told.merge(record.told, has_messages=True)
-            options = replace(options, source=record.source, allow=record.allow, told=told)
+                guard = Guard()
+                guard.merge(record.told, has_messages=True)
+            options = replace(options, source=record.source, allow=record.allow, told=guard)
             run = ProgramRun(self._box, program_id, record.code, world, options, self._store())
             run.continue_from(kept, decision)
             return run.run()

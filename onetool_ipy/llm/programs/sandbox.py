@@ -414,8 +414,8 @@ class Sandbox:
         if _NO_MODULE.search(words):
             return ". A program imports packs, see: %tool list"
         hit = _UNDEFINED.search(words)
-        known = hit is not None and hit["name"] in self._modules
-        return f". Write above it: import {hit['name']}" if hit is not None and known else ""
+        is_module = hit is not None and hit["name"] in self._modules
+        return f". Write above it: import {hit['name']}" if hit is not None and is_module else ""
 
     def _at(self, line: int, words: str) -> str:
         source = values.cut(self._line(line).strip(), _MAX_WORDS)

@@ -231,15 +231,15 @@ class MadeUp:
             items = {str(key): item for key, item in value.items()}
             named = sorted(self._names & items.keys())
             named = self._kept(where, named, math.comb(len(self._names), len(named)))
-            made = {key: self.of(items[key], f"{where}.{key}") for key in named}
+            fields = {key: self.of(items[key], f"{where}.{key}") for key in named}
             for key, item in items.items():
                 if key not in named:
                     name = self._text(key, ())
                     # Two keys that are made up may be equal.
-                    while name in made:
+                    while name in fields:
                         name += self._run(self._letters, 1)
-                    made[name] = self.of(item, f"{where}.")
-            return made
+                    fields[name] = self.of(item, f"{where}.")
+            return fields
         if isinstance(value, (list, tuple)):
             return [self.of(item, where) for item in value]
         if isinstance(value, bool):

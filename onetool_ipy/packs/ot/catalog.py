@@ -37,9 +37,9 @@ from onetool_ipy.render.views import Listing, Record, Text, counted
 from onetool_ipy.render.yaml_flow import flow, inline
 from onetool_ipy.schema.read import params, signature_text, type_text
 from onetool_ipy.sdk.requirements import is_installed
+from onetool_ipy.snippets.definition import Snippet, SnippetParam, example_of
 
 if TYPE_CHECKING:
-    from onetool_ipy.snippets.definition import Snippet, SnippetParam
     from onetool_ipy.toolbox import Toolbox
 
 _URL = "https://onetool.beycom.online/reference/tools/{slug}/"
@@ -84,8 +84,6 @@ INFO: tuple[Info, ...] = get_args(Info)
 def snippet_page(snippet: Snippet) -> str:
     """Return one snippet exactly as spec 001 prints it: definition, example call and its
     expansion."""
-    from onetool_ipy.snippets.definition import example_of  # late: not every project has snippets
-
     lines = [f"name: {flow(snippet.name)}", f"description: {flow(snippet.description)}"]
     lines += (
         ["params:", *(f"  {p.name}: {_param(p)}" for p in snippet.params)]

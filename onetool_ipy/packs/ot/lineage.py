@@ -12,16 +12,17 @@ from onetool_ipy.base.errors import InvalidArgs, NotAllowed, UsageProblem
 from onetool_ipy.base.tables import is_dataframe
 from onetool_ipy.core.current import is_from_outside
 from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.difference import compare
 from onetool_ipy.core.lineage import ATTRS
 from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.core.question import NobodyToAsk, Question
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import format_call
+from onetool_ipy.render.difference import Difference
+from onetool_ipy.render.origin import Origin
 from onetool_ipy.stores.results import is_handle
 
 if TYPE_CHECKING:
-    from onetool_ipy.render.difference import Difference
-    from onetool_ipy.render.origin import Origin
     from onetool_ipy.stores.calls.query import CallFamily, CallRow
     from onetool_ipy.toolbox import Toolbox
 
@@ -149,9 +150,6 @@ class LineageTools:
         self, old: Any, new: Any, key: Any = None, *, result: ToolResult | None = None
     ) -> Difference:
         """Compare two values, for people to look at. Raises UsageProblem."""
-        from onetool_ipy.core.difference import compare
-        from onetool_ipy.render.difference import Difference
-
         return Difference(
             compare(old, new, key),
             result=result,
@@ -182,7 +180,7 @@ class LineageTools:
     def _value(self, value: Any) -> Any:
         """Return what is compared: the data of a result or an answer, the stored result of a
         handle, or the value."""
-        from onetool_ipy.llm.ask.answer import Answer
+        from onetool_ipy.llm.ask.answer import Answer  # late: it takes 13 ms, and few ask
 
         if isinstance(value, ToolResult):
             value.unwrap()
@@ -259,8 +257,6 @@ class OriginTree:
     def of(self, call_id: str, role: str = "", depth: int = 0) -> Origin:
         """Return the tree of a call. A call that is shown already, or is its own cause, has no
         parts again."""
-        from onetool_ipy.render.origin import Origin
-
         row = self._family.calls.get(call_id)
         if row is None:
             return Origin(

@@ -346,7 +346,7 @@ def test_tools_that_many_kernels_see_first_at_once_are_all_kept(tmp_path: Path) 
     barrier = threading.Barrier(8, timeout=HANG_S)
 
     def states(first: int) -> set[str]:
-        approvals = Approvals({}, lambda: ["srv.*"], place)
+        approvals = Approvals({}, ["srv.*"], place)
         barrier.wait()
         turn = specs[first:] + specs[:first]
         return {approvals.state(spec, spec.fingerprint) for spec in turn}
@@ -359,7 +359,7 @@ def test_tools_that_many_kernels_see_first_at_once_are_all_kept(tmp_path: Path) 
         spec.name: {spec.fingerprint} for spec in specs
     }
     changed = specs[0].replace(description="y")
-    assert Approvals({}, lambda: ["srv.*"], place).state(changed, changed.fingerprint) == "changed"
+    assert Approvals({}, ["srv.*"], place).state(changed, changed.fingerprint) == "changed"
 
 
 def test_the_question_says_in_words_what_changed_since_an_earlier_kernel(
