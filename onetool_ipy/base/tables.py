@@ -243,9 +243,7 @@ def _rows(rows: list[Any]) -> Any:
     if kind is dict or kind is str or set(map(type, rows)) != {kind}:
         return rows
     if kind is tuple:
-        import pandas as pd
-
-        return pd.DataFrame(rows) if are_tuples(rows) else rows
+        return _of_tuples(rows) if are_tuples(rows) else rows
     names = _names(rows[0])
     if not names:
         return rows
@@ -258,10 +256,29 @@ def _rows(rows: list[Any]) -> Any:
         return [dict(zip(row.keys(), row, strict=True)) for row in rows]
     if len(set(names)) == len(names):
         return [dict(zip(names, row, strict=True)) for row in cells]
+    # A join gives two columns of one name, of which a record would keep one.
+    frame = _of_tuples(cells)
+    frame.columns = names
+    return frame
+
+
+def _of_tuples(rows: list[tuple[Any, ...]]) -> Any:
+    """Return tuples of one length as a table. A whole number that no float can hold stays exact
+    beside a missing one, of which pandas makes floats."""
     import pandas as pd
 
-    # A join gives two columns of one name, of which a record would keep one.
-    return pd.DataFrame(cells, columns=names)
+    frame = pd.DataFrame(rows)
+    for place in frame.columns[frame.dtypes == "float64"]:
+        cells = [None if is_missing(row[place]) else row[place] for row in rows]
+        numbers = [cell for cell in cells if type(cell) is int]
+        if (
+            len(numbers) + cells.count(None) < len(cells)
+            or max(map(abs, numbers), default=0) < 2**53
+        ):
+            continue
+        is_small = all(-(2**63) <= number < 2**63 for number in numbers)
+        frame[place] = pd.Series(cells, dtype="Int64" if is_small else object)
+    return frame
 
 
 def _names(row: Any) -> list[str]:

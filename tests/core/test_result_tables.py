@@ -204,11 +204,22 @@ ID = 1234567890123456789
         ({"items": [{"id": 1, "to": 2**63}, {"id": 2, "to": None}]}, "to", [2**63, None]),
         ([ID, None, 1], "value", [ID, None, 1]),
         ([{"x": 1.5}, {"x": ID}], "x", [1.5, float(ID)]),
+        ([(1, ID), (2, None)], 1, [ID, None]),
+        ([(2**63, 1), (None, 1)], 0, [2**63, None]),
     ],
-    ids=["none", "no key", "inside", "64 bits", "values", "with a fraction"],
+    ids=[
+        "none",
+        "no key",
+        "inside",
+        "64 bits",
+        "values",
+        "fraction",
+        "tuples",
+        "tuples of 64 bits",
+    ],
 )
 def test_a_large_whole_number_beside_a_missing_one_is_exact(
-    data: Any, name: str, cells: list[Any]
+    data: Any, name: Any, cells: list[Any]
 ) -> None:
     """As the id of a message that is an answer to another, or to none. pandas makes floats."""
     column = ToolResult(True, data).df[name]
