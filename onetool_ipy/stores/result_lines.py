@@ -139,6 +139,9 @@ def _column(cells: list[Any], kind: str) -> Any:
 
     column = pd.Series(cells, dtype=object)
     try:
+        if kind.startswith("timedelta"):
+            # Durations are written in seconds; as numbers they would be of the unit of their type.
+            column = pd.to_timedelta(column, unit="s")
         return column.astype(kind)
     except (TypeError, ValueError, OverflowError):
         return column  # A type that text does not become again, such as an interval.
