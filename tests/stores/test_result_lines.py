@@ -332,6 +332,15 @@ def test_a_duration_is_read_again_as_long_as_it_was(unit: Any) -> None:
     pd.testing.assert_series_equal(read_again(parts), parts)
 
 
+def test_a_table_without_rows_keeps_its_columns() -> None:
+    frame = pd.DataFrame({"id": [1], "when": pd.to_datetime(["2024"]), "town": ["Wien"]})[:0]
+
+    again = read_again(frame)
+
+    assert again.dtypes.to_dict() == frame.dtypes.to_dict()
+    assert len(again) == 0
+
+
 def test_what_text_does_not_become_again_stays_text() -> None:
     frame = pd.DataFrame({"span": pd.interval_range(0, 2), "n": [1, 2]})
     again = read_again(frame)
