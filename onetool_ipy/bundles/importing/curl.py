@@ -102,7 +102,7 @@ _TOKEN = re.compile(
     re.ASCII | re.DOTALL,
 )
 # "Copy as cURL (cmd)": the quotes, and each sign that cmd would read, stand behind a caret.
-_CMD = re.compile(r"curl(?:\.exe)?[^\n'\"]*\^\"|[^\n]* \^[ \t]*\n")
+_CMD = re.compile(r"curl(?:\.exe)?[^\n'\"]*\^\"|[^\n']* \^[ \t]*\n")
 _CARET = re.compile(r"\^[ \t]*\n(\n?)|\^(.)|([$`])", re.DOTALL)
 _PROMPT = re.compile(r"(?<!\s)\s*+[$!%>]\s*+(?=curl)")
 _IN_DOUBLE = re.compile(

@@ -219,6 +219,12 @@ def test_a_command_is_read_as_its_shell_reads_it(
     assert json.loads(found.body) == {"a": "$b `%"}
 
 
+def test_a_caret_in_the_quotes_of_bash_stays(stub: Stub, client: HttpClient) -> None:
+    command = f"curl {stub.url()}p -H 'Content-Type: text/plain' --data-raw 'a ^\nb^\"'"
+
+    assert call(stub, client, command).body == b'a ^\nb^"'
+
+
 def test_what_cannot_be_kept_is_noted() -> None:
     draft = import_curl(
         "curl -k --proxy http://p:1 a.test/x#part -d @body.json -H 'Host: b.test' -b jar.txt -m 2.5"
