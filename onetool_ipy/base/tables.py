@@ -109,16 +109,14 @@ def tabular(value: Any) -> Any:
 def read(value: Any) -> Any:
     """Return a foreign table as a DataFrame or Series of pandas. Raises NotATable, which says
     why."""
-    sizes = getattr(value, "sizes", None)
-    if isinstance(sizes, Mapping) and math.prod(sizes.values()) > _MAX_ROWS:
+    if (count := _rows_of(value)) > _MAX_ROWS:
         raise NotATable(
-            f"As a table this {type(value).__name__} would have {math.prod(sizes.values()):,}"
-            " rows.",
+            f"As a table this {type(value).__name__} would have {count:,} rows.",
             hint="Take a part of .data, or call its own to_dataframe().",
         )
     kind, problems, has_arrow = type(value), [], True
     readers: dict[str, Callable[[Any], Any]] = {
-        "to_dataframe": methodcaller("to_dataframe"),
+        "to_dataframe": _read_dataframe,
         "__arrow_c_stream__": _read_stream,
         "to_pandas": methodcaller("to_pandas"),
         # DuckDB and polars can do these without pyarrow.
@@ -128,10 +126,11 @@ def read(value: Any) -> Any:
     for name in [name for name in readers if _has_method(kind, name)]:
         try:
             frame = readers[name](value)
-        except NotATable:
+        except (NotATable, KeyboardInterrupt):
             raise
-        # Foreign code may raise anything; the next interface may work.
-        except Exception as exc:  # noqa: BLE001
+        # Foreign code may raise anything, and a panic of Rust is no Exception; the next interface
+        # may work.
+        except BaseException as exc:  # noqa: BLE001
             problems.append(f"{name}: {type(exc).__name__}: {exc}")
             has_arrow = has_arrow and not isinstance(exc, ImportError)
             continue
@@ -147,10 +146,20 @@ def read(value: Any) -> Any:
     raise NotATable(f"This {kind.__name__} could not be read as a table{about}.", hint=hint)
 
 
+def _rows_of(value: Any) -> int:
+    """Return how many rows the dimensions of a value would make; 0 if it has none."""
+    try:
+        sizes = value.sizes
+        return math.prod(map(int, sizes.values())) if isinstance(sizes, Mapping) else 0
+    except Exception:  # noqa: BLE001 - foreign code; what it has is seen when it is read
+        return 0
+
+
 def as_code(value: object, name: str) -> str:
     """Return the expression that makes a DataFrame of a foreign table called `name`."""
     if _has_method(type(value), "to_dataframe"):
-        return f"{name}.to_dataframe().reset_index()"
+        named = "" if getattr(value, "name", "") is not None else "name='values'"
+        return f"{name}.to_dataframe({named}).reset_index()"
     return (
         f"{name}.to_pandas()"
         if _has_method(type(value), "to_pandas")
@@ -176,6 +185,13 @@ def _has_method(kind: type, name: str) -> bool:
     return False
 
 
+def _read_dataframe(value: Any) -> Any:
+    # An array of xarray without a name has a table only under one, and its Arrow stream has no
+    # dimensions.
+    is_unnamed = getattr(value, "name", "") is None
+    return value.to_dataframe(name="values") if is_unnamed else value.to_dataframe()
+
+
 def _read_stream(value: Any) -> Any:
     """Read an Arrow stream. Raises NotATable if it does not end.
 
@@ -196,6 +212,9 @@ def _read_stream(value: Any) -> Any:
                 " end.",
                 hint="Return a part of it.",
             )
+    # For Python's objects polars gives their addresses, as eight bytes.
+    if not is_stream and any(map(pa.types.is_fixed_size_binary, reader.schema.types)):
+        return value.to_pandas()
     table = pa.Table.from_batches(batches, reader.schema)
     frame = table.to_pandas(date_as_object=False)
     # pandas makes floats of whole numbers beside missing ones, which changes large numbers.
@@ -224,9 +243,7 @@ def _rows(rows: list[Any]) -> Any:
     if kind is dict or kind is str or set(map(type, rows)) != {kind}:
         return rows
     if kind is tuple:
-        import pandas as pd
-
-        return pd.DataFrame(rows) if are_tuples(rows) else rows
+        return _of_tuples(rows) if are_tuples(rows) else rows
     names = _names(rows[0])
     if not names:
         return rows
@@ -239,10 +256,29 @@ def _rows(rows: list[Any]) -> Any:
         return [dict(zip(row.keys(), row, strict=True)) for row in rows]
     if len(set(names)) == len(names):
         return [dict(zip(names, row, strict=True)) for row in cells]
+    # A join gives two columns of one name, of which a record would keep one.
+    frame = _of_tuples(cells)
+    frame.columns = names
+    return frame
+
+
+def _of_tuples(rows: list[tuple[Any, ...]]) -> Any:
+    """Return tuples of one length as a table. A whole number that no float can hold stays exact
+    beside a missing one, of which pandas makes floats."""
     import pandas as pd
 
-    # A join gives two columns of one name, of which a record would keep one.
-    return pd.DataFrame(cells, columns=names)
+    frame = pd.DataFrame(rows)
+    for place in frame.columns[frame.dtypes == "float64"]:
+        cells = [None if is_missing(row[place]) else row[place] for row in rows]
+        numbers = [cell for cell in cells if type(cell) is int]
+        if (
+            len(numbers) + cells.count(None) < len(cells)
+            or max(map(abs, numbers), default=0) < 2**53
+        ):
+            continue
+        is_small = all(-(2**63) <= number < 2**63 for number in numbers)
+        frame[place] = pd.Series(cells, dtype="Int64" if is_small else object)
+    return frame
 
 
 def _names(row: Any) -> list[str]:

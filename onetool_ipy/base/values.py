@@ -112,6 +112,11 @@ def to_json(value: object) -> Any:
     return _Writer().write(value, 0)
 
 
+def to_comparable(value: object) -> Any:
+    """Return the same with infinite numbers as they are: to a comparison they are not None."""
+    return _Writer(keeps_infinite=True).write(value, 0)
+
+
 def from_json(text: str | bytes) -> Any:
     """Parse strict JSON: NaN and Infinity raise ValueError too."""
 
@@ -326,10 +331,11 @@ class Copier:
 class _Writer:
     """Writes one value as JSON-safe data."""
 
-    __slots__ = ("_above",)
+    __slots__ = ("_above", "_keeps_infinite")
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_infinite: bool = False) -> None:
         self._above: set[int] = set()
+        self._keeps_infinite = keeps_infinite
 
     def write(self, value: Any, depth: int) -> Any:
         kind = type(value)
@@ -340,7 +346,8 @@ class _Writer:
         if kind is int:
             return value if value.bit_length() <= _MAX_BITS else hex(value)
         if kind is float:
-            return value if math.isfinite(value) else None
+            is_kept = math.isfinite(value) or (self._keeps_infinite and value == value)
+            return value if is_kept else None
         if depth >= _MAX_DEPTH:
             return "<too deep>"
         if id(value) in self._above:

@@ -368,7 +368,8 @@ class _Loading:
         try:
             document = parse_plain(content.data) or parse(content.data, numbers=False)
         except NotYaml as exc:
-            message = exc.fault.message.partition(":")[0].rstrip(".")
+            # What follows may quote the file.
+            message = exc.fault.message.partition(":")[0].partition(",")[0].rstrip(".")
             self._note(
                 Problem(f"{name}:{exc.fault.line}", f"{message}.", "Write 'NAME: \"value\"' lines.")
             )

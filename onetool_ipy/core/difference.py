@@ -8,7 +8,7 @@ Two values are equal if they are written the same, with these rules:
   are equal. A boolean is no number.
 - None, NaN, NaT and NA are all the same: missing. A cell that a record of a table does not have is
   a missing one; a column that no record has is a difference, and so is a key that an object does
-  not have.
+  not have. An infinite number is not missing.
 - Rows of tables, and records in lists, are matched by a key, so that their order does not count;
   without one that is obvious, by their place. Rows of a frame without a key are matched by the
   labels of its index.
@@ -191,7 +191,7 @@ def _plain(value: Any) -> Any:
             return json.loads(value)
         except (ValueError, RecursionError):
             return value
-    return value if _is_plain(value) else values.to_json(value)
+    return value if _is_plain(value) else values.to_comparable(value)
 
 
 def _is_plain(value: Any) -> bool:
@@ -568,8 +568,8 @@ def _changed_numbers(old: Any, new: Any) -> Any:
 
 def _same(old: Any, new: Any) -> bool:
     """Whether two values are equal: whole numbers exactly, others within the tolerance."""
-    if old is new or (is_missing(old) and is_missing(new)):
-        return True
+    if old is new or is_missing(old) or is_missing(new):
+        return old is new or (is_missing(old) and is_missing(new))
     if type(old).__module__ == "numpy" or type(new).__module__ == "numpy":
         old, new = (
             side.tolist() if type(side).__module__ == "numpy" else side for side in (old, new)
@@ -585,7 +585,7 @@ def _same(old: Any, new: Any) -> bool:
     try:
         return bool(old == new)
     except (TypeError, ValueError, ArithmeticError):  # values that cannot be compared
-        return bool(values.to_json(old) == values.to_json(new))
+        return _same(values.to_comparable(old), values.to_comparable(new))
 
 
 def _same_number(old: float, new: float) -> bool:

@@ -41,6 +41,8 @@ _DATE = re.compile(
 a second."""
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _MAX_LOOKED = 10_000
+_MAX_WHOLE = 2**53
+"""From here on a float is no longer one whole number, but some of them."""
 _CELLS = frozenset((str, int, float, bool, type(None)))
 _OURS = tuple(
     f"onetool_ipy.{room}" for room in ("base.", "core.", "schema.", "sources.", "mcp.", "toolbox")
@@ -481,7 +483,8 @@ def frame_of(
     """Make a frame of rows. `columns` gives the columns of one of them, if these are not its keys.
 
     Raises UsageProblem if nearly all of a large frame would be empty. Half a character, which
-    pandas cannot store, is written out.
+    pandas cannot store, is written out. Whole numbers that no float can hold stay exact beside a
+    missing one.
     """
     if is_sparse(rows if columns is None else map(columns, rows)):
         raise UsageProblem(
@@ -490,9 +493,51 @@ def frame_of(
             hint="Use .data, or .to_df('path') for a part of it.",
         )
     try:
-        return make(rows)
+        frame = make(rows)
     except UnicodeEncodeError:
-        return make(values.map_text(rows, values.encodable))
+        rows = values.map_text(rows, values.encodable)
+        frame = make(rows)
+    # pandas makes floats of whole numbers beside a missing one. Few tables have numbers so large.
+    is_exact = all(
+        frame.dtypes.iloc[place].kind != "f" or not (frame.iloc[:, place].abs() >= _MAX_WHOLE).any()
+        for place in range(frame.shape[1])
+    )
+    if is_exact or not frame.columns.is_unique or set(map(type, rows)) != {dict}:
+        return frame
+    return _with_whole_numbers(frame, make([_hidden(row) for row in rows]))
+
+
+class _Whole:
+    """A large whole number, which pandas does not know as one."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _hidden(cell: Any) -> Any:
+    """Return a record with each large whole number in it as an object."""
+    if type(cell) is dict:
+        return {key: _hidden(inner) for key, inner in cell.items()}
+    return _Whole(cell) if type(cell) is int and abs(cell) >= _MAX_WHOLE else cell
+
+
+def _with_whole_numbers(frame: pd.DataFrame, hidden: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with the columns in which only whole numbers stand exactly so."""
+    import pandas as pd
+
+    for name in frame.columns[frame.dtypes == "float64"]:
+        cells = [cell.number if type(cell) is _Whole else cell for cell in hidden[name]]
+        numbers = [None if tables.is_missing(cell) else cell for cell in cells]
+        if set(map(type, numbers)) not in ({int}, {int, type(None)}):
+            continue
+        try:
+            exact = pd.array(numbers, dtype="Int64")
+        except OverflowError:
+            exact = pd.array(numbers, dtype=object)
+        frame[name] = pd.Series(exact, index=frame.index)
+    return frame
 
 
 def _read(data: object) -> Any:

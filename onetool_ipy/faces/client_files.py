@@ -221,9 +221,10 @@ def as_ours(name: str, data: object) -> FoundServer:
     data = {**data, "headers": data.get("headers") or data.get("http_headers")}
     for key in ("env", "headers"):
         if isinstance(data.get(key), list):  # Jupyter AI has lists of {name, value}
+            texts = [each.partition("=") for each in data[key] if isinstance(each, str)]
             data[key] = {
                 one.get("name"): one.get("value") for one in data[key] if isinstance(one, dict)
-            }
+            } | {name: value for name, _, value in texts}
     if isinstance(data.get("env_vars"), list):  # Codex passes these on from its own environment
         data["env"] = {
             **(data.get("env") or {}),
@@ -242,7 +243,8 @@ def as_ours(name: str, data: object) -> FoundServer:
     if data.get("disabled") is True or data.get("enabled") is False:
         entry["enabled"] = False
     if url := data.get("url") or data.get("serverUrl") or data.get("httpUrl"):
-        entry = {"type": "sse" if data.get("type") == "sse" else "http", **entry, "url": url}
+        is_sse = "sse" in (data.get("type"), data.get("transport"), data.get("transportType"))
+        entry = {"type": "sse" if is_sse else "http", **entry, "url": url}
     ours = values.map_text(
         entry, lambda text: _VARIABLE.sub(lambda hit: f"${{{hit[1].replace('-', '_')}}}", text)
     )

@@ -44,6 +44,8 @@ Kind = Literal["http", "import", "server"]
 """The next step: the editor of an HTTP tool, the import of a description, or adding servers."""
 
 _PROMPT = re.compile(r"\A(?:\$\s+|[!%>]\s*)(?=\w)")
+_FENCED = re.compile(r"```\w*[ \t]*\r?\n(.*?)\n[ \t]*```", re.DOTALL)
+_COMMENTS = re.compile(r"\A(?:(?://[^\n]*\n|/\*.*?\*/)\s*)+(?=[{\"])", re.DOTALL)
 _CURL = re.compile(r"curl(?:\.exe)?(?!\S)")
 _PYTHON = re.compile(r"@tool\b|(?:async )?def \w+\(|from [\w.]+ import |import \w+")
 _ENTRY = re.compile(r'"[^"]+"\s*:\s*\{')
@@ -154,8 +156,12 @@ def _digest(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """A text without the prompt of a shell, or of a cell, in front of its command."""
-    return _PROMPT.sub("", text.strip().removeprefix("\ufeff"), count=1) if text else ""
+    """A text without the prompt of a shell, or of a cell, in front of its command, and without the
+    fence and the comments around its JSON."""
+    text = text.strip().removeprefix("\ufeff") if text else ""
+    if fenced := _FENCED.fullmatch(text):
+        text = fenced[1].strip()
+    return _PROMPT.sub("", _COMMENTS.sub("", text, count=1), count=1)
 
 
 def _path(box: Toolbox, text: str) -> Path | None:
@@ -190,7 +196,8 @@ def _content(path: Path) -> str:
         raise UsageProblem(f"'{path.name}' {exc}.") from exc
     if len(data) > _MAX_BYTES:
         raise UsageProblem(f"'{path.name}' has {len(data):,} bytes; at most {_MAX_BYTES:,}.")
-    return data.decode("utf-8", "backslashreplace").removeprefix("\ufeff").strip()
+    text = data.decode("utf-8", "backslashreplace").removeprefix("\ufeff").strip()
+    return _COMMENTS.sub("", text, count=1)
 
 
 def _described(box: Toolbox, text: str, name: str, *, file: str = "") -> Pasted:

@@ -56,6 +56,10 @@ _PLACEHOLDER = re.compile(r"\{([\w-]+)\}")
 _MAX_INPUTS = 100
 
 _OTHER_CLIENT = re.compile(r"(?:claude|codex|gemini|copilot)\s+mcp\s+add\b")
+_IS_SSE = re.compile(_OTHER_CLIENT.pattern + r".*?\s(?:-t|--transport)[ =]sse\s")
+_JSON_FOR_CLIENT = re.compile(
+    r"(?:claude mcp add-json (?:(?:-s|--scope)[ =]\w+ )?(\S+)|code --add-mcp) (\{.*\})", re.DOTALL
+)
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _LAUNCHERS = ("npx", "uvx", "bunx", "pnpm", "npm", "uv", "docker", "python", "python3", "node")
 _RUN_WORDS = ("run", "exec", "dlx", "x", "tool")
@@ -463,6 +467,8 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
     if text.startswith("{") or re.match(r'"[^"]+"\s*:\s*\{', text):
         return _from_json(text if text.startswith("{") else f"{{{text.rstrip(',')}}}", name)
     words = _words_of_command(text)
+    if json_words := _JSON_FOR_CLIENT.match(" ".join(words)):
+        return _from_json(json_words[2], name or json_words[1] or "")
     env: dict[str, str] = {}
     data: dict[str, Any]
     if _OTHER_CLIENT.match(text):
@@ -476,7 +482,7 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
             hint="For example: npx -y @modelcontextprotocol/server-memory",
         )
     if re.match(r"https?://", words[0]):
-        data = {"type": "http", "url": words[0]}
+        data = {"type": "sse" if _IS_SSE.match(text) else "http", "url": words[0]}
         if headers := _headers_in(words[1:]):
             data["headers"] = headers
         return [FoundServer(name or _name_of_host(words[0]), data)]

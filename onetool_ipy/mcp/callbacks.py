@@ -114,6 +114,8 @@ class RunningCall:
             raise QuestionRefused(
                 f"The text for your model is longer than {_MAX_SAMPLE_TEXT:,} characters."
             )
+        if not messages or max_tokens < 1:
+            raise QuestionRefused("A server asked your model for nothing: no message, or no token.")
         if len(messages) > _MAX_SAMPLE_MESSAGES:
             raise QuestionRefused(
                 f"There are more than {_MAX_SAMPLE_MESSAGES} messages for your model."

@@ -1,7 +1,8 @@
 """Write the functions of a cell into a pack file (`%%tool save PACK`).
 
-A function of the same name is replaced in place; a new function and its imports are added, also
-those of earlier cells that it needs; `__all__` is extended. Text is cut at the offsets of the
+A statement that binds the same names, such as a function or a class, is replaced in place; what is
+new is added, also the imports of earlier cells that it needs; `__all__` is extended. What a
+statement reads when the file is imported stands before it. Text is cut at the offsets of the
 syntax tree, in UTF-8: Python ends a line at `\\n`, `\\r\\n` and `\\r` only, `str.splitlines` at
 more. Every other byte of the file stays. A function that uses another name of the notebook is
 refused, since its first call would fail; so is a file in which the result would not be what the
@@ -15,7 +16,7 @@ import builtins
 import io
 import re
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.base.files import StoreError, Unreadable, newline_of, read, write_whole
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Import = ast.Import | ast.ImportFrom
+_Simple = _Function | ast.ClassDef | ast.Assign | ast.AnnAssign | ast.AugAssign | _Import
+_INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LINE_END = rb"\r\n|\r|\n"
 # What may stand between two statements: blanks, line ends, comments.
 _BETWEEN = rb"(?:[ \t\f\r\n\\;]|#[^\r\n]*+)*+"
@@ -63,7 +67,7 @@ def save_functions(file: Path, text: str, *, pack: str, cells: Iterable[str] = (
             ),
         )
     new = _with_exports(new, list(dict.fromkeys(public)))
-    _require_saved(new, functions, file)
+    _require_saved(new, cell, file)
     try:
         data = new.encode(encoding)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -123,22 +127,27 @@ def _spans(data: bytes, tree: ast.Module) -> list[tuple[int, int]]:
 
 
 def _merged(old: str, text: str, cell: ast.Module) -> str:
-    """Return the file's text with the cell's functions and the other statements that it lacks."""
+    """Return the file's text with the statements of the cell, each as the last of its names."""
     data = text.encode()
     pieces = [data[start:end].decode() for start, end in _spans(data, cell)]
-    present = {ast.dump(node) for node in ast.parse(old).body}
-    pairs = list(zip(cell.body, pieces, strict=True))
-    others = [
+    kept = {ast.dump(node) for node in cell.body}
+    # A statement is there already if no other one of its names follows.
+    present, taken = set[str](), set[str]()
+    for node in reversed(ast.parse(old).body):
+        if ast.dump(node) not in kept:
+            taken |= _bound(node)
+        elif not _bound(node) & taken:
+            present.add(ast.dump(node))
+    pairs = [
         (node, piece)
-        for node, piece in pairs
-        if not isinstance(node, _Function) and ast.dump(node) not in present
+        for node, piece in zip(cell.body, pieces, strict=True)
+        if isinstance(node, _Function) or ast.dump(node) not in present
     ]
-    future = [piece for node, piece in others if _is_future(node)]
+    future = [piece for node, piece in pairs if _is_future(node)]
     new = _with_statements(old, future, is_future=True)
-    new = _with_statements(new, [piece for node, piece in others if not _is_future(node)])
     for node, piece in pairs:
-        if isinstance(node, _Function):
-            new = _with_function(new, node.name, piece)
+        if not _is_future(node):
+            new = _with_statement(new, node, piece, kept)
     return new
 
 
@@ -146,19 +155,94 @@ def _is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
-def _with_function(text: str, name: str, piece: str) -> str:
-    """Put a function in the place of the last one of its name, or at the end."""
+def _with_statement(text: str, node: ast.stmt, piece: str, kept: set[str]) -> str:
+    """Put a statement in the place of the one that binds its names, or else where all is bound that
+    it reads.
+
+    `kept` are the statements of the cell, of which none takes the place of another. No `if` and the
+    like is replaced: it may hold more.
+    """
     data, tree = text.encode(), ast.parse(text)
-    piece = _with_line_ends_of(text, piece)
-    for node, (start, end) in reversed(list(zip(tree.body, _spans(data, tree), strict=True))):
-        if isinstance(node, _Function) and node.name == name:
+    piece, reads = _with_line_ends_of(text, piece), _reads(node)
+    bound = [_bound(each) for each in tree.body]
+    same = [
+        place
+        for place, each in enumerate(tree.body)
+        if bound[place] == _bound(node)
+        and isinstance(node, _Simple)
+        and isinstance(each, _Simple)
+        and (ast.dump(each) == ast.dump(node) or ast.dump(each) not in kept)
+    ]
+    same.sort(key=lambda place: type(tree.body[place]) is type(node))
+    late = set().union(*bound) & reads
+    if same:
+        start, end = _spans(data, tree)[same[-1]]
+        if late <= set().union(*bound[: same[-1] + 1]):
             return (data[:start] + piece.encode() + data[end:]).decode()
+        data = data[:start] + data[end:]
+        text = data.decode()
+    body = ast.parse(text).body
+    first = len([*_head(body, kept)])
+    behind = set().union(*map(_bound, body[first:]))
+    before = set().union(*map(_bound, body[:first]))
+    is_free = late <= before and not _bound(node) & behind
+    if not isinstance(node, _Function) and is_free:
+        return _with_statements(text, [piece], kept)
     newline = newline_of(text)
     blank = len(re.findall(_LINE_END, data[len(data.rstrip(b"\r\n")) :]))
     return f"{text}{newline * max(0, 3 - blank)}{piece}{newline}"
 
 
-def _with_statements(text: str, pieces: list[str], *, is_future: bool = False) -> str:
+def _bound(statement: ast.stmt) -> set[str]:
+    """Return the names of the module that a statement binds or deletes."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (_Function, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif not isinstance(node, _INNER):
+            waiting += ast.iter_child_nodes(node)
+    return names
+
+
+def _reads(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement reads when it runs, without what its functions read when
+    they are called."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        if isinstance(node, _Function):
+            waiting += [*node.decorator_list, node.args, *filter(None, [node.returns])]
+        else:
+            waiting += [node.args] if isinstance(node, ast.Lambda) else ast.iter_child_nodes(node)
+    return names
+
+
+def _head(
+    body: Sequence[ast.stmt], kept: Collection[str] = (), *, is_future: bool = False
+) -> Iterator[ast.stmt]:
+    """Yield the docstring, imports and constants that a file begins with, and what of the cell was
+    put behind them."""
+    for node in body:
+        is_doc = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_plain = isinstance(node, (_Import, ast.Assign, ast.AnnAssign))
+        is_plain = is_plain or (not isinstance(node, _Function) and ast.dump(node) in kept)
+        if not (is_doc or (_is_future(node) if is_future else is_plain)):
+            return
+        yield node
+
+
+def _with_statements(
+    text: str, pieces: list[str], kept: Collection[str] = (), *, is_future: bool = False
+) -> str:
     """Add statements behind the file's docstring, imports and constants."""
     if not pieces:
         return text
@@ -166,11 +250,8 @@ def _with_statements(text: str, pieces: list[str], *, is_future: bool = False) -
     # The first lines may say the encoding, so a statement goes behind the comments at the top.
     top = re.match(rb"(?:[ \t\f]*#[^\r\n]*(?:\r\n|\r|\n|\Z))*", data)
     place, newline = 0 if top is None else top.end(), newline_of(text)
-    for node, (_, end) in zip(tree.body, _spans(data, tree), strict=True):
-        is_doc = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        is_import = isinstance(node, (ast.Import, ast.ImportFrom, ast.Assign))
-        if not (is_doc or (_is_future(node) if is_future else is_import)):
-            break
+    head = _head(tree.body, kept, is_future=is_future)
+    for _, (_, end) in zip(head, _spans(data, tree), strict=False):
         # No line is cut in two: another statement may follow on it.
         if line_end := re.compile(_LINE_END + rb"|\Z").match(data, end):
             place = line_end.end()
@@ -184,9 +265,9 @@ def _with_exports(text: str, names: list[str]) -> str:
     data, tree = text.encode(), ast.parse(text)
     starts = [0, *(match.end() for match in re.finditer(_LINE_END, data))]
     for node, (start, end) in zip(tree.body, _spans(data, tree), strict=True):
-        if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)):
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or _bound(node) != {"__all__"}:
             continue
-        if node.targets[0].id != "__all__" or not isinstance(node.value, (ast.List, ast.Tuple)):
+        if not isinstance(node.value, (ast.List, ast.Tuple)):
             continue
         exports = [each.value for each in node.value.elts if isinstance(each, ast.Constant)]
         added = [f'"{name}"' for name in names if name not in exports]
@@ -207,14 +288,28 @@ def _with_line_ends_of(text: str, piece: str) -> str:
     return re.sub("\r\n|\r|\n", newline_of(text), piece)
 
 
-def _require_saved(new: str, functions: list[_Function], file: Path) -> None:
-    """Raise InvalidTool unless the new text is Python and its functions are those of the cell."""
+def _require_saved(new: str, cell: ast.Module, file: Path) -> None:
+    """Raise InvalidTool unless the new text is Python, and each name is in it what the cell says.
+
+    A later statement of the file may still wrap it: `f = cached(f)`.
+    """
     tree = _parse(new, f"'{file}' with this cell")
-    saved = {node.name: ast.dump(node) for node in tree.body if isinstance(node, _Function)}
-    cell = {node.name: ast.dump(node) for node in functions}
-    if any(saved.get(name) != dump for name, dump in cell.items()):
-        hint = "Put it there by hand. Nothing was saved."
-        raise InvalidTool(f"The cell cannot be put into '{file}'.", hint=hint)
+    kept = {ast.dump(node) for node in cell.body}
+    saved, own = (
+        [(_bound(node), _reads(node), ast.dump(node)) for node in each.body]
+        for each in (tree, cell)
+    )
+    definitions = [node for node in cell.body if not isinstance(node, _Import)]
+    for name in set().union(*map(_bound, definitions)):
+        wanted = [dump for bound, _, dump in own if name in bound]
+        found = [
+            dump
+            for bound, reads, dump in saved
+            if name in bound and (dump in kept or name not in reads)
+        ]
+        if not found or found[-1] != wanted[-1]:
+            hint = f"Put '{name}' there by hand. Nothing was saved."
+            raise InvalidTool(f"The cell cannot be put into '{file}'.", hint=hint)
 
 
 def _unbound(text: str) -> set[str]:

@@ -6,8 +6,8 @@ out again. What JSON cannot hold becomes an object with the key `$type`. A value
 better than giving back something else.
 
 Tables of pandas are JSON (`orient="table"`) where that changes nothing, else Parquet, which needs
-pyarrow. Each one is decoded at once and compared with the original; only the frequency of an index
-is not kept.
+pyarrow. Each one is decoded at once and compared with the original, cell by cell: 0.0 is not -0.0,
+and Decimal("1.1") is not Decimal("1.10"). Only the frequency of an index is not kept.
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ def _encode_scalar(value: Any) -> Json | None:
     if name is None:
         return None
     form = {_TAG: name, "value": _SCALARS[name][1](value)}
+    if getattr(value, "fold", 0):
+        form["fold"] = 1
     zone = getattr(value, "tzinfo", None)
     if zone is None or type(zone) is datetime.timezone:
         return form
@@ -164,29 +166,60 @@ def _encode_frame(frame: Any) -> Any:
     """Return the first form from which pandas makes the same table."""
     import pandas  # type: ignore[import-untyped]  # it ships no stubs
 
+    about: Json = {"attrs": _encode(frame.attrs, 0)} if frame.attrs else {}
+    index, is_counted = frame.index, isinstance(frame.index, pandas.RangeIndex)
+    # An index that counts the rows is no list of numbers: views show it as no column.
+    counted = {"range": [index.start, index.stop, index.step]} if is_counted else {}
+    if is_counted and index.name is not None:
+        counted["name"] = _encode(index.name, 0)
     # Without compression the text of a secret stays as it is in a Parquet file, so that masking
     # sees it.
-    writers: dict[str, Callable[[], object]] = {
-        "table": lambda: json.loads(frame.to_json(orient="table", double_precision=15)),
-        "parquet": lambda: _encode(frame.to_parquet(compression=None), 0),
+    writers: dict[str, Callable[[], Json]] = {
+        "table": lambda: {
+            "table": json.loads(
+                frame.to_json(orient="table", double_precision=15, index=not is_counted)
+            ),
+            **counted,
+        },
+        "parquet": lambda: {"parquet": _encode(frame.to_parquet(compression=None), 0)},
     }
     # For an index of periods pandas warns that it uses its own deprecated attributes; JSON cannot
     # hold such an index.
     index_types = getattr(frame.index, "dtypes", [frame.index.dtype])
     if any(isinstance(dtype, pandas.PeriodDtype) for dtype in (*frame.dtypes, *index_types)):
         del writers["table"]
-    for name, write in writers.items():
+    for write in writers.values():
         try:
-            form = {_TAG: "pandas.DataFrame", name: write()}
-            pandas.testing.assert_frame_equal(
-                _decode(form), frame, check_exact=True, check_freq=False
-            )
+            form = {_TAG: "pandas.DataFrame", **write(), **about}
+            _require_same(_decode(form), frame)
         except Exception:  # noqa: BLE001  # pandas and pyarrow fail in many ways for tables they cannot hold
             continue
         return form
     raise NotEncodable(
         "it holds a table that neither JSON nor Parquet gives back unchanged; Parquet needs pyarrow"
     )
+
+
+def _require_same(back: Any, frame: Any) -> None:
+    """Raise AssertionError for a table that is not exactly the other one."""
+    import numpy
+    import pandas
+
+    pandas.testing.assert_frame_equal(
+        back, frame, check_exact=True, check_freq=False, check_index_type="exact"
+    )
+    # pandas finds values equal that are written differently.
+    for place, dtype in enumerate(frame.dtypes):
+        sides = [side.iloc[:, place] for side in (back, frame)]
+        if dtype.name == "object":
+            texts, others = ([*map(repr, side)] for side in sides)
+            assert texts == others
+        elif dtype.kind == "f":
+            zeros, others = (
+                numpy.signbit(side[(side == 0).fillna(False)].to_numpy(dtype=float))
+                for side in sides
+            )
+            assert zeros.tolist() == others.tolist()
 
 
 def _decode(data: Any) -> Any:
@@ -202,10 +235,11 @@ def _decode(data: Any) -> Any:
         return _LISTS[name](_decode(item) for item in value)
     if name == "dict":
         return {_decode(key): _decode(item) for key, item in value}
-    if name == "datetime" and "zone" in data:
-        return datetime.datetime.fromisoformat(value).astimezone(zoneinfo.ZoneInfo(data["zone"]))
     if name in _SCALARS:
-        return _SCALARS[name][2](value)
+        value = _SCALARS[name][2](value)
+        if "zone" in data:
+            value = value.astimezone(zoneinfo.ZoneInfo(data["zone"]))
+        return value.replace(fold=1) if "fold" in data else value
     return _decode_numpy(name, data) if name.startswith("numpy.") else _decode_pandas(name, data)
 
 
@@ -230,8 +264,15 @@ def _decode_pandas(name: str, data: Json) -> object:
         return _decode(data["frame"])["value"].iloc[0]
     if name != "pandas.DataFrame":
         raise NotEncodable(f"'{name}' is not a known type")
-    if "table" in data:
-        return pandas.read_json(
+    if "table" not in data:
+        frame = pandas.read_parquet(io.BytesIO(_decode(data["parquet"])))
+    else:
+        frame = pandas.read_json(
             io.StringIO(json.dumps(data["table"])), orient="table", precise_float=True
         )
-    return pandas.read_parquet(io.BytesIO(_decode(data["parquet"])))
+        if "range" in data:
+            frame.index = pandas.RangeIndex(*data["range"], name=_decode(data.get("name")))
+        elif isinstance(frame.index, pandas.RangeIndex):  # pandas makes one of 0, 1, 2
+            frame.index = pandas.Index(frame.index.to_numpy(), name=frame.index.name)
+    frame.attrs.update(_decode(data.get("attrs", {})))
+    return frame

@@ -94,7 +94,9 @@ def form_of(value: Any) -> Json:
     if isinstance(value, str | bytes | bytearray | memoryview):
         return {"form": "text"}
     if is_dataframe(value):
-        return {"form": "DataFrame", "types": [str(kind) for kind in value.dtypes]}
+        # A table without rows has no line that would name its columns.
+        names = {} if len(value) else {"names": key_names(value.columns)}
+        return {"form": "DataFrame", "types": [str(kind) for kind in value.dtypes], **names}
     if (_is_array(value) and value.ndim == 2) or tables.are_tuples(value):
         return {"form": "tuples"}
     if _is_array(value):
@@ -125,7 +127,7 @@ def value_of(text: str, about: Mapping[str, Any]) -> Any:
         import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
         rows = [row for row in items if isinstance(row, dict)]
-        names = zip(rows[0] if rows else (), types, strict=False)
+        names = zip(rows[0] if rows else about.get("names", ()), types, strict=False)
         return pd.DataFrame(
             {name: _column([row.get(name) for row in rows], kind) for name, kind in names}
         )
@@ -139,6 +141,9 @@ def _column(cells: list[Any], kind: str) -> Any:
 
     column = pd.Series(cells, dtype=object)
     try:
+        if kind.startswith("timedelta"):
+            # Durations are written in seconds; as numbers they would be of the unit of their type.
+            column = pd.to_timedelta(column, unit="s")
         return column.astype(kind)
     except (TypeError, ValueError, OverflowError):
         return column  # A type that text does not become again, such as an interval.

@@ -124,6 +124,7 @@ class TestFile:
         assert problem.startswith((".onetool/secrets.yaml:1: ", ".onetool/secrets.yaml:2: "))
         assert "s3cret1" not in problem
         assert "\n" not in problem
+        assert problem.count("'") % 2 == 0, "no quote is cut in two"
         assert not config.errors
 
     def test_value_in_the_wrong_file_is_masked_in_its_problem(self, project: Project) -> None:

@@ -3,6 +3,7 @@ agrees."""
 
 from __future__ import annotations
 
+import datetime
 import math
 from decimal import Decimal
 from typing import Any
@@ -113,6 +114,30 @@ def test_equal_values_have_no_difference(before: Any, after: Any) -> None:
     assert not found
     assert str(found) == "No difference."
     assert len(found.df) == 0
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, pd.NA], ids=["none", "nan", "na"])
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda x: mixed(x, "text"),
+        lambda x: mixed(np.array([x], dtype=object)),
+        lambda x: mixed(pd.Series([x], dtype=object)),
+        lambda x: np.array([x], dtype=object),
+        lambda x: (x, 1),
+        lambda x: [{"id": 1, "at": datetime.date(2024, 1, 1), "x": x}],
+    ],
+    ids=["cell", "array in a cell", "series in a cell", "array", "tuple", "beside a date"],
+)
+def test_an_infinite_number_is_not_missing(of: Any, missing: Any) -> None:
+    """JSON has no infinite numbers, so as JSON both are null."""
+    assert diff(of(math.inf), of(missing))
+    assert not diff(of(math.inf), of(math.inf))
+    assert not diff(of(None), of(missing))
+
+
+def test_a_series_in_a_cell_is_compared_as_exactly_as_a_column() -> None:
+    assert diff(mixed(pd.Series([1])), mixed(pd.Series([True])))
 
 
 @pytest.mark.parametrize(

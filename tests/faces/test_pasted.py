@@ -158,6 +158,21 @@ def test_what_nothing_can_be_made_of_is_refused_in_words(
     assert words in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "around",
+    ["```json\n{}\n```", "// In .vscode/mcp.json:\n{}", "/* one\ntwo */\n// three\n\n{}\n// end"],
+    ids=["fence", "comment", "comments"],
+)
+def test_json_is_read_as_a_page_shows_it(box: Toolbox, tmp_path: Path, around: str) -> None:
+    text = around.replace("{}", server_json(args=["-y", "notes"]).replace("]}", "], /* more */}"))
+    (tmp_path / "mcp.json").write_text(text.replace("```json", "").strip("`"), encoding="utf-8")
+
+    for pasted in (text, "mcp.json"):
+        (server,), _, _ = servers_of(box, pasted)
+        assert (server.name, server.data["args"]) == ("x", ["-y", "notes"])
+        assert steps(read(box, pasted)) == ["server"]
+
+
 def test_looking_at_a_text_starts_and_stores_nothing(box: Toolbox, tmp_path: Path) -> None:
     files = sorted(path.name for path in tmp_path.rglob("*"))
 

@@ -86,6 +86,31 @@ MEMORY = {"type": "stdio", "command": "npx", "args": ["-y", "@modelcontextprotoc
             "gh",
             {"type": "http"},
         ),
+        (
+            "claude mcp add --transport sse linear https://mcp.linear.app/sse",
+            "linear",
+            {"type": "sse", "url": "https://mcp.linear.app/sse"},
+        ),
+        (
+            '{"mcpServers": {"x": {"transport": "sse", "url": "https://x.example/sse"}}}',
+            "x",
+            {"type": "sse"},
+        ),
+        (
+            """claude mcp add-json gh '{"type": "http", "url": "https://x.example/a b"}' -s user""",
+            "gh",
+            {"type": "http", "url": "https://x.example/a b"},
+        ),
+        (
+            """code --add-mcp '{"name": "notes", "command": "npx", "args": ["-y", "n"]}'""",
+            "notes",
+            {"command": "npx", "args": ["-y", "n"]},
+        ),
+        (
+            '{"mcpServers": {"x": {"command": "npx", "env": ["LEVEL=a=b"]}}}',
+            "x",
+            {"env": {"LEVEL": "a=b"}},
+        ),
     ],
 )
 def test_what_a_readme_says_is_a_server(text: str, name: str, data: dict[str, Any]) -> None:

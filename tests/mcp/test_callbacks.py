@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types import CreateMessageRequestParams, SamplingMessage, TextContent
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.errors import CallTimeout
 from onetool_ipy.core import current
-from onetool_ipy.core.question import Question, Reply
+from onetool_ipy.core.question import Question, QuestionRefused, Reply
 from onetool_ipy.host import Host
 from onetool_ipy.mcp.callbacks import ServerCallbacks
 from onetool_ipy.mcp.definition import read_server
@@ -241,6 +242,20 @@ async def test_time_of_the_person_counts_towards_no_limit() -> None:
     finally:
         current.leave(token)
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(("texts", "max_tokens"), [([], 10), (["hi"], 0), (["hi"], -5)])
+async def test_nobody_is_asked_to_lend_a_model_for_nothing(
+    texts: list[str], max_tokens: int
+) -> None:
+    definition = read_server("shop", {"type": "stdio"}, "", folder=Path(), timeout_s=9)
+    messages = [SamplingMessage(role="user", content=TextContent(text=text)) for text in texts]
+    params = CreateMessageRequestParams(messages=messages, max_tokens=max_tokens)
+
+    # Without a scope any question would raise NobodyToAsk.
+    async with ServerCallbacks(definition, print).call() as call:
+        with pytest.raises(QuestionRefused, match="asked your model for nothing"):
+            await call.sample("server 'shop'", params)
 
 
 def test_roots_are_the_folders_of_the_definition(shop: Toolbox) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -286,3 +287,77 @@ def test_where_statements_go(tmp_path: Path, old: str, cell: str, expected: str)
     file.write_bytes(old.encode())
     save_functions(file, cell, pack="geo")
     assert file.read_bytes().decode() == expected
+
+
+AGAIN = {
+    "class": "class K:\n    v = N\ndef f():\n    return K.v",
+    "decorated class": "def deco(c): return c\n@deco\nclass K:\n    v = N\ndef f():\n    return K.v",
+    "annotated": "V: int = N\ndef f():\n    return V",
+    "two names": "A, V = 0, N\ndef f():\n    return V",
+    "built from another": "A = N\nV = [A][0]\ndef f():\n    return V",
+    "added to": "V = [0]\nV += [N]\ndef f():\n    return V[-1]",
+    "in an if": "V = 0\nif True:\n    V = N\ndef f():\n    return V",
+    "a function's result": "def g(): return N\nV = g()\ndef f():\n    return V",
+    "class of a result": "def g(): return N\nclass K:\n    v = g()\ndef f():\n    return K.v",
+    "default": "class K:\n    v = N\ndef f(v=K.v):\n    return v",
+}
+
+
+@pytest.mark.parametrize("cell", AGAIN.values(), ids=AGAIN)
+def test_a_cell_that_is_saved_again_is_what_the_file_says(tmp_path: Path, cell: str) -> None:
+    """Classes and constants of a cell are edited as its functions are."""
+    file = tmp_path / "geo.py"
+    names: dict[str, Any] = {}
+    for number in "121":
+        save_functions(file, cell.replace("N", number), pack="geo")
+        names = {}
+        exec(file.read_text("utf-8"), names)
+        assert names["f"]() == int(number)
+    assert file.read_text("utf-8").count("def f") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "cell", "value"),
+    [
+        ("def f(): return V\nV = 1\n", "V = 2\ndef f(): return V", 2),
+        ("def f(): return 1\n", "def deco(g): return g\n@deco\ndef f(): return 2", 2),
+        ("def f(): return 1\nf = id(f) and f\n", "def f(): return 2", 2),
+        ("def g(): return 1\n", "from math import floor as g\ndef f(): return g(2.5)", 2),
+        ("class g: pass\n", "g = 2\ndef f(): return g", 2),
+        ("if 1:\n    def f(): return 1\nelse:\n    pass\n", "def f(): return 2", 2),
+    ],
+    ids=["constant at the end", "new decorator", "wrapped", "import", "other kind", "in an if"],
+)
+def test_the_file_runs_and_says_what_the_cell_says(
+    tmp_path: Path, old: str, cell: str, value: int
+) -> None:
+    file = tmp_path / "geo.py"
+    file.write_text(old, encoding="utf-8")
+
+    save_functions(file, cell, pack="geo")
+
+    names: dict[str, Any] = {}
+    exec(file.read_text("utf-8"), names)
+    assert names["f"]() == value
+    assert ("else:" in old) == ("else:" in file.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("after", ["del f\n", "f = lambda: 0\n"])
+def test_a_function_that_the_file_takes_away_again_is_refused(tmp_path: Path, after: str) -> None:
+    file = tmp_path / "geo.py"
+    file.write_text(old := f"def f(): return 1\n{after}", encoding="utf-8")
+
+    with pytest.raises(InvalidTool, match="cannot be put into") as refused:
+        save_functions(file, "def f(): return 2", pack="geo")
+
+    assert refused.value.hint == "Put 'f' there by hand. Nothing was saved."
+    assert file.read_text("utf-8") == old
+
+
+def test_an_annotated_list_of_exports_is_extended(tmp_path: Path) -> None:
+    file = tmp_path / "geo.py"
+    file.write_text('__all__: list[str] = ["a"]\ndef a(): ...\n', encoding="utf-8")
+
+    save_functions(file, "def f(): ...", pack="geo")
+
+    assert file.read_text("utf-8").startswith('__all__: list[str] = ["a", "f"]\n')

@@ -319,6 +319,28 @@ def test_frame_is_read_again_with_the_types_of_its_columns() -> None:
     pd.testing.assert_series_equal(read_again(frame["when"]), frame["when"], check_names=False)
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_duration_is_read_again_as_long_as_it_was(unit: Any) -> None:
+    """It is written in seconds, and its type has another unit: a day was read as 86 ms."""
+    durations = pd.Series(pd.to_timedelta(["1 days", "00:00:02", "-1 days", None])).dt.as_unit(unit)
+
+    pd.testing.assert_frame_equal(
+        read_again(durations.to_frame("took")), durations.to_frame("took")
+    )
+    pd.testing.assert_series_equal(read_again(durations), durations)
+    parts = pd.Series(pd.to_timedelta([1, 10**15 + 1], unit="ns"))
+    pd.testing.assert_series_equal(read_again(parts), parts)
+
+
+def test_a_table_without_rows_keeps_its_columns() -> None:
+    frame = pd.DataFrame({"id": [1], "when": pd.to_datetime(["2024"]), "town": ["Wien"]})[:0]
+
+    again = read_again(frame)
+
+    assert again.dtypes.to_dict() == frame.dtypes.to_dict()
+    assert len(again) == 0
+
+
 def test_what_text_does_not_become_again_stays_text() -> None:
     frame = pd.DataFrame({"span": pd.interval_range(0, 2), "n": [1, 2]})
     again = read_again(frame)

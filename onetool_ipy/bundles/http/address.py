@@ -1,10 +1,11 @@
 """Addresses and base URLs: whether an address lies below a base URL, and its path there. Pure.
 
 Two addresses are the same if scheme, host, port, path and query are. The case of scheme and host, a
-default port, a dot behind the host, an international name in its ASCII form and the spelling of an
-IPv6 address make no difference. Paths are compared segment by segment, with `.` and `..` followed
-and letters, digits and `-._~` not percent-encoded: `https://a/v10` is not below `https://a/v1`.
-Names are not looked up, so `localhost` is not `127.0.0.1`.
+default port, a dot behind the host, an international name in its ASCII form, the spelling of an
+IPv6 address and an IPv4 address written as one make no difference. Paths are compared segment by
+segment, with `.` and `..` followed and letters, digits and `-._~` not percent-encoded:
+`https://a/v10` is not below `https://a/v1`. Names are not looked up, so `localhost` is not
+`127.0.0.1`.
 """
 
 from __future__ import annotations
@@ -138,9 +139,11 @@ def _followed(segments: list[str]) -> list[str]:
 def _host(name: str) -> str:
     if name.startswith("["):
         try:
-            return f"[{IPv6Address(name[1:-1])}]"
+            address = IPv6Address(name[1:-1])
         except ValueError:
             return name
+        # A connection to `::ffff:10.0.0.1` is one to 10.0.0.1.
+        return f"[{address}]" if address.ipv4_mapped is None else str(address.ipv4_mapped)
     if not name.isascii():
         import httpx
 

@@ -6,8 +6,10 @@ noted, and an unknown option is refused, since it may take a value. `sample` mak
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
+from contextlib import suppress
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
@@ -80,26 +82,28 @@ _NOTED = {
 _PAIRS = dict.fromkeys(
     ("data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"), "data"
 )
-_PAIRS |= {"form": "form", "form-string": "form"}
+_PAIRS |= {"form": "form", "form-string": "form", "url-query": "query"}
 """Options that are added to a list of the sample, each with its own name."""
 _FIELDS = {"request": "method", "user": "user", "oauth2-bearer": "bearer", "cookie": "cookie"}
 """Options that set a field of the sample."""
 _LISTS = {
     "url": ("urls", ""),
-    "url-query": ("query", ""),
     "header": ("headers", ""),
     "user-agent": ("headers", "User-Agent: "),
     "referer": ("headers", "Referer: "),
 }
 """Options that are added to a list of the sample, behind these words."""
 _TOKEN = re.compile(
-    r"""(?P<blank>[ \t]+)|(?P<line>\n\s*+)|(?P<joined>\\\n)"""
+    r"""(?P<blank>[ \t]+(?:#[^\n]*)?)|(?P<line>\n\s*+)|(?P<joined>[\\`][ \t]*\n)"""
     r"""|'(?P<single>[^']*)'|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|\$?"(?P<double>(?:[^"\\]|\\.)*)\""""
     r"""|(?P<command>`|\$\()|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))"""
     r"""|(?P<quote>\$?['"])|(?P<end>[|;&<>])|\\(?P<escaped>.?)"""
     r"""|(?P<plain>\$|[^\s\\'"`$|;&<>]+|\s)""",
     re.ASCII | re.DOTALL,
 )
+# "Copy as cURL (cmd)": the quotes, and each sign that cmd would read, stand behind a caret.
+_CMD = re.compile(r"curl(?:\.exe)?[^\n'\"]*\^\"|[^\n']* \^[ \t]*\n")
+_CARET = re.compile(r"\^[ \t]*\n(\n?)|\^(.)|([$`])", re.DOTALL)
 _PROMPT = re.compile(r"(?<!\s)\s*+[$!%>]\s*+(?=curl)")
 _IN_DOUBLE = re.compile(
     r"""\\(?P<escaped>.)|(?P<command>`|\$\()"""
@@ -186,10 +190,7 @@ def _take(sample: SampleRequest, name: str, attached: str | None, rest: deque[st
     elif name in ("get", "head"):
         setattr(sample, f"is_{name}", True)
     elif name == "max-time":
-        try:
-            sample.max_time_s = float(value)
-        except ValueError:
-            raise InvalidRequest(f"'{value}' is not a number of seconds.") from None
+        sample.max_time_s = _seconds(value)
     elif name in _NOTED:
         sample.notes.append(f"'{name}' is left out: {_NOTED[name]}")
     elif name in (
@@ -209,6 +210,13 @@ def _take(sample: SampleRequest, name: str, attached: str | None, rest: deque[st
         )
 
 
+def _seconds(value: str) -> float:
+    with suppress(ValueError):
+        if 0 <= (seconds := float(value)) < math.inf:
+            return seconds
+    raise InvalidRequest(f"'{value[:40]}' is not a number of seconds.")
+
+
 def _words(text: str) -> list[str]:
     """Split one command into words as bash does; nothing is expanded or run.
 
@@ -216,6 +224,8 @@ def _words(text: str) -> list[str]:
     InvalidRequest for a quote without an end, a command substitution, or more than one command.
     """
     text = re.sub("[\ue000\ue001]", "?", text).replace("\r\n", "\n").strip()
+    if _CMD.match(text):
+        text = _CARET.sub(_without_caret, text)
     words: list[str] = []
     word: str | None = None
     for token in _TOKEN.finditer(text):
@@ -235,6 +245,14 @@ def _words(text: str) -> list[str]:
     return words + ([] if word is None else [word])
 
 
+def _without_caret(match: re.Match[str]) -> str:
+    """What cmd makes of a caret. `$` and a backtick mean nothing to it."""
+    sign = match[2] or match[3]
+    if sign is None:
+        return match[1] or " "
+    return f"\\{sign}" if sign in "$`" else sign
+
+
 def _piece(token: re.Match[str], text: str) -> str:
     kind = str(token.lastgroup)
     excerpt = text[token.start() : token.start() + 20]
@@ -244,7 +262,10 @@ def _piece(token: re.Match[str], text: str) -> str:
             hint="Close it, or copy the whole command again.",
         )
     if kind == "end":
-        raise InvalidRequest(f"'{excerpt}': only one curl command can be imported at a time.")
+        raise InvalidRequest(
+            f"'{excerpt}': only one curl command can be imported at a time.",
+            hint="Paste it without what stands behind it.",
+        )
     if kind == "double":
         parts = []
         for part in _IN_DOUBLE.finditer(token["double"]):

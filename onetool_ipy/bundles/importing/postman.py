@@ -341,7 +341,7 @@ class _Sampler:
                 sent.append(
                     (key, self._fill(_text(each.get("value")), is_credential=is_secret_name(key)))
                 )
-        self._sample.query = [urlencode(sent)] if sent else []
+        self._sample.query = [("data", urlencode(sent))] if sent else []
 
     def _server(self, head: str) -> tuple[str, str]:
         """The scheme and host of a URL, and its path. A variable in them must have a value."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +36,7 @@ _MAX_DEFAULT = 20_000
 _MAX_ABOUT = 500
 _MAX_DEPTH = 40
 _MAX_SECRETS = 100
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
+_NUMBER = re.compile(r"0|-?[1-9]\d{0,14}")
 _KINDS = (
     (bool, "boolean"),
     (int, "integer"),
@@ -45,16 +45,19 @@ _KINDS = (
     (list, "array"),
     (dict, "object"),
 )
+# What curl reads behind the value of a field: `-F 'meta={};type=application/json'`.
+_OF_PART = re.compile(r";\s*(?:type|filename|encoder|headers)=.*", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.-]*)\}|<([A-Za-z_][\w .-]*)>")
 _LITERAL = "/:@!&'()*+,;=-._~%"
 
 
 @dataclass
 class SampleRequest:
-    """A request as it was sent, in the terms of curl. `data` are pairs of kind and text.
+    """A request as it was sent, in the terms of curl.
 
-    `variables` are marks that are arguments, each with its default or None; `hidden` are marks that
-    are secrets whatever their name; `optional` are query keys that may be sent; `about` describes
+    `data` and `query` are pairs of kind and text. `variables` are marks that are arguments, each
+    with its default or None; `hidden` are marks that are secrets whatever their name; `optional`
+    are query keys that may be sent; `about` describes
     arguments; `auth` has texts as they were sent.
     """
 
@@ -63,7 +66,7 @@ class SampleRequest:
     headers: list[str] = field(default_factory=list)
     data: list[tuple[str, str]] = field(default_factory=list)
     form: list[tuple[str, str]] = field(default_factory=list)
-    query: list[str] = field(default_factory=list)
+    query: list[tuple[str, str]] = field(default_factory=list)
     user: str | None = None
     bearer: str | None = None
     cookie: str | None = None
@@ -278,8 +281,8 @@ class _Maker:
         self._credentials()
         for line in self._command.headers:
             self._header(line)
-        for query in (self._url.query, *self._command.query):
-            self._query |= self._fields(query)
+        sent = [*self._command.query, *(self._command.data if self._command.is_get else ())]
+        self._query = self._fields("&".join([self._url.query, *self._form_fields(sent)]))
         for name in self._command.optional:
             if labels.literal(name) not in self._query:
                 self._query[labels.literal(name)] = self._names.add(name, {}, required=False)
@@ -410,7 +413,8 @@ class _Maker:
             self._notes.append("curl would ask for a password; put it into the secret")
         self._auth = {
             "type": "basic",
-            "username": self._names.secret("USERNAME", name),
+            # A token may stand alone as the password: `-u :TOKEN`.
+            "username": self._names.secret("USERNAME", name) if name else "",
             "password": self._names.secret("PASSWORD", password) if password or not colon else "",
         }
 
@@ -469,16 +473,18 @@ class _Maker:
             for kind, text in command.form:
                 name, _, value = text.partition("=")
                 is_file = kind == "form" and value.startswith(("@", "<"))
+                if kind == "form" and not is_file and (part := _OF_PART.search(value)):
+                    value = value[: part.start()]
+                    self._notes.append(f"'{part[0][1:60]}' of '{name[:60]}' is left out")
                 file = self._names.add(name, labels.FILE_SCHEMA, required=True) if is_file else ""
-                self._body[name] = file or self._field(name, value, typed=False)
+                field = file or self._field(name, value, typed=False)
+                earlier = self._body.get(labels.literal(name), [])
+                listed = earlier if isinstance(earlier, list) else [earlier]
+                self._body[labels.literal(name)] = [*listed, field] if listed else field
             return
-        if not command.data:
+        if not command.data or command.is_get:
             return
-        fields = list(self._form_fields())
-        if command.is_get:
-            for text in fields:
-                self._query |= self._fields(text)
-            return
+        fields = list(self._form_fields(command.data))
         files = [text for kind, text in command.data if kind != "data-raw" and text.startswith("@")]
         if files:
             self._notes.append(
@@ -509,14 +515,16 @@ class _Maker:
         else:
             self._body_type, self._body = "form", self._fields(joined)
 
-    def _form_fields(self) -> Iterator[str]:
-        """Yield each piece of data as a form has it."""
-        for kind, text in self._command.data:
-            if kind != "data-urlencode":
+    def _form_fields(self, pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+        """Yield each piece of data as a form or a query has it."""
+        for kind, text in pairs:
+            if kind == "url-query" and text.startswith("+"):
+                yield text[1:]
+                continue
+            if kind not in ("data-urlencode", "url-query"):
                 yield text
                 continue
-            # One value of --data-urlencode is `content`, `=content`, `name=content`, `@file` or
-            # `name@file`.
+            # Its value is `content`, `=content`, `name=content`, `@file` or `name@file`.
             name, equals, content = text.rpartition("=") if "=" not in text else text.partition("=")
             if not equals and text.find("@") > 0:
                 name, _, file = text.partition("@")
@@ -565,7 +573,8 @@ class _Maker:
         else:
             if "json" in mime:
                 self._notes.append("the body says it is JSON, but is not; it is sent as it is")
-                self._keep("Content-Type", mime)
+                if "content-type" not in self._written:
+                    self._keep("Content-Type", mime)
             self._body_type, self._body = (
                 "text",
                 self._names.argument("body", self._default(text), typed=False),

@@ -107,6 +107,8 @@ def test_a_stored_path_is_always_sent_to_the_host_of_the_other_environment(
         ("https://a@b/x", "https://a", None),
         ("https://b\u00fccher.example/x", "https://xn--bcher-kva.example", "/x"),
         ("https://[::1]/x", "https://[0:0::1]:443", "/x"),
+        ("http://[::ffff:10.0.0.1]:80/x", "http://10.0.0.1", "/x"),
+        ("http://[::ffff:a00:1]/x", "http://10.0.0.2", None),
         (
             "https://a/${s.items[?k=='/v1/'].id}/x?${q}",
             "https://a",

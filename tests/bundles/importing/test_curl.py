@@ -81,6 +81,10 @@ SAME = [
     '"U/p?q=a%22b" \\\n  --compressed \\\n  -H "X-A: \\"quoted\\""',
     "'U/a%20b/c'",
     "'U/p' -X PUT -H 'content-type: application/json' -d '[1, 2]'",
+    "-G 'U/p?tag=a' -d tag=b",
+    "'U/p' --url-query +a=%20b --url-query '=x y' --url-query 'z=&'",
+    "'U/p' -u ':only-a-token'",
+    "'U/p?n=-0'  # for whoever reads this",
 ]
 
 
@@ -168,6 +172,59 @@ def test_a_form_with_a_file_takes_the_file_as_an_argument(stub: Stub, client: Ht
     assert b'name="name"\r\n\r\nTom\r\n' in found.body
 
 
+def test_each_field_of_one_name_is_sent(stub: Stub, client: HttpClient) -> None:
+    command = (
+        f"curl {stub.url()}up -F tag=a -F tag=b -F 'meta={{\"n\": 1}};type=application/json'"
+        " -F photos=@a.png -F photos=@b.png"
+    )
+    files = {
+        name: {"base64": data, "filename": "x.png", "mime": "image/png"}
+        for name, data in (("photos", "QQ=="), ("photos_2", "Qg=="))
+    }
+
+    found = call(stub, client, command, files)
+
+    assert found.body.count(b'name="photos"') == found.body.count(b'name="tag"') == 2
+    assert all(part in found.body for part in (b"\r\nA\r\n", b"\r\nB\r\n", b'\r\n{"n": 1}\r\n'))
+    assert import_curl(command).notes == ["'type=application/json' of 'meta' is left out"]
+
+
+def test_a_body_that_is_no_json_gives_its_header_once() -> None:
+    draft = import_curl("curl https://a.test -H 'content-type: application/json' -d '{a: 1}'")
+
+    assert draft.notes == ["the body says it is JSON, but is not; it is sent as it is"]
+    assert draft.tool["http"]["request"]["headers"] == {"content-type": "application/json"}
+
+
+WINDOWS = {
+    "cmd": 'curl ^"U/p?x=1^&y=%^A^" ^\r\n  -H ^"Content-Type: application/json^" ^\r\n'
+    '  --data-raw ^"^{^\\^"a^\\^":^\\^"$b `^%^\\^"^}^"',
+    "cmd with plain quotes": 'curl "U/p?x=1&y=%A" ^\n  -H "Content-Type: application/json" ^ \n'
+    '  --data-raw "{\\"a\\":\\"$b `^%\\"}"',
+    "PowerShell": "curl.exe `\n  'U/p?x=1&y=%A' `\n  -H 'Content-Type: application/json' `\n"
+    '  --data-raw \'{"a":"$b `%"}\'',
+    "blank behind the backslash": "curl 'U/p?x=1&y=%A' \\ \n -H 'Content-Type: application/json'"
+    ' \\\t\n --data-raw \'{"a":"$b `%"}\'',
+}
+
+
+@pytest.mark.parametrize("system", WINDOWS)
+def test_a_command_is_read_as_its_shell_reads_it(
+    stub: Stub, client: HttpClient, system: str
+) -> None:
+    """Browsers copy for cmd, too; pages are copied with a blank at the end of a line."""
+    found = call(stub, client, WINDOWS[system].replace("U", stub.url()[:-1], 1))
+
+    assert (found.method, found.target) == ("POST", "/p?x=1&y=%25A")
+    assert json.loads(found.body) == {"a": "$b `%"}
+
+
+def test_a_caret_in_the_quotes_of_bash_stays(stub: Stub, client: HttpClient) -> None:
+    command = f"curl {stub.url()}p -H 'Content-Type: text/plain' --data-raw 'a ^\nb^\"'"
+
+    assert call(stub, client, command).body == b'a ^\nb^"'
+
+
 def test_what_cannot_be_kept_is_noted() -> None:
     draft = import_curl(
         "curl -k --proxy http://p:1 a.test/x#part -d @body.json -H 'Host: b.test' -b jar.txt -m 2.5"
@@ -222,6 +279,9 @@ def test_the_value_of_a_field_that_is_a_file_is_an_argument(stub: Stub, client: 
         ("curl https://a.test -H 'no name'", "not of the form 'Name: value'"),
         ("curl 'http://[::1'", "cannot be read"),
         ("curl https://a.test -m soon", "not a number of seconds"),
+        ("curl https://a.test -m 1e400", "not a number of seconds"),
+        ("curl https://a.test -m nan", "not a number of seconds"),
+        ("curl https://a.test -m -1", "not a number of seconds"),
         ("curl https://a.test " + "x" * (1 << 20), "at most"),
     ],
 )
