@@ -232,10 +232,11 @@ class CallDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[DuckDBPyConnection]:
-        """Lend the connection to whoever writes parts, maybe in another thread, one at a time: the
+        """Lend a connection to whoever writes parts, maybe in another thread, one at a time: the
         process does not end meanwhile. Raises DatabaseMissing."""
-        with self._writing:
-            yield self.connect()
+        # A connection has one answer at a time, and that of `ask` is somebody's question.
+        with self._writing, closing(self.connect().cursor()) as connection:
+            yield connection
 
     def connect(self) -> DuckDBPyConnection:
         """Open DuckDB, once. Raises DatabaseMissing."""
