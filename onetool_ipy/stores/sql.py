@@ -31,6 +31,7 @@ from onetool_ipy.base.errors import (
     TooLarge,
     Unavailable,
 )
+from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core.result import to_frame
 from onetool_ipy.stores.calls.database import (
@@ -127,8 +128,9 @@ class Sql:
 
     def ask(self, text: str, own: Tables) -> pd.DataFrame:
         """Answer a query. Raises InvalidArgs, ExecutionFailed, TooLarge. Stop ends it."""
-        # An import that Stop cuts off leaves half a library, so it is made here.
-        import pandas as pd  # noqa: F401 - used in the thread
+        # Half a library, which a Stop in the import leaves, may make the next query wait for ever.
+        with deferred:
+            import pandas as pd  # noqa: F401 - used in the thread
 
         question = _Asked(self, text, own)
         with StepThread() as steps:

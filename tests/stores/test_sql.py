@@ -419,6 +419,35 @@ def test_stop_ends_a_long_query_within_a_second(box: Toolbox, query: str) -> Non
 
 
 @pytest.mark.slow
+def test_a_stop_in_the_first_query_leaves_no_half_library(tmp_path: Path) -> None:
+    """The next query waited for ever, in a library whose import the Stop had cut off."""
+    program = """
+        import signal, sys
+        from onetool_ipy import open_toolbox
+        from onetool_ipy.faces.notebook.running_cell import Interrupts
+
+        class Stopping:
+            def find_spec(self, name, path=None, target=None):
+                if name == "numpy.random":
+                    sys.meta_path.remove(self)
+                    signal.raise_signal(signal.SIGINT)
+
+        box = open_toolbox(sys.argv[1], env={"HOME": sys.argv[1], "ONETOOL_STATE": sys.argv[1]})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        interrupts = Interrupts()
+        interrupts.begin(object)
+        sys.meta_path.insert(0, Stopping())
+        try:
+            box.ot.sql("select 1 as one")
+        except KeyboardInterrupt:
+            print("stopped", "pandas" in sys.modules)
+        print(box.ot.sql("select 1 as one").df.one[0])
+        """
+    done = python(program, tmp_path, check=False, timeout=120)
+    assert done.stdout == "stopped True\n1\n"
+
+
+@pytest.mark.slow
 def test_a_query_past_its_limit_is_ended(box: Toolbox) -> None:
     query = "select sum(a.i * b.i) from range(10000000) a(i), range(10000000) b(i)"
     result = box.call(box.resolve("ot.sql", {"query": query}, timeout=0.5))

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING
 
 from onetool_ipy.base.files import claim, remove, remove_stale_temp_files
 from onetool_ipy.stores.calls.database import (
-    COLUMNS,
     IS_A_CALL,
     ParquetPart,
-    insert,
     literal,
     part_from,
     read_metadata,
+    rows_of,
     write_parquet,
 )
 from onetool_ipy.stores.calls.journal import (
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 _SMALL, _AT_ONCE = 25_000, 20
 """Parts of fewer calls are joined, so many at once: a question reads few files, whatever wrote
 them."""
-_TS, _ID, _HANDLE = 0, 1, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,35 +114,27 @@ def _write_part(connection: DuckDBPyConnection, file: JournalFile, least_calls: 
         damaged += lines.damaged
     if not calls or (file.state == "open" and len(calls) < least_calls):
         return False
-    for call in calls:
-        if call[_ID] in handles:
-            call[_HANDLE] = handles.pop(call[_ID])
-    cursor = connection.cursor()
-    try:
-        types = ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
-        cursor.execute(
-            f"CREATE TEMP TABLE closing({types}, place BIGINT, journal VARCHAR)"
-        ).fetchall()
-        insert(cursor, "closing", calls, 0, journal="")
-        last = max(call[_TS] for call in calls)
-        for call_id, handle in handles.items():
-            cursor.execute(
-                "INSERT INTO closing(ts, call_id, handle) VALUES (make_timestamp(?), ?, ?)",
-                [last, call_id, handle],
-            ).fetchall()
-        part = ParquetPart(
-            file=file.as_state("part"),
-            calls=len(calls),
-            first=min(call[_TS] for call in calls),
-            last=last,
-            damaged=damaged,
-            attached=len(handles),
-            members=(),
-        )
-        query = "SELECT * EXCLUDE (journal) FROM closing ORDER BY place"
-        write_parquet(cursor, part.file.path, query, part.metadata())
-    finally:
-        cursor.close()
+    _, times, ids, *_ = zip(*calls, strict=True)
+    first, last = min(times), max(times)
+    attached: list[JournalCall] = [
+        ((), last, call_id, "", False, 0.0, 0, {"handle": handles[call_id]})
+        for call_id in handles.keys() - set(ids)
+    ]
+    rows = [
+        (*call[:-1], {**call[-1], "handle": handles[call_id]}) if call_id in handles else call
+        for call, call_id in zip(calls, ids, strict=True)
+    ]
+    part = ParquetPart(
+        file=file.as_state("part"),
+        calls=len(calls),
+        first=first,
+        last=last,
+        damaged=damaged,
+        attached=len(attached),
+        members=(),
+    )
+    query, values = rows_of([*rows, *attached], 0)
+    write_parquet(connection, part.file.path, query, part.metadata(), values)
     return True
 
 

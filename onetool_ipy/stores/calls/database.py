@@ -25,6 +25,9 @@ from onetool_ipy.base.files import AtomicFile, Stamp, StoreError, stamp_of
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.stores.calls.journal import (
+    CONTEXT,
+    MORE,
+    Context,
     Contexts,
     JournalCall,
     JournalFile,
@@ -60,7 +63,7 @@ COLUMNS = {
     "fingerprint": "VARCHAR",
     "inputs": "VARCHAR",
 }
-"""The columns of a part, in the order of a journal's fields. `ts` is UTC."""
+"""The columns of a part, beside `place`, the number of a call in its journal. `ts` is UTC."""
 
 DAY_COLUMNS = {
     "day": "TIMESTAMP",
@@ -75,10 +78,22 @@ DAY_COLUMNS = {
 }
 """The columns of an expired part: the sums of a tool's calls on a day."""
 
+_CALL: dict[str, Any] = {
+    "place": "BIGINT",
+    "context": "BIGINT",
+    "ts": "BIGINT",
+    "call_id": "VARCHAR",
+    "args": "VARCHAR",
+    "is_whole": "BOOLEAN",
+    "ms": "DOUBLE",
+    "bytes": "BIGINT",
+    "more": {"ok": "BOOLEAN", **dict.fromkeys(MORE, "VARCHAR")},
+}
+"""A call on its way into DuckDB: its place, the number of its context, and the rest of it."""
+
 VERSION = 1
 IS_A_CALL = f"tool NOT IN {tuple(sorted(NOT_TOOLS))}"
 """What usage adds up: an ask or a program has a row beside those of its calls, and is no call."""
-_NULLED = ("code", "reason", "message", "handle", "parent", "inputs")
 _STOPPED = "Query interrupted"
 _FRESH = "log.fresh"
 """The table of the calls in open journals. It has a schema of its own: in `main` are the names that
@@ -232,10 +247,11 @@ class CallDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[DuckDBPyConnection]:
-        """Lend the connection to whoever writes parts, maybe in another thread, one at a time: the
+        """Lend a connection to whoever writes parts, maybe in another thread, one at a time: the
         process does not end meanwhile. Raises DatabaseMissing."""
-        with self._writing:
-            yield self.connect()
+        # A connection has one answer at a time, and that of `ask` is somebody's question.
+        with self._writing, closing(self.connect().cursor()) as connection:
+            yield connection
 
     def connect(self) -> DuckDBPyConnection:
         """Open DuckDB, once. Raises DatabaseMissing."""
@@ -341,7 +357,10 @@ class CallDatabase:
             try:
                 for data, offset in file.lines(fresh.offset):
                     lines = parse(data, fresh.contexts)
-                    insert(connection, _FRESH, lines.calls, fresh.calls, journal=file.name)
+                    if lines.calls:
+                        rows, values = rows_of(lines.calls, fresh.calls)
+                        add = f"INSERT INTO {_FRESH} BY NAME SELECT *, ? AS journal FROM ({rows})"
+                        connection.execute(add, [file.name, *values]).fetchall()
                     fresh.offset = offset
                     fresh.calls += len(lines.calls)
                     fresh.damaged += lines.damaged
@@ -411,44 +430,40 @@ def literal(texts: Iterable[str]) -> str:
     return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
 
 
-def insert(
-    connection: DuckDBPyConnection,
-    table: str,
-    calls: Sequence[JournalCall],
-    place: int,
-    *,
-    journal: str,
-) -> None:
-    """Add calls of a journal to a table in memory, numbered from a place on."""
+def rows_of(calls: Sequence[JournalCall], place: int) -> tuple[str, list[str]]:
+    """Return calls of a journal as SQL, numbered from a place on, and the value in it.
+
+    They are numbers, bools and texts, which are quicker to hand over as JSON than one by one.
+    """
     from orjson import dumps
 
-    if not calls:
-        return
-    columns: dict[str, Sequence[Any]] = {}
-    selected, values = [], []
-    for name, column in zip(COLUMNS, zip(*calls, strict=True), strict=True):
-        value = "?"
-        # JSON is slow, so it has no column of one value. It has the ids, for it must not be empty.
-        if name == "call_id" or len(set(column)) > 1:
-            columns[name] = column
-            value = f'unnest(c."{name}")'
-        else:
-            values.append(column[0])
-        value = f"make_timestamp({value})" if name == "ts" else value
-        selected.append(f"nullif({value}, '')" if name in _NULLED else value)
-    types = {name: [COLUMNS[name] if name != "ts" else "BIGINT"] for name in columns}
-    structure = dumps(types).decode()
-    # A journal's values are known to be text, numbers and bools, so they travel as one JSON text.
-    query = (
-        f"INSERT INTO {table} SELECT {', '.join(selected)}, unnest(range(?, ?)), ? FROM"
-        f" (SELECT from_json(?::JSON, '{structure}') AS c)"
+    contexts, *columns = map(list, zip(*calls, strict=True))
+    # Contexts are few: each call has the number of its own.
+    numbers: dict[Context, int] = {}
+    context_numbers = [numbers.setdefault(context, len(numbers) + 1) for context in contexts]
+    places = [*range(place, place + len(calls))]
+    journal: dict[str, list[Any]] = dict(
+        zip(_CALL, (places, context_numbers, *columns), strict=True)
     )
-    values += [place, place + len(calls), journal, dumps(columns).decode()]
-    connection.execute(query, values).fetchall()
+    journal["contexts"] = [dict(zip(CONTEXT, context, strict=False)) for context in numbers]
+    structure = {name: [kind] for name, kind in _CALL.items()}
+    structure["contexts"] = [dict.fromkeys(CONTEXT, "VARCHAR")]
+    unnested = ", ".join(f"unnest(c.{name}) AS {name}" for name in _CALL)
+    query = (
+        "SELECT make_timestamp(ts) AS ts, call_id, args, is_whole, ms, bytes, place, unnest(more),"
+        f" unnest(contexts[context]) FROM (SELECT {unnested}, c.contexts FROM (SELECT"
+        # The text is in a row, since DuckDB takes three times as long for a constant.
+        f" from_json(text, '{dumps(structure).decode()}') AS c FROM (VALUES (?)) AS journal(text)))"
+    )
+    return query, [dumps(journal).decode()]
 
 
 def write_parquet(
-    connection: DuckDBPyConnection, path: Path, query: str, metadata: Mapping[str, str]
+    connection: DuckDBPyConnection,
+    path: Path,
+    query: str,
+    metadata: Mapping[str, str],
+    values: Sequence[object] = (),
 ) -> None:
     """Write the answer of a query as a Parquet file, whole or not at all. Raises StoreError."""
     facts = ", ".join(f"{name}: '{text}'" for name, text in metadata.items())
@@ -460,7 +475,8 @@ def write_parquet(
                     # Version 2 keeps the differences of times, which are a third as long and read
                     # twice as fast.
                     f"COPY ({query}) TO '{place}' (FORMAT parquet, PARQUET_VERSION V2, COMPRESSION"
-                    f" zstd, USE_TMP_FILE false, KV_METADATA {{{facts}}})"
+                    f" zstd, USE_TMP_FILE false, KV_METADATA {{{facts}}})",
+                    values,
                 ).fetchall()
             except duck_errors() as exc:
                 raise StoreError(path, _reason(exc)) from exc

@@ -43,29 +43,13 @@ from typing import Any, Literal, NamedTuple
 from onetool_ipy.base.files import StoreError, claim, make_folder
 from onetool_ipy.core.tool import Problem
 
-FIELDS = (
-    *(
-        "ts",
-        "id",
-        "tool",
-        "source",
-        "args",
-        "whole",
-        "ok",
-        "code",
-        "reason",
-        "message",
-        "ms",
-        "size",
-        "handle",
-    ),
-    *("parent", "user", "host", "notebook", "cell", "session", "fingerprint", "inputs"),
-)
-"""What is known of a call. `ts` is its end in microseconds since 1970; a text that is missing is
+CONTEXT = ("tool", "source", "user", "host", "notebook", "cell", "session", "fingerprint")
+"""What many calls share: the keys of a context line beside `context`. A text that is missing is
 empty."""
 
-CONTEXT = ("tool", "source", "user", "host", "notebook", "cell", "session", "fingerprint")
-"""What many calls share: the keys of a context line beside `context`."""
+MORE = ("code", "reason", "message", "handle", "parent", "inputs")
+"""What few calls have, beside `ok`: the keys of a call's object. All are texts; one that is empty
+counts as missing."""
 
 ROTATE_CALLS = 5_000
 ROTATE_BYTES = 4 << 20
@@ -79,19 +63,14 @@ _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _RETRY_S = 1.0
 _MOST_LOOKS = 50
 _MAX_TS, _MAX_MS, _MAX_SIZE = 1 << 60, 1e12, 1 << 50
-_NUMBERS: dict[str, set[type]] = {
-    "ts": {int},
-    "whole": {bool},
-    "ok": {bool},
-    "ms": {int, float},
-    "size": {int},
-}
-_TYPES = [_NUMBERS.get(name, {str}) for name in FIELDS]
-_MISSING = [""] * len(FIELDS)
+_TYPES: tuple[set[type], ...] = ({int}, {str}, {str}, {bool}, {int, float}, {int}, {dict})
+"""Of the values of a call behind its context."""
+_MORE_TYPES = {("ok", bool), *((name, str) for name in MORE)}
 _UNKNOWN = ("(unknown)", *[""] * 7)
 """The context of a call whose context line is damaged."""
-_PLACES = {name: place for place, name in enumerate(FIELDS)}
-_TS, _MS, _SIZE = map(FIELDS.index, ("ts", "ms", "size"))
+_GOOD: dict[str, Any] = {"ok": True}
+_DAMAGES = (AttributeError, LookupError, TypeError, ValueError)
+"""What a line raises that is not valid. That it is no JSON is a ValueError."""
 
 State = Literal["open", "closed", "part", "expired"]
 _STATES: dict[str, State] = {
@@ -103,11 +82,15 @@ _STATES: dict[str, State] = {
 _ENDINGS = {state: ending for ending, state in _STATES.items()}
 
 
-JournalCall = list[Any]
-"""A call as its journal has it: the values of `FIELDS`."""
+Context = tuple[str, ...]
+"""The values of `CONTEXT`."""
 
-Contexts = dict[Any, tuple[str, ...]]
-"""The contexts of a journal by number: the values of `CONTEXT`."""
+JournalCall = tuple[Context, int, str, str, bool, float, int, dict[str, Any]]
+"""A call: its context, end in microseconds since 1970, id, arguments, whether they are whole,
+milliseconds, size, and what few calls have. Journals have millions, so it has no class."""
+
+Contexts = dict[Any, Context]
+"""The contexts of a journal by number."""
 
 ContextKey = tuple[str, str, str, str, str]
 """What tells the contexts of a session apart: tool, source, fingerprint, cell, notebook."""
@@ -416,78 +399,84 @@ def _names_in(folder: Path) -> list[str]:
 
 def parse(data: bytes, contexts: Contexts) -> JournalLines:
     """Read whole lines. Those that are not valid are counted; contexts among them are added."""
-    from orjson import JSONDecodeError, loads
+    from orjson import loads
 
     try:
         rows = loads(b"[%b]" % data.strip(b"\n").replace(b"\n", b","))
         if len(rows) == data.count(b"\n"):
-            lines = _read(rows, contexts)
-            if not lines.damaged and (not lines.calls or _are_calls(lines.calls)):
-                return lines
-    except JSONDecodeError:
+            after = contexts.copy()
+            lines = _read(rows, after)
+            contexts.update(after)
+            return lines
+    except _DAMAGES:
         pass
     calls, handles, damaged = [], [], 0
     for line in filter(None, data.split(b"\n")):
         try:
             lines = _read([loads(line)], contexts)
-        except JSONDecodeError:
-            lines = JournalLines([], [], 1)
-        if lines.calls and not _are_calls(lines.calls):
-            lines = JournalLines([], [], 1)
-        calls += lines.calls
-        handles += lines.handles
-        damaged += lines.damaged
+        except _DAMAGES:
+            damaged += 1
+        else:
+            calls += lines.calls
+            handles += lines.handles
     return JournalLines(calls, handles, damaged)
 
 
 def _read(rows: list[Any], contexts: Contexts) -> JournalLines:
-    """Sort decoded lines by what they are. The values of calls are not checked yet."""
+    """Sort decoded lines by what they are. Raises one of _DAMAGES if any of them is not valid."""
     from orjson import dumps
 
     calls: list[JournalCall] = []
-    handles, damaged = [], 0
+    handles: list[tuple[str, str]] = []
     for row in rows:
-        try:
-            if type(row) is list:
-                number, ts, call_id, args, ms, size, *rest = row
-                tool, source, *origin, fingerprint = contexts.get(number, _UNKNOWN)
-                is_whole = type(args) is not str
-                text = dumps(args).decode() if is_whole else args
-                call = [ts, call_id, tool, source, text, is_whole, True, "", "", "", ms, size]
-                call += ["", "", *origin, fingerprint, ""]
-                for name, value in rest[0].items() if rest else ():
-                    call[_PLACES[name]] = value
-                calls.append(call)
-            elif "context" in row:
-                names = tuple(row.get(name, "") for name in CONTEXT)
-                if not names[0] or not all(type(name) is str for name in names):
-                    raise ValueError("not a context")
-                contexts[row["context"]] = names
-            elif row.keys() == {"id", "handle"}:
-                if type(row["id"]) is not str or type(row["handle"]) is not str:
-                    raise ValueError("not a handle")
-                handles.append((row["id"], row["handle"]))
-            else:
-                calls.append([*map(row.get, FIELDS, _MISSING)])
-        except (AttributeError, LookupError, TypeError, ValueError):
-            damaged += 1
-    return JournalLines(calls, handles, damaged)
+        if type(row) is list:
+            number, ts, call_id, args, ms, size, *rest = row
+            context, more = contexts.get(number, _UNKNOWN), _more(rest[0]) if rest else _GOOD
+            is_whole = type(args) is not str
+            text = dumps(args).decode() if is_whole else args
+            calls.append((context, ts, call_id, text, is_whole, ms, size, more))
+        elif "context" in row:
+            contexts[row["context"]] = _context(row)
+        elif row.keys() == {"id", "handle"}:
+            handles.append((row["id"], row["handle"]))
+        else:
+            more = _more({"ok": row["ok"], **{name: row[name] for name in MORE if name in row}})
+            values = row["ts"], row["id"], row.get("args", ""), row["whole"], row["ms"], row["size"]
+            calls.append((_context(row), *values, more))
+    if not {str}.issuperset(type(text) for pair in handles for text in pair):
+        raise ValueError("not a handle")
+    _check(calls)
+    return JournalLines(calls, handles, 0)
 
 
-def _are_calls(calls: list[JournalCall]) -> bool:
-    """Whether every value has its type and is within its bounds. By columns, which is much quicker
-    than by rows."""
-    columns = list(zip(*calls, strict=True))
-    if not columns or any(
-        not types.issuperset(map(type, column))
-        for types, column in zip(_TYPES, columns, strict=True)
+def _context(row: Mapping[str, Any]) -> Context:
+    context = tuple(row.get(name, "") for name in CONTEXT)
+    if not context[0] or not {str}.issuperset(map(type, context)):
+        raise ValueError("not a context")
+    return context
+
+
+def _more(row: Mapping[str, Any]) -> dict[str, Any]:
+    return _GOOD | {name: each for name, each in row.items() if each != "" or name not in MORE}
+
+
+def _check(calls: list[JournalCall]) -> None:
+    """Raise ValueError unless every value has its type and is within its bounds. By columns, which
+    is much quicker than by rows."""
+    if not calls:
+        return
+    _, *columns = zip(*calls, strict=True)
+    times, _, _, _, durations, sizes, more = columns
+    if not (
+        all(
+            kinds.issuperset(map(type, column))
+            for kinds, column in zip(_TYPES, columns, strict=True)
+        )
+        and _MORE_TYPES.issuperset(
+            (k, type(v)) for each in more if each is not _GOOD for k, v in each.items()
+        )
+        and -_MAX_TS <= min(times) <= max(times) <= _MAX_TS
+        and 0 <= min(durations) <= max(durations) <= _MAX_MS
+        and 0 <= min(sizes) <= max(sizes) <= _MAX_SIZE
     ):
-        return False
-    bounds = (
-        (columns[_TS], -_MAX_TS, _MAX_TS),
-        (columns[_MS], 0, _MAX_MS),
-        (columns[_SIZE], 0, _MAX_SIZE),
-    )
-    return all(low <= min(column) and max(column) <= high for column, low, high in bounds) and all(
-        columns[2]
-    )
+        raise ValueError("not a call")

@@ -22,7 +22,7 @@ from onetool_ipy.base.masking import MASK
 from onetool_ipy.core.names import TOOLBOX
 from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.stores.calls.database import IS_A_CALL, Calls, literal
-from onetool_ipy.stores.calls.journal import Contexts, files_in, parse
+from onetool_ipy.stores.calls.journal import CONTEXT, MORE, Contexts, files_in, parse
 from onetool_ipy.stores.calls.record import RUN_LENGTH, RUN_PREFIX
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ _FRAME = (
     *("ts", "call_id", "tool", "source", "args", "ok", "code", "reason", "message", "ms", "bytes"),
     *("handle", "parent", "user", "host", "notebook", "cell", "session", "fingerprint"),
 )
-_NULLED = ("code", "reason", "message", "handle", "parent", "inputs")
 _CATEGORIES = (
     *("tool", "source", "code", "reason"),
     *("user", "host", "notebook", "cell", "session", "fingerprint"),
@@ -542,10 +541,11 @@ def history_in(folder: Path, chosen: CallFilter) -> list[CallRow]:
         for data, _ in file.lines(0) if file.state in ("open", "closed") else ():
             lines = parse(data, contexts)
             handles |= dict(lines.handles)
-            for ts, call_id, *values in lines.calls:
-                cells: dict[str, Any] = dict(zip(_CELLS, values, strict=True))
-                cells |= {name: cells[name] or None for name in _NULLED}
-                rows.append(CallRow(ts=_to_time(ts), call_id=call_id, **cells))
+            for context, ts, call_id, args, is_whole, ms, size, more in lines.calls:
+                cells: dict[str, Any] = dict(zip(CONTEXT, context, strict=True))
+                cells |= {"args": args, "is_whole": is_whole, "ms": ms, "bytes": size}
+                cells |= {"ts": _to_time(ts), "call_id": call_id, **dict.fromkeys(MORE), **more}
+                rows.append(CallRow(**cells))
     words = chosen.text.lower().split()
     rows = [
         replace(row, handle=handles.get(row.call_id, row.handle))

@@ -7,6 +7,7 @@ import datetime
 import gzip
 import json
 import sys
+import tempfile
 import threading
 import types
 from collections import Counter
@@ -16,17 +17,21 @@ from typing import Any
 
 import duckdb
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from onetool_ipy.stores.calls.closing import Retention
 from onetool_ipy.stores.calls.database import Calls
-from onetool_ipy.stores.calls.journal import files_in
+from onetool_ipy.stores.calls.journal import CONTEXT, MORE, files_in
 from onetool_ipy.stores.calls.log import CallLog
-from onetool_ipy.stores.calls.query import Timeline, timeline_of
+from onetool_ipy.stores.calls.query import CallFilter, Timeline, history_in, timeline_of
 from tests.harness.programs import python
 from tests.harness.systems import has_mode
 from tests.stores.calls.aids import DAY, START, Clock, clock, note
 
 __all__ = ["clock"]  # a fixture
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def states(folder: Path) -> Counter[str]:
@@ -54,6 +59,96 @@ def tidied(folder: Path, clock: Clock, **options: Any) -> CallLog:
     log.close()
     log.tidy()
     return log
+
+
+TEXTS = st.text(max_size=9) | st.sampled_from(
+    ["", "a'b\"c", "%s\n\0", "\u2028\U0001f600", "\\u0000"]
+)
+IDS = st.sampled_from(["c1", "c2", "c3", "odd 'id'"])
+MOMENTS = st.sampled_from([0, -1, 1772619630123456]) | st.integers(0, 4 * 10**15)
+ARGS = TEXTS | st.dictionaries(
+    TEXTS, st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)
+)
+NUMBERS = {
+    "ts": MOMENTS,
+    "ms": st.floats(0, 1e12) | st.integers(0, 9),
+    "size": st.integers(0, 2**50),
+}
+MORES = st.fixed_dictionaries({}, optional={"ok": st.booleans(), **dict.fromkeys(MORE, TEXTS)})
+CONTEXTS = st.fixed_dictionaries(
+    {"context": st.integers(0, 3), "tool": TEXTS.filter(bool)},
+    optional=dict.fromkeys(CONTEXT[1:], TEXTS),
+)
+ARRAYS = st.tuples(st.integers(0, 3), MOMENTS, IDS, ARGS, NUMBERS["ms"], NUMBERS["size"])
+OLD = st.fixed_dictionaries(
+    {
+        "id": IDS,
+        "tool": TEXTS.filter(bool),
+        "whole": st.just(False),
+        "ok": st.booleans(),
+        **NUMBERS,
+    },
+    optional=dict.fromkeys((*CONTEXT[1:], *MORE, "args"), TEXTS),
+)
+LINES = st.lists(
+    st.one_of(
+        *(CONTEXTS, ARRAYS, st.tuples(ARRAYS, MORES).map(lambda two: (*two[0], two[1])), OLD),
+        st.fixed_dictionaries({"id": IDS, "handle": TEXTS.filter(bool)}),
+        st.sampled_from(
+            [[], [1], {}, "x", None, {"id": "c1", "handle": 1}, [0, 1, "c1", {}, -1, 1]]
+        ),
+    ),
+    max_size=12,
+)
+
+
+def plain_rows(lines: list[Any]) -> list[dict[str, Any]]:
+    """Read a journal as simply as can be: the calls as history has them, the newest first."""
+    contexts: dict[int, dict[str, str]] = {}
+    rows: list[dict[str, Any]] = []
+    handles: dict[str, str] = {}
+    for line in lines:
+        if isinstance(line, list | tuple) and len(line) >= 6 and line[4] >= 0:
+            number, ts, call_id, args, ms, size, *rest = line
+            row = {"ts": ts, "id": call_id, "args": args, "whole": type(args) is not str}
+            row |= {"ms": ms, "size": size, **contexts.get(number, {"tool": "(unknown)"})}
+            rows.append({"ok": True, **row, **(rest[0] if rest else {})})
+        elif isinstance(line, dict) and "context" in line:
+            contexts[line["context"]] = {name: line.get(name, "") for name in CONTEXT}
+        elif isinstance(line, dict) and "ts" in line:
+            rows.append({"args": "", **line})
+        elif isinstance(line, dict) and type(line.get("handle")) is str:
+            handles[line["id"]] = line["handle"]
+    for row in rows:
+        row["handle"] = handles.get(row["id"], row.get("handle"))
+    rows.reverse()
+    return sorted(rows, key=lambda row: row["ts"], reverse=True)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(lines=LINES)
+def test_a_part_has_every_field_that_a_plain_reader_finds_in_its_journal(lines: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        (folder / "20260304T102030000000-00000000.jsonl").write_bytes(data)
+        log = CallLog(folder, close_calls=1)
+        from_journal, without_duckdb = log.history(limit=None), history_in(folder, CallFilter())
+        log.tidy()
+        rows, files = log.history(limit=None), list(states(folder))
+        log.close()
+
+    wanted = plain_rows(lines)
+    assert files == (["part"] if wanted else ["open"])
+    assert rows == from_journal == without_duckdb
+    for row, plain in zip(rows, wanted, strict=True):
+        assert row.ts == EPOCH + plain["ts"] * datetime.timedelta(microseconds=1)
+        assert (row.call_id, row.is_whole, row.ok) == (plain["id"], plain["whole"], plain["ok"])
+        assert (row.ms, row.bytes) == (plain["ms"], plain["size"])
+        assert (row.arguments if row.is_whole else row.args) == plain["args"]
+        assert [getattr(row, name) for name in CONTEXT] == [plain.get(name, "") for name in CONTEXT]
+        assert [getattr(row, name) for name in MORE] == [plain.get(name) or None for name in MORE]
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ import pytest
 
 from onetool_ipy.faces.notebook.running_cell import Interrupts
 from onetool_ipy.stores.calls import database
+from onetool_ipy.stores.calls.closing import Retention
 from onetool_ipy.stores.calls.journal import files_in
 from onetool_ipy.stores.calls.log import CallLog
 from tests.harness.programs import python
@@ -209,3 +210,27 @@ def test_a_stop_while_duckdb_answers_is_a_stop(tmp_path: Path, clock: Clock, cel
         log._ask(question)
 
     assert log.usage().total_calls == 1
+
+
+@pytest.mark.slow
+def test_questions_while_a_thread_tidies_are_answered_whole(tmp_path: Path, clock: Clock) -> None:
+    """As in every kernel: its own thread closes journals. Both used one connection, and each took
+    the answers of the other."""
+    log = filled(tmp_path, clock, 600, rotate_calls=20, retention=Retention(calls=300))
+    log.tidy()
+    is_over = threading.Event()
+
+    def tidy() -> None:
+        while not is_over.is_set():
+            log.tidy()
+
+    thread = threading.Thread(target=tidy)
+    thread.start()
+    try:
+        found = {(log.usage().total_calls, len(log.history(limit=9))) for _ in range(30)}
+    finally:
+        is_over.set()
+        thread.join()
+
+    assert found == {(600, 9)}
+    assert log.problems() == []
