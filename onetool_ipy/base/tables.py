@@ -131,6 +131,8 @@ def read(value: Any) -> Any:
         # Foreign code may raise anything, and a panic of Rust is no Exception; the next interface
         # may work.
         except BaseException as exc:  # noqa: BLE001
+            if interrupt_in(exc) is not None:
+                raise
             problems.append(f"{name}: {type(exc).__name__}: {exc}")
             has_arrow = has_arrow and not isinstance(exc, ImportError)
             continue
