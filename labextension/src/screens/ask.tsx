@@ -9,7 +9,7 @@ import { elementOf, offerFocus } from './dom.js';
 import { counted, LINE_END, number } from './format.js';
 import { type Models, modelForm } from './models.js';
 import { Failure, Outcome } from './parts.js';
-import { Requests } from './requests.js';
+import { type Reply, Requests } from './requests.js';
 import type { Transport } from './transport.js';
 
 const NEAR_END = 60; // pixels
@@ -76,7 +76,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     else if (session.value) await kept.again();
   }
 
-  function open(name: string): Promise<unknown> {
+  function open(name: string): Promise<Reply<Conversation>> {
     batch(() => {
       if (name !== session.value) live.value = {};
       session.value = name;
@@ -102,14 +102,15 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     if (left.status === 'late' || session.value !== name) return;
     session.value = '';
     offerFocus(box(), element); // there may be nothing more to forget
-    await open(sessions.value.value?.items[0] ?? FIRST);
-    said.value = { text: reply.value.said, isOk: true };
+    const next = await open(sessions.value.value?.items[0] ?? FIRST);
+    if (next.status !== 'late') said.value = { text: reply.value.said, isOk: true };
   }
 
   async function submit(): Promise<void> {
     const prompt = draft.value.trim();
     if (!prompt || queued.value || isOver()) return;
-    const own = { session: session.value || FIRST, prompt };
+    if (!session.value) void open(FIRST); // the conversations are not known yet
+    const own = { session: session.value, prompt };
     batch(() => {
       queued.value = own;
       draft.value = '';
@@ -136,7 +137,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     });
   });
 
-  const ModelForm = modelForm(requests, async ({ name, said: sentence }) => {
+  const ModelForm = modelForm(requests, models.value, async ({ name, said: sentence }) => {
     const reply = await models.again();
     if (reply.status === 'late') return;
     batch(() => {
@@ -144,7 +145,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
       said.value = { text: sentence, isOk: true };
       model.value = reply.status === 'ok' && reply.value.default === name ? '' : name;
     });
-    box()?.focus();
+    offerFocus(box(), element);
   });
 
   const element = elementOf('div.otx-ask');
@@ -199,7 +200,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     const total = known && known.tokens ? `${counted(known.items.length + known.earlier, 'question')} · ${number(known.tokens)} tokens${known.cost === null ? '' : ` · $${Number(known.cost.toPrecision(2))}`}` : '';
     return (
       <div ref={talk} class="otx-ask-talk" tabIndex={0} role="log" aria-label="Conversation" onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => (isAtEnd = scrollTop + clientHeight > scrollHeight - NEAR_END)}>
-        {isForm && models.value.value ? <ModelForm models={models.value.value} isOver={isOver()} /> : null}
+        {isForm && models.value.value ? <ModelForm isOver={isOver()} /> : null}
         {!exchanges.value.length && !isQueued && !isForm && known ? <p class="otx-muted otx-ask-intro">Ask about this notebook. A question goes into a cell and runs there: <b>@name</b> sends a variable, <b>+pack</b> offers only its tools.</p> : null}
         {known?.earlier ? <p class="otx-muted">{counted(known.earlier, 'earlier question')} not shown</p> : null}
         {exchanges.value.map(each => <ExchangeView key={each.id} exchange={each} markdown={markdown} />)}
