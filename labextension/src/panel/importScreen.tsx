@@ -83,7 +83,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       errors.value = found;
       isSet.value ||= !['', DOCUMENT].includes(pointer);
     });
-    find(`[data-at="${pointer}"]`)?.focus();
+    offerFocus(find(`[data-at="${pointer}"]`), element);
     find(`[id="${errorId(pointer)}"]`)?.scrollIntoView({ block: 'nearest' });
   }
 

@@ -4,6 +4,7 @@ import { batch, signal } from '@preact/signals';
 import { type ComponentChild, createRef, Fragment } from 'preact';
 import { type Call, Calls } from './calls.js';
 import { Search } from './controls.js';
+import { offerFocus } from './dom.js';
 import { counted, number, sourceText } from './format.js';
 import { type Call as PastCall, createHistory } from './history.js';
 import { createScreen, Failure, Placed, Tabs } from './parts.js';
@@ -76,8 +77,8 @@ export class ToolBrowser {
   readonly page: ToolPage;
   readonly tools: ToolList;
   readonly history: ReturnType<typeof createHistory>;
-  /** Resolves when the list shows what was searched last. */
-  searching: Promise<unknown> = Promise.resolve();
+  /** Resolves when the list shows what was searched last; with false if something else is searched by then. */
+  searching: Promise<boolean> = Promise.resolve(true);
   private loading: Promise<unknown> = Promise.resolve();
   private readonly requests: Requests;
   private readonly loads;
@@ -171,7 +172,7 @@ export class ToolBrowser {
     if (this.tell('trust', reply)) this.askTrust(reply.value);
     await this.load(); // after a no the project may hold something else by now
     if (reply.status === 'failed') return;
-    this.search.focus();
+    offerFocus(this.search, this.element);
     this.options.onTrust?.();
   }
 
@@ -184,7 +185,7 @@ export class ToolBrowser {
       this.askTrust(reply.value);
       this.question.value = { ...this.question.peek(), isAnswered: false };
     });
-    if (!this.hasMovedFrom(before)) this.trustBox.current?.querySelector('button')?.focus();
+    offerFocus(this.trustBox.current?.querySelector('button'), this.element, before);
   }
 
   setFilters(change: Partial<Filters>): Promise<unknown> {
@@ -204,7 +205,7 @@ export class ToolBrowser {
 
   /** Search again. */
   private refresh(): Promise<unknown> {
-    this.searching = this.tools.show(this.queries.peek().tools, this.filters.peek()).then(reply => this.tell('search', reply, () => this.refresh()));
+    this.searching = this.tools.show(this.queries.peek().tools, this.filters.peek()).then(reply => (this.tell('search', reply, () => this.refresh()), reply.status !== 'late'));
     return this.searching;
   }
 
@@ -232,17 +233,8 @@ export class ToolBrowser {
     const before = document.activeElement;
     this.showPage();
     const isShown = await this.page.open(name, args);
-    if (isShown && isFocused && !this.hasMovedFrom(before)) this.page.form?.focus();
+    if (isShown && isFocused) offerFocus(this.page.form, this.element, before);
     return isShown;
-  }
-
-  /**
-   * Whether the user has moved the focus within the browser, and types or clicks there now. A focus that was lost, as by
-   * what is hidden in a narrow panel, is at the browser itself or outside.
-   */
-  private hasMovedFrom(before: Element | null): boolean {
-    const { activeElement } = document;
-    return activeElement !== before && activeElement !== this.element && this.element.contains(activeElement);
   }
 
   private showPage(): void {
@@ -355,7 +347,7 @@ export class ToolBrowser {
       const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
       if (step) return () => this.tools.choose(this.tools.chosen + step);
       // The list may not show yet what was typed.
-      if (event.key === 'Enter') return () => this.searching.then(() => this.tools.openChosen());
+      if (event.key === 'Enter') return () => this.searching.then(isShown => isShown && this.tools.openChosen());
     }
     if (inOtherField || (inSearch && this.search.value) || event.ctrlKey || event.metaKey || event.altKey) return null;
     if (event.key === '/') return () => this.search.focus();

@@ -52,10 +52,14 @@ export function keepFocus(root: HTMLElement): () => void {
   return () => document.removeEventListener('pointerdown', onPointerDown, true);
 }
 
-/** Give an element the focus, unless the person has gone on to something outside of `root` by now. */
-export function offerFocus(element: HTMLElement | null, root: HTMLElement): void {
-  const { activeElement } = document;
-  if (!activeElement || activeElement === document.body || root.contains(activeElement)) element?.focus();
+/**
+ * Give the focus to an element, or to what `focus` chooses, unless the person has gone on by now: to something outside of `root`,
+ * or to anything else than what had the focus `before`, if that is given. A focus that was lost is at the root or around it.
+ */
+export function offerFocus(target: { focus(): void } | null | undefined, root: HTMLElement, before?: Element | null): void {
+  const { activeElement: now } = document;
+  const isThere = before === undefined ? root.contains(now) : now === before;
+  if (!now || now.contains(root) || isThere) target?.focus();
 }
 
 /**

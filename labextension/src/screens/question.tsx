@@ -4,7 +4,7 @@
 import { batch, type Signal, signal } from '@preact/signals';
 import { type ComponentChildren, createContext, type Key } from 'preact';
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { elementOf, uniqueId } from './dom.js';
+import { elementOf, offerFocus, uniqueId } from './dom.js';
 import { withoutArgumentName } from './format.js';
 import { Badge, drawInto } from './parts.js';
 import { Requests } from './requests.js';
@@ -300,7 +300,7 @@ function Form({ question: { form, yes, no }, send, refused: { content, errors } 
   const isBusy = useContext(Busy);
   const fields = Object.entries(form!.properties).map(([name, field]) => ({ name, field, isRequired: form!.required.includes(name) }));
   useLayoutEffect(() => {
-    if (errors.length) element.current!.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+    if (errors.length) offerFocus(element.current!.querySelector<HTMLElement>('[aria-invalid="true"]'), element.current!);
   }, [errors]);
   const submit = (event: Event): void => {
     event.preventDefault();

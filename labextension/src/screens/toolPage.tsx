@@ -4,7 +4,7 @@ import { batch, signal } from '@preact/signals';
 import { type ComponentChild, createRef, Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Call, Calls, Result } from './calls.js';
-import { copyText, debounce, elementOf } from './dom.js';
+import { copyText, debounce, elementOf, offerFocus } from './dom.js';
 import { createForm, ErrorLines, type Form, type SchemaError, type Variable } from './form.js';
 import { counted, duration, number, sourceText, withoutArgumentName } from './format.js';
 import { createHistory } from './history.js';
@@ -240,7 +240,7 @@ export class ToolPage {
     if (this.earlier?.tool === tool) return this.earlier;
     this.earlier?.requests.close();
     const requests = this.requests.part();
-    const onEdit = async (call: { args: Payload | null }): Promise<void> => void ((await this.open(tool, call.args)) && this.form?.focus());
+    const onEdit = async (call: { args: Payload | null }): Promise<void> => void ((await this.open(tool, call.args)) && offerFocus(this.form, this.element));
     const onRerun = async (call: { args: Payload | null }): Promise<void> => void ((await this.open(tool, call.args)) && (await this.run()));
     this.earlier = { tool, requests, history: createHistory(requests, { onEdit, onRerun }, tool) };
     return this.earlier;
@@ -316,8 +316,12 @@ export class ToolPage {
       return;
     }
     if (this.pane.peek() === 'code') this.selectPane('form');
-    if (this.pane.peek() === 'form') this.form!.focusError();
-    else this.places.json.current!.focus();
+    if (this.pane.peek() === 'form') this.showError();
+    else offerFocus(this.places.json.current, this.element);
+  }
+
+  private showError(): void {
+    offerFocus({ focus: () => this.form!.focusError() }, this.element);
   }
 
   /** Insert the call into the notebook; with `isRun` it is inserted only if its arguments are valid, and run. */
@@ -325,7 +329,7 @@ export class ToolPage {
     this.isSubmitted = this.isSubmitted || isRun;
     const answer = await this.checkToUse(this.args.peek());
     if (!answer) return;
-    if (isRun && answer.errors.length) this.form!.focusError();
+    if (isRun && answer.errors.length) this.showError();
     else this.options.onInsert!(answer.code, isRun);
   }
 
@@ -418,7 +422,7 @@ export class ToolPage {
         <button ref={this.places.run} class="otx-run" type="button" title="Ctrl-Enter" hidden={Boolean(disabled)} aria-disabled={this.isRepeat} onClick={() => this.run()}>Run</button>
         <button ref={this.places.cancel} class="otx-small" type="button" hidden={!running} onClick={() => running && this.calls.cancel(running)}>Cancel</button>
         {this.options.onInsert ? <button class="otx-small" type="button" title="Insert the call into the notebook" onClick={() => this.insert(false)}>Insert</button> : null}
-        {this.options.onInsert ? <button class="otx-small" type="button" title="Insert the call into the notebook and run it" hidden={Boolean(disabled)} onClick={() => this.insert(true)}>Insert and run</button> : null}
+        {this.options.onInsert ? <button class="otx-small" type="button" title="Insert the call into the notebook and run it" hidden={Boolean(disabled)} onClick={event => event.detail > 1 || this.insert(true)}>Insert and run</button> : null}
         <div class="otx-progress" role="status" aria-live="polite">{running ? <Progress call={running} calls={this.calls} /> : null}</div>
       </div>
     );
