@@ -53,6 +53,7 @@ export class AddBox {
       if (reason) throw new Error(reason);
       return { text, pasted: await ask<IPasted>('pasted', { text }) };
     });
+    this._files = requests.latestOf((file: File) => file.text());
   }
 
   focus(): void {
@@ -98,6 +99,7 @@ export class AddBox {
   /** Look at what was pasted at once; at what is typed letter by letter, when it rests, and then a refusal can wait for Enter. */
   private _type(event: Event & { currentTarget: HTMLTextAreaElement }): void {
     const { inputType, data } = event as unknown as InputEvent;
+    this._files.reset(); // what is typed takes the place of a file
     this._isTyping.value = Boolean(inputType?.startsWith('delete')) || (inputType === 'insertText' && (data ?? '').length === 1);
     batch(() => {
       this._draft.value = { ...EMPTY, text: event.currentTarget.value };
@@ -163,7 +165,10 @@ export class AddBox {
   }
 
   private async _pick(file: File): Promise<void> {
-    const text = (await file.text()).trim();
+    const reply = await this._files.send(file);
+    if (reply.status === 'failed') this._refused.value = reply.error.message;
+    if (reply.status !== 'ok') return;
+    const text = reply.value.trim();
     if (file.size > LARGE) return this.options.onImport({ name: file.name, text });
     this._clear();
     this._draft.value = { ...EMPTY, text };
@@ -182,6 +187,7 @@ export class AddBox {
   }
 
   private readonly _look;
+  private readonly _files;
   private readonly _draft = signal(EMPTY);
   /** The values that were typed for missing secrets. */
   private readonly _values = signal<Record<string, string>>({});

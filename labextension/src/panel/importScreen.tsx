@@ -33,14 +33,22 @@ export interface IImportOptions {
   onClose: () => void;
 }
 
+/** The operations that are shown, and the very document that has them. */
+type IShown = IImportPreview & { document: unknown };
+
 /** Returns `{element, focus(), show(document), close()}`; `show` takes a document as if it was chosen here. The kernel allows hosts, and keeps secrets. */
 export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDocument'>, kernel: Source, options: IImportOptions) {
   const requests = new Requests(kernel);
-  const previews = requests.latestOf(async (read: () => unknown) => rest.previewImport(await read(), fields.value.server.trim()));
+  const previews = requests.latestOf(async (document: unknown): Promise<IShown> => {
+    const server = fields.value.server.trim();
+    const read = await document;
+    return { document: read, ...(await rest.previewImport(read, server)) };
+  });
   const imports = requests.latestOf((wanted: Parameters<RestClient['importDocument']>) => rest.importDocument(...wanted));
   const fields = signal(EMPTY);
+  /** A file, or what was pasted elsewhere; a file is still being read. */
   const picked = signal<{ name: string; document: unknown } | null>(null);
-  const preview = signal<IImportPreview | null>(null);
+  const preview = signal<IShown | null>(null);
   const imported = signal<IImported | null>(null);
   const chosen = signal<ReadonlySet<string>>(new Set());
   const filter = signal('');
@@ -108,9 +116,9 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
   }
 
   /** Ask the server which operations the document has. What reads is chosen, what may change data is not. */
-  async function look(read: () => unknown): Promise<void> {
+  async function look(): Promise<void> {
     forgive();
-    const reply = await previews.send(read);
+    const reply = await previews.send(documentOf());
     if (!tell(reply)) return;
     const answer = reply.value;
     batch(() => {
@@ -126,22 +134,20 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
 
   async function lookAtTyped(): Promise<void> {
     if (documentOf() === null) return fail([{ pointer: DOCUMENT, message: 'Choose a file, paste a document or write its URL.' }]);
-    await look(documentOf);
+    await look();
   }
 
-  async function pick(file: File): Promise<void> {
-    await look(async () => {
-      picked.value = { name: file.name, document: parseDocument((await file.text()).trim()) };
-      change({ address: '', pasted: '' });
-      return picked.value.document;
-    });
+  function pick(file: File): void {
+    change({ address: '', pasted: '' });
+    picked.value = { name: file.name, document: file.text().then(text => parseDocument(text.trim())) };
+    void look();
   }
 
   function show({ name, text }: IDocument): void {
     startAnew();
     if (URL.canParse(text) && !text.includes('\n')) change({ address: text });
     else picked.value = { name, document: parseDocument(text) };
-    void look(documentOf);
+    void look();
   }
 
   async function importChosen(): Promise<void> {
@@ -152,7 +158,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
     const own = preview.value!;
     const names = own.operations.map(each => each.name).filter(name => chosen.value.has(name));
     forgive();
-    const reply = await imports.send([documentOf(), { server: fields.value.server.trim(), slug, names, auth }]);
+    const reply = await imports.send([own.document, { server: fields.value.server.trim(), slug, names, auth }]);
     if (!tell(reply)) return undefined;
     options.onImported(reply.value);
     if (preview.value !== own) return undefined; // another document took its place
@@ -234,7 +240,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       </div>
     );
   };
-  const operations = ({ kind, bundle, operations: all, hosts, secrets, notes }: IImportPreview) => {
+  const operations = ({ kind, bundle, operations: all, hosts, secrets, notes }: IShown) => {
     const shown = matching();
     const about = [picked.value?.name, kind, String(bundle.displayName ?? ''), counted(all.length, 'operation')];
     const pickButton = (label: string, title: string, isMeant: (each: IOperation) => boolean) => <button class="otx-small" type="button" title={title} onClick={() => choose(shown.filter(isMeant))}>{label}</button>;

@@ -161,7 +161,7 @@ export class SourcesView {
     if (reply.status !== 'ok') return;
     const { questions = [], notes = [] } = reply.value;
     if (!questions.length) {
-      this.notice.value = notes.length ? { lines: notes } : null;
+      if (notes.length) this.notice.value = { lines: notes };
       this.options.onChanged();
       return this.load(SOON_MS);
     }

@@ -44,6 +44,7 @@ export function createColumnFilter(table: Table) {
   let button: HTMLElement | null = null;
 
   function open(at: number, opener: HTMLElement): void {
+    applySoon.flush(); // of the column before
     const { conditions, choices } = page.value.peek()!.query;
     const { left, top, bottom } = opener.getBoundingClientRect();
     const isBelow = window.innerHeight - bottom >= HEIGHT || top < window.innerHeight - bottom;
@@ -91,7 +92,8 @@ export function createColumnFilter(table: Table) {
       condition.value = search.value = '';
       texts.value = new Map();
     });
-    void applySoon.now();
+    applySoon.cancel();
+    void applyAndLoad();
   }
 
   function onKeyDown(event: KeyboardEvent): void {

@@ -10,17 +10,23 @@ export function elementOf<E extends HTMLElement = HTMLElement>(tag: string, attr
   return element;
 }
 
-/** Call `fn` after `wait` milliseconds without another call. `.now()` calls it at once, `.cancel()` drops it. */
-export function debounce<A extends unknown[], R>(wait: number, fn: (...args: A) => R): ((...args: A) => void) & { cancel(): void; now(...args: A): R } {
+/** Call `fn` after `wait` milliseconds without another call. `.flush()` makes a call that waits, `.cancel()` drops it. */
+export function debounce<A extends unknown[]>(wait: number, fn: (...args: A) => unknown) {
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let waiting: A | null = null;
   const call = (...args: A): void => {
-    clearTimeout(timer);
-    timer = setTimeout(fn, wait, ...args);
+    call.cancel();
+    waiting = args;
+    timer = setTimeout(call.flush, wait);
   };
-  call.cancel = () => clearTimeout(timer);
-  call.now = (...args: A) => {
+  call.cancel = (): void => {
     clearTimeout(timer);
-    return fn(...args);
+    waiting = null;
+  };
+  call.flush = (): void => {
+    const args = waiting;
+    call.cancel();
+    if (args) fn(...args);
   };
   return call;
 }

@@ -6,7 +6,7 @@ import { Check, Input, Select } from './controls.js';
 import { copyText, debounce, offerFocus, uniqueId } from './dom.js';
 import { byteSize, duration, LINE_END } from './format.js';
 import { Arguments, AuthForm, Pairs } from './httpFields.js';
-import { type Argument, argumentIn, argumentNames, type Auth, authKind, blank, BODIES, type Bundle, bundleName, bundleOf, type Choices, type Fault, type Fields, fieldsOf, hasOwnAuth, isAuthShared, isPaired, type Json, missingIn, pathBelow, pendingSecret, recordOf, targetOf, toolName, valuesOf } from './httpRecord.js';
+import { type Argument, argumentIn, argumentNames, type Auth, authKind, blank, BODIES, type Bundle, bundleName, bundleOf, type Choices, type Fault, type Fields, fieldsOf, hasOwnAuth, isAuthShared, isPaired, type Json, missingIn, pathBelow, pendingSecret, recordOf, targetOf, toolName, valuesOf, withFiles } from './httpRecord.js';
 import { within } from './jmespath.js';
 import { createScreen, panelOf, Placed, Tabs } from './parts.js';
 import { type Ask, Requests } from './requests.js';
@@ -212,7 +212,7 @@ class HttpEditor {
         return;
       }
       const { selector } = fields;
-      const reply = await ask<Exchange>('httpSend', { tool, args, agreed, bundle: bundleName(fields, choices), selector, editor: this.id });
+      const reply = await ask<Exchange>('httpSend', { tool, args: await withFiles(args), agreed, bundle: bundleName(fields, choices), selector, editor: this.id });
       if (!this.isSettled(reply, agreed, 'Send', keys => this.send(keys))) return;
       this.requests.latest('httpSelect').reset(); // what was selected of the response before is late
       this.showExchange(reply);

@@ -89,19 +89,14 @@ function ArgumentRow({ name, argument, onChange }: { name: string; argument: Arg
       <td><Input label={`Description of ${name}`} value={description} onInput={text => onChange({ description: text })} /></td>
       <td>
         <Input label={`Value of ${name} to try`} data-name={name} data-sends="" value={value} hidden={isFile} onInput={text => onChange({ value: text })} />
-        {isFile ? <FileChoice name={name} text={file?.text} onChange={chosen => onChange({ file: chosen })} /> : null}
+        {isFile ? (
+          <span>
+            <FileButton label={`File of ${name} to try`} onPick={chosen => onChange({ file: chosen })}>
+              {file ? `${file.name} · ${byteSize(file.size)}` : 'Choose a file …'}
+            </FileButton>
+          </span>
+        ) : null}
       </td>
     </tr>
   );
-}
-
-/** A button that takes a file to try with. */
-function FileChoice({ name, text, onChange }: { name: string; text: string | undefined; onChange: (file: NonNullable<Argument['file']>) => void }) {
-  const take = async (file: File): Promise<void> => {
-    const bytes = new Uint8Array(await file.arrayBuffer());
-    let letters = '';
-    for (let at = 0; at < bytes.length; at += 8192) letters += String.fromCharCode(...bytes.subarray(at, at + 8192));
-    onChange({ content: { base64: btoa(letters), filename: file.name, ...(file.type ? { mime: file.type } : {}) }, text: `${file.name} · ${byteSize(file.size)}` });
-  };
-  return <span><FileButton label={`File of ${name} to try`} onPick={take}>{text ?? 'Choose a file …'}</FileButton></span>;
 }

@@ -45,7 +45,7 @@ export interface Argument {
   description: string;
   /** What to try with. */
   value: string;
-  file: { content: Json; text: string } | null;
+  file: File | null;
   own: Json;
 }
 
@@ -292,15 +292,27 @@ function schemaOf(fields: Fields, choices: Choices, wrong: Fault[]): Json {
   return { type: 'object', additionalProperties: false, ...whole, properties, ...(required.length ? { required } : {}) };
 }
 
-/** The values to send. */
+/** The values to send; a file is to be read then, by `withFiles`. */
 export function valuesOf(fields: Fields, choices: Choices, wrong: Fault[]): Json {
   const values: Json = {};
   for (const name of argumentNames(fields, choices)) {
     const { type, value, file } = argumentIn(fields, name);
-    const own = type === 'file' ? file?.content : read(type, value, name, `/args/${name}`, wrong);
+    const own = type === 'file' ? (file ?? undefined) : read(type, value, name, `/args/${name}`, wrong);
     if (own !== undefined) values[name] = own;
   }
   return values;
+}
+
+export async function withFiles(values: Json): Promise<Json> {
+  const all = Object.entries(values).map(async ([name, value]) => [name, value instanceof File ? await contentOf(value) : value]);
+  return Object.fromEntries(await Promise.all(all));
+}
+
+async function contentOf(file: File): Promise<Json> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let letters = '';
+  for (let at = 0; at < bytes.length; at += 8192) letters += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return { base64: btoa(letters), filename: file.name, ...(file.type ? { mime: file.type } : {}) };
 }
 
 /** The names of the required arguments that have no value to try. */

@@ -36,7 +36,7 @@ export function createSummary(requests: Requests, result: Result, table: Table, 
 
   async function clear(): Promise<void> {
     await table.clearFilters();
-    open('summary');
+    void request.send();
   }
 
   function row(summary: Summary & { name: string }, column: number) {

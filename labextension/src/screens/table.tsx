@@ -361,12 +361,10 @@ function Edge({ name, letters, resize, fit }: { name: string; letters: number; r
     const cell = (event.currentTarget as HTMLElement).parentElement!;
     const letter = (cell.offsetWidth - 14) / letters || 7;
     const move = (moved: PointerEvent): void => resize(letters + (moved.clientX - event.clientX) / letter);
-    const end = (): void => {
-      document.removeEventListener('pointermove', move);
-      document.removeEventListener('pointerup', end);
-    };
-    document.addEventListener('pointermove', move);
-    document.addEventListener('pointerup', end);
+    const drag = new AbortController();
+    const { signal } = drag;
+    document.addEventListener('pointermove', move, { signal });
+    for (const end of ['pointerup', 'pointercancel']) document.addEventListener(end, () => drag.abort(), { signal });
   };
   return <span class="otx-edge" role="separator" tabIndex={0} aria-orientation="vertical" aria-label={`Width of ${name}`} aria-valuenow={letters} aria-valuemin={MIN_WIDTH} aria-valuemax={200} onKeyDown={onKeyDown} onDblClick={fit} onPointerDown={onPointerDown} />;
 }

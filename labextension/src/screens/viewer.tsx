@@ -270,7 +270,8 @@ function createFinder(requests: Requests, result: Result, onHit: (line: number) 
   let searched = ''; // what Enter goes on with
   const words = (): string => `${isFuzzy.peek() ? 'fuzzy' : 'exact'} ${pattern.peek()}`;
 
-  const search = debounce(200, async () => {
+  async function search(): Promise<void> {
+    searchSoon.cancel();
     searched = words();
     at.value = -1;
     finds.reset();
@@ -278,7 +279,8 @@ function createFinder(requests: Requests, result: Result, onHit: (line: number) 
     const reply = await finds.send({ ...keyOf(result), pattern: pattern.peek(), isFuzzy: isFuzzy.peek() });
     if (reply.status === 'failed') searched = ''; // Enter tries again
     if (reply.status === 'ok') step(1);
-  });
+  }
+  const searchSoon = debounce(200, search);
 
   function step(by: number): void {
     const hits = finds.value.peek()?.hits ?? [];
@@ -298,20 +300,20 @@ function createFinder(requests: Requests, result: Result, onHit: (line: number) 
     if (event.key !== 'Enter') return;
     event.preventDefault();
     if (searched === words()) step(event.shiftKey ? -1 : 1);
-    else void search.now();
+    else void search();
   }
 
   const button = (label: string, title: string, by: number) => <button class="otx-small" type="button" title={title} aria-label={title} onClick={() => step(by)}>{label}</button>;
   const view = () => (
     <div class="otx-find" role="search">
-      <Search label="Find in the result" placeholder="Find" value={pattern.value} onInput={text => ((pattern.value = text), search())} onKeyDown={onKeyDown} />
-      <Check class="otx-muted" title="Also find near matches" isOn={isFuzzy.value} onChange={isOn => ((isFuzzy.value = isOn), search.now())}> fuzzy</Check>
+      <Search label="Find in the result" placeholder="Find" value={pattern.value} onInput={text => ((pattern.value = text), searchSoon())} onKeyDown={onKeyDown} />
+      <Check class="otx-muted" title="Also find near matches" isOn={isFuzzy.value} onChange={isOn => ((isFuzzy.value = isOn), search())}> fuzzy</Check>
       {button('↑', 'Previous', -1)}
       {button('↓', 'Next', 1)}
       <span class="otx-muted otx-count" role="status">{count()}</span>
     </div>
   );
-  return { view, close: () => search.cancel() };
+  return { view, close: searchSoon.cancel };
 }
 
 /** `count`: how many children it has. */
