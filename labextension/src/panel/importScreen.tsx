@@ -11,7 +11,7 @@ import { type IFieldError, type IImported, type IImportPreview, type IOperation,
 import type { RestClient } from './restClient';
 import { FileButton, Input, Search, Select } from '../screens/controls.js';
 import { elementOf, keepFocus, offerFocus, uniqueId } from '../screens/dom.js';
-import { counted } from '../screens/format.js';
+import { counted, hasWords } from '../screens/format.js';
 import { drawInto, SecretField } from '../screens/parts.js';
 import { type Reply, Requests, type Source } from '../screens/requests.js';
 
@@ -68,10 +68,6 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       fields.value = { ...fields.value, ...part };
       forgive();
     });
-  const matching = (): IOperation[] => {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    return (preview.value?.operations ?? []).filter(each => words.every(word => `${each.name} ${each.method} ${each.url} ${each.tags.join(' ')}`.toLowerCase().includes(word)));
-  };
   const choose = (operations: IOperation[]): void => void (chosen.value = new Set(operations.map(each => each.name)));
 
   function focus(): void {
@@ -152,23 +148,22 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
 
   async function importChosen(): Promise<void> {
     const auth = authOf();
-    if (auth === null) return undefined;
+    if (auth === null) return;
     const slug = fields.value.bundle.trim();
     if (!slug) return fail([{ pointer: BUNDLE, message: 'Write a name for the bundle.' }]);
     const own = preview.value!;
     const names = own.operations.map(each => each.name).filter(name => chosen.value.has(name));
     forgive();
     const reply = await imports.send([own.document, { server: fields.value.server.trim(), slug, names, auth }]);
-    if (!tell(reply)) return undefined;
+    if (!tell(reply)) return;
     options.onImported(reply.value);
-    if (preview.value !== own) return undefined; // another document took its place
+    if (preview.value !== own) return; // another document took its place
     batch(() => {
       preview.value = null;
       isSet.value = false;
       imported.value = reply.value;
     });
     offerFocus(find('.onetool-Import-choice > button'), element);
-    return undefined;
   }
 
   /** The auth as `%tool import --auth` has it; '' without one, null if a part of it is wrong. */
@@ -241,7 +236,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
     );
   };
   const operations = ({ kind, bundle, operations: all, hosts, secrets, notes }: IShown) => {
-    const shown = matching();
+    const shown = all.filter(({ name, method, url, tags }) => hasWords(`${name} ${method} ${url} ${tags.join(' ')}`, filter.value));
     const about = [picked.value?.name, kind, String(bundle.displayName ?? ''), counted(all.length, 'operation')];
     const pickButton = (label: string, title: string, isMeant: (each: IOperation) => boolean) => <button class="otx-small" type="button" title={title} onClick={() => choose(shown.filter(isMeant))}>{label}</button>;
     return (

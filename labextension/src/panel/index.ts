@@ -322,7 +322,7 @@ class StatusItem extends Widget {
 
   draw(): void {
     const report = this.panel.connection?.report ?? null;
-    const down = downServers(report).length;
+    const down = downServers(report);
     const isUntrusted = needsTrust(report?.trust);
     const warning = !isUntrusted ? '' : report?.trust.isTrusted ? `Untrusted ${report.trust.wouldRun.parts[0].kind}` : 'Untrusted';
     const questions = this.panel.connection?.questions.size ?? 0;
@@ -343,19 +343,11 @@ interface ISettings {
 }
 
 async function applySettings(registry: ISettingRegistry | null, apply: (settings: ISettings) => void): Promise<void> {
-  try {
-    const settings = await registry?.load(PLUGIN);
-    const read = (): void =>
-      apply({
-        palette: settings?.get('palette').composite !== false,
-        statusBar: settings?.get('statusBar').composite !== false,
-        openAtStart: settings?.get('openAtStart').composite === true
-      });
-    settings?.changed.connect(read);
-    read();
-  } catch {
-    // Without a settings registry the defaults apply.
-  }
+  const settings = await registry?.load(PLUGIN).catch(() => null);
+  if (!settings) return; // the defaults apply
+  const read = (): void => apply(settings.composite as unknown as ISettings);
+  settings.changed.connect(read);
+  read();
 }
 
 export default plugin;

@@ -13,7 +13,7 @@ import type { KernelConnection } from './kernelConnection';
 import { toolsIcon } from './panel';
 import type { RestClient } from './restClient';
 import type { WantedTool } from '../screens/browser.js';
-import { elementOf } from '../screens/dom.js';
+import { elementOf, uniqueId } from '../screens/dom.js';
 import { createHttpEditor, type HttpPlace } from '../screens/httpEditor.js';
 import { createServerPage } from '../screens/serverPage.js';
 import { createToolTab, type ToolTab, type ToolTabOptions } from '../screens/toolTab.js';
@@ -124,7 +124,7 @@ function open(app: JupyterFrontEnd, wanted: ITab): IScreen {
   content.addClass(wanted.className);
   const tab = new MainAreaWidget({ content });
   tab.toolbar.hide();
-  tab.id = `onetool-tab-${Date.now()}`;
+  tab.id = uniqueId('tab');
   Object.assign(tab.title, { label: wanted.label, caption: wanted.caption ?? '', icon: toolsIcon, closable: true });
   tabs.set(tab, { wanted, screen });
   tab.disposed.connect(() => screen.close());

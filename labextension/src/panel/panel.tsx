@@ -17,8 +17,8 @@ import { type IPlaces, NotebookTools } from './notebook';
 import { RestClient } from './restClient';
 import type { ToolBrowser } from '../screens/browser.js';
 import { elementOf, keepFocus } from '../screens/dom.js';
-import { counted } from '../screens/format.js';
-import { Placed, Tabs } from '../screens/parts.js';
+import { counted, STATES } from '../screens/format.js';
+import { Dot, Placed, Tabs } from '../screens/parts.js';
 import { Requests } from '../screens/requests.js';
 import { VERSION } from './version';
 
@@ -200,7 +200,7 @@ export class ToolsPanel extends Widget {
     this._holdScreens();
     const { connection, _view: view } = this;
     const report = connection?.report ?? null;
-    const down = downServers(report).length;
+    const down = downServers(report);
     const count = down ? <span class="onetool-Panel-count" title={`${counted(down, 'server')} down`}>{down > 9 ? '9+' : down}</span> : null;
     // Whoever points at Sources wants to add one, mostly; with the arrow keys one goes on to the next tab.
     const select = (each: View, event: MouseEvent): void => (each === 'sources' && event.detail ? this.addSource() : this.selectView(each));
@@ -234,7 +234,7 @@ export class ToolsPanel extends Widget {
         {this._place('health', { class: 'onetool-Panel-health', role: 'region', 'aria-label': 'Health', hidden: !this._isHealthOpen })}
         <div class="otx-bar">
           <button class="otx-expand onetool-Panel-problems" type="button" title="Health: the tools, the servers, and what is wrong" aria-expanded={this._isHealthOpen} aria-controls={`${PANEL_ID}-health`} onClick={() => this.showHealth(!this._isHealthOpen)}>
-            <span class={`otx-state otx-state-${mark}`} aria-hidden="true">●</span> {report ? (problems ? counted(problems, 'problem') : 'No problems') : 'Health'}
+            <Dot mark={mark} /> {report ? (problems ? counted(problems, 'problem') : 'No problems') : 'Health'}
           </button>
           {report ? <button class="otx-small" type="button" title="How often tools were called, how long they took, and what failed" onClick={() => this.places.usage()}>Usage</button> : null}
         </div>
@@ -319,8 +319,9 @@ export class ToolsPanel extends Widget {
 
   private async _actOnServer(name: string, action: string): Promise<void> {
     this.selectView('sources');
-    await this._current?.servers?.act(name, action);
-    await this.connection?.refresh();
+    const tools = this._current; // another notebook may be in front by then
+    await tools?.servers?.act(name, action);
+    await tools?.connection.refresh();
   }
 
   /** Show the question whether to trust the project. */
@@ -352,11 +353,7 @@ function placeOf(view: View): Place {
   return view === 'history' ? 'tools' : view;
 }
 
-const DOWN_STATES = ['failed', 'unreachable', 'wrong address', 'refused', 'signed out', 'disconnected'];
-
-/** The MCP servers that did not start or have stopped. */
-export function downServers(report: IKernelReport | null): string[] {
-  return Object.entries(report?.servers ?? {})
-    .filter(([, { state }]) => DOWN_STATES.includes(state))
-    .map(([name]) => name);
+/** How many MCP servers did not start or have stopped. */
+export function downServers(report: IKernelReport | null): number {
+  return Object.values(report?.servers ?? {}).filter(({ state }) => STATES[state] === 'failed' || state === 'signed out').length;
 }

@@ -18,14 +18,14 @@ import { Select, useSure } from '../screens/controls.js';
 import { elementOf, offerFocus } from '../screens/dom.js';
 import { counted } from '../screens/format.js';
 import type { HttpPlace } from '../screens/httpEditor.js';
-import { Failure } from '../screens/parts.js';
+import { Failure, Outcome } from '../screens/parts.js';
 import { type Ask, type LatestRequest, type Reply, Requests, type Source } from '../screens/requests.js';
 import type { Servers } from '../screens/servers.js';
 import type { Payload } from '../screens/transport.js';
 
 /** How the tools of a bundle went. */
 interface IRuns {
-  runs: { tool: string; outcome: keyof typeof MARKS; ms: number; message: string; call: string }[];
+  runs: { tool: string; outcome: string; ms: number; message: string; call: string }[];
 }
 
 /** The environments of a bundle, and the one that it uses; '' if that is none of them. */
@@ -70,7 +70,6 @@ interface IOptions {
 
 /** How long a list waits for the kernel, which may be busy. */
 const SOON_MS = 700;
-const MARKS = { ok: '✓', failed: '✗', skipped: '–' };
 
 export class SourcesView {
   constructor(
@@ -441,7 +440,7 @@ function Runs({ runs, onClose }: IRuns & { onClose: () => void }) {
       <ul>
         {runs.map(run => (
           <li key={run.tool} title={run.call}>
-            <span class={`otx-outcome otx-outcome-${run.outcome}`} role="img" aria-label={run.outcome}>{MARKS[run.outcome]}</span>
+            <Outcome outcome={run.outcome} />
             <span class="otx-tool-name">{run.tool.split('.').pop()}</span> <span class="otx-muted">{run.message || `${Math.round(run.ms)} ms`}</span>
           </li>
         ))}

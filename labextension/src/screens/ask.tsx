@@ -247,7 +247,7 @@ function ExchangeView({ exchange, markdown }: { exchange: Exchange; markdown: As
 function CallView({ call: { call = '', line, args, state, facts, problem, result } }: { call: Part }) {
   return (
     <details class="otx-ask-call">
-      <summary>{state === 'ok' || state === 'failed' ? <Outcome isOk={state === 'ok'} /> : <span class="otx-outcome" role="img" aria-label={state}>{state === 'running' ? '…' : '–'}</span>}<b>{call}</b>{line.slice(call.length)} <span class="otx-muted">{facts}</span></summary>
+      <summary><Outcome outcome={state} /><b>{call}</b>{line.slice(call.length)} <span class="otx-muted">{facts}</span></summary>
       {args ? <><span class="otx-muted">arguments</span><pre>{args}</pre></> : null}
       {problem ? <><span class="otx-muted">not done</span><pre>{problem}</pre></> : null}
       {result ? <><span class="otx-muted">result, as the model got it</span><pre>{result}</pre></> : null}

@@ -5,7 +5,7 @@ import { type ComponentChild, createRef, Fragment } from 'preact';
 import { type Call, Calls } from './calls.js';
 import { Search } from './controls.js';
 import { offerFocus } from './dom.js';
-import { counted, number, sourceText } from './format.js';
+import { counted, hasWords, number, sourceText } from './format.js';
 import { type Call as PastCall, createHistory } from './history.js';
 import { createScreen, Failure, Placed, Tabs } from './parts.js';
 import { type Reply, Requests } from './requests.js';
@@ -494,8 +494,7 @@ export class ToolBrowser {
     if (results.failure.value) return <div class="otx-failure" role="alert"><Failure of={results} /></div>;
     const items = results.value.value?.items;
     if (!items) return null;
-    const words = this.queries.value.results.toLowerCase().split(/\s+/);
-    const found = items.filter(({ tool, handle, when }) => words.every(word => `${tool} ${handle} ${when}`.toLowerCase().includes(word)));
+    const found = items.filter(({ tool, handle, when }) => hasWords(`${tool} ${handle} ${when}`, this.queries.value.results));
     if (!found.length) return <p class="otx-muted">{items.length ? 'No stored result matches.' : 'No stored results yet. Large results appear here.'}</p>;
     return found.map(({ handle, tool, when, summary }) => (
       <div key={handle} class="otx-history-row">

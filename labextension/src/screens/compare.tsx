@@ -3,6 +3,7 @@
 import { type Signal, signal, useSignal } from '@preact/signals';
 import { useLayoutEffect } from 'preact/hooks';
 import { Check, Search } from './controls.js';
+import { hasWords } from './format.js';
 import { Failure, Menu } from './parts.js';
 import type { Requests } from './requests.js';
 import { createTable, keyOf, type Result, type Table } from './table.js';
@@ -28,8 +29,7 @@ export function CompareChoices({ requests, result, onChoose }: { requests: Reque
     void request.send({ ...keyOf(result), tool: result.tool });
   }, []);
   const choose = (other: Other): void => onChoose({ other, key: signal([]) });
-  const words = search.value.toLowerCase().split(/\s+/);
-  const matches = items.filter(({ tool, text, when }) => words.every(word => `${tool} ${text} ${when}`.toLowerCase().includes(word)));
+  const matches = items.filter(({ tool, text, when }) => hasWords(`${tool} ${text} ${when}`, search.value));
   const others = matches.filter(item => !item.isSame);
   const choice = (item: Other, at: number) => (
     <button key={at} class="otx-compare-choice" type="button" title={`${item.tool} ${item.text}`} onClick={() => choose(item)}>

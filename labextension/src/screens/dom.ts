@@ -42,17 +42,13 @@ export function keepFocus(root: HTMLElement): () => void {
   };
   const onFocusOut = (event: FocusEvent): void => {
     if (event.relatedTarget || isOutside) return;
-    queueMicrotask(() => requestAnimationFrame(() => {
-      const { activeElement } = document;
-      const isLost = !activeElement || activeElement === document.body || activeElement.contains(root);
+    requestAnimationFrame(() => {
+      const isLost = !document.activeElement || document.activeElement.contains(root);
       if (isLost && !isOutside && root.isConnected && document.hasFocus()) root.focus({ preventScroll: true });
-    }));
-  };
-  const onFocusIn = () => {
-    isOutside = false;
+    });
   };
   document.addEventListener('pointerdown', onPointerDown, true);
-  root.addEventListener('focusin', onFocusIn);
+  root.addEventListener('focusin', () => (isOutside = false));
   root.addEventListener('focusout', onFocusOut);
   root.tabIndex = -1;
   return () => document.removeEventListener('pointerdown', onPointerDown, true);
@@ -92,17 +88,17 @@ export function keepKeys(host: HTMLElement): void {
   );
 }
 
-/** Let arrow keys, Home and End move between the tabs of a list: what its `keydown` does. */
-export function moveBetweenTabs(event: KeyboardEvent): void {
+/** Let arrow keys, Home and End move the focus within a list: what its `keydown` does. Returns what has it then. */
+export function moveWithin(event: KeyboardEvent): HTMLElement | null {
   const all = [...(event.currentTarget as HTMLElement).children] as HTMLElement[];
   const at = all.indexOf(document.activeElement as HTMLElement);
   const keys: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1 + all.length, Home: 0, End: all.length - 1 };
   const next = keys[event.key];
-  if (next === undefined || at < 0) return;
+  if (next === undefined || at < 0) return null;
   all[next % all.length].focus();
-  all[next % all.length].click();
   event.preventDefault();
   event.stopPropagation();
+  return all[next % all.length];
 }
 
 /** Copy a text to the clipboard; resolves with false if the browser forbids it. */

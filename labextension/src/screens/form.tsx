@@ -7,8 +7,8 @@ import { batch, signal, type Signal } from '@preact/signals';
 import { type ComponentChild, createRef } from 'preact';
 import { elementOf, uniqueId } from './dom.js';
 import { withoutArgumentName } from './format.js';
-import { drawInto } from './parts.js';
-import { fieldsOf, type FieldNode, isEqual, isMultiline, isObject, type ObjectNode, type PlainNode, type Schema, type SchemaNode, typeLabel, type UnionNode } from './schema.js';
+import { drawInto, ErrorLines } from './parts.js';
+import { escapePointer, fieldsOf, type FieldNode, isEqual, isMultiline, isObject, type ObjectNode, type PlainNode, type Schema, type SchemaNode, typeLabel, type UnionNode } from './schema.js';
 
 /** The value of a field that was left empty. */
 const EMPTY = Symbol('empty');
@@ -238,10 +238,6 @@ function fieldOf({ name, isRequired, node }: FieldNode, whole: Whole) {
   };
 }
 
-export function ErrorLines({ id, messages }: { id?: string; messages: string[] }) {
-  return <div class="otx-error" role="alert" id={id} hidden={!messages.length}>{messages.map((message, at) => <div key={at}>{message}</div>)}</div>;
-}
-
 /** A line of text, which suggests the names of variables. */
 function textLine({ names, changed }: Whole, text: Signal<string>, attributes: object) {
   const onInput = (event: Change): void => {
@@ -457,11 +453,6 @@ function parseValue(text: string): unknown {
 
 function isExact(text: string, value: number): boolean {
   return /[.eE]/.test(text) ? Number.isFinite(value) : Number.isSafeInteger(value);
-}
-
-/** A name as one part of a JSON pointer. */
-function escapePointer(name: string): string {
-  return name.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
 function placeholderOf({ schema, kind }: PlainNode): string {

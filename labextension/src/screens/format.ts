@@ -9,6 +9,12 @@ export function counted(n: number, noun: string): string {
   return `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
 }
 
+/** Whether a text has every word of a query, in small or capital letters. */
+export function hasWords(text: string, query: string): boolean {
+  const low = text.toLowerCase();
+  return query.toLowerCase().split(/\s+/).every(word => low.includes(word));
+}
+
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.max(1, Math.round(ms))} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;

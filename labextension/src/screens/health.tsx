@@ -5,7 +5,7 @@ import { batch, signal, useSignal } from '@preact/signals';
 import { createRef, type Key } from 'preact';
 import { copyText, elementOf } from './dom.js';
 import { counted, STATES } from './format.js';
-import { drawInto, SecretField } from './parts.js';
+import { Dot, drawInto, SecretField } from './parts.js';
 import { Requests, type Source } from './requests.js';
 
 const NO_KERNEL = 'The health of your tools appears here once onetool_ipy is loaded in a kernel.';
@@ -100,7 +100,7 @@ function States({ report: { tools, servers }, problems }: { report: Report; prob
   const states = Object.values(servers).map(server => server.state);
   const counts = [...new Set(states)].map(state => `${states.filter(each => each === state).length} ${state}`);
   const worst = ['failed', 'warning', 'ok'].find(mark => states.some(state => STATES[state] === mark)) ?? 'idle';
-  const line = (mark: string, text: string) => <li><span class={`otx-state otx-state-${mark}`} aria-hidden="true">●</span><span>{text}</span></li>;
+  const line = (mark: string, text: string) => <li><Dot mark={mark} /><span>{text}</span></li>;
   return (
     <>
       {line('ok', counted(tools, 'tool'))}

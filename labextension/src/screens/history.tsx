@@ -164,7 +164,7 @@ function RunLine({ run, requests, filter, actions }: { run: Run; requests: Reque
   return (
     <div class="otx-history-run" role="listitem">
       <button class="otx-expand otx-run-line" type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        <Outcome isOk={failures === 0} />
+        <Outcome outcome={failures ? 'failed' : 'ok'} />
         <div class="otx-tool-text">
           <Head name={`ot.map ${tool}`} line={run} />
           <div class="otx-tool-summary">{counted(rows, 'row')}{failures ? <span class="otx-error">, {number(failures)} failed</span> : null} · {duration(ms)}</div>
@@ -195,7 +195,7 @@ function CallLine({ call, actions, isInRun = false, isNamed = true }: { call: Ca
   const canRun = args !== null && !call.isAsk;
   return (
     <div class="otx-history-row" role="listitem">
-      <Outcome isOk={call.ok} />
+      <Outcome outcome={call.ok ? 'ok' : 'failed'} />
       <div class="otx-tool-text">
         {isInRun ? null : <Head name={isNamed ? tool : summary} line={call} />}
         {isNamed ? <div class="otx-tool-summary" title={summary}>{summary}</div> : null}

@@ -129,7 +129,7 @@ function authFields(auth: Json | null): Auth {
   return { ...NO_AUTH, kind: auth.type, in: auth.in ?? 'header', name, username, tokenUrl, clientId, scope, secret: named ?? (kept === null ? null : KEPT), kept };
 }
 
-export function argumentOf(own: Json, isRequired: boolean): Argument {
+function argumentOf(own: Json, isRequired: boolean): Argument {
   const preset = own.default === undefined ? '' : typeof own.default === 'string' ? own.default : JSON.stringify(own.default);
   return { type: typeOf(own), isRequired, preset, description: own.description ?? '', value: '', file: null, own };
 }

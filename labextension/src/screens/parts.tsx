@@ -3,7 +3,7 @@ import { effect, type Signal, untracked, useSignal } from '@preact/signals';
 import { type ComponentChild, type ComponentChildren, type Key, render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Input } from './controls.js';
-import { elementOf, keepFocus, moveBetweenTabs } from './dom.js';
+import { elementOf, keepFocus, moveWithin } from './dom.js';
 import { BADGES } from './format.js';
 import type { LatestRequest, Requests } from './requests.js';
 
@@ -50,7 +50,7 @@ interface TabsProps<Kind extends string> {
 export function Tabs<Kind extends string>({ label, class: kinds = '', id, panel = kind => kind, tabs, selected, onSelect, hidden }: TabsProps<Kind>) {
   const ids = (kind: Kind) => (id ? { id: `${id}-${kind}-tab`, 'aria-controls': `${id}-${panel(kind)}` } : {});
   return (
-    <div class={`otx-tabs ${kinds}`.trim()} role="tablist" aria-label={label} hidden={hidden} onKeyDown={moveBetweenTabs}>
+    <div class={`otx-tabs ${kinds}`.trim()} role="tablist" aria-label={label} hidden={hidden} onKeyDown={event => moveWithin(event)?.click()}>
       {tabs.map(([kind, title, more]) => <button key={kind} class="otx-tab" type="button" role="tab" {...ids(kind)} data-kind={kind} aria-selected={kind === selected} tabIndex={kind === selected ? 0 : -1} onClick={event => onSelect(kind, event)}>{title}{more}</button>)}
     </div>
   );
@@ -92,10 +92,20 @@ export function breakable(name: string): ComponentChild[] {
   return name.split(/(?<=[._])/).flatMap((part, at) => (at ? [<wbr />, part] : [part]));
 }
 
-/** Whether a call went well, as a mark with a name. */
-export function Outcome({ isOk }: { isOk: boolean }) {
-  const outcome = isOk ? 'ok' : 'failed';
-  return <span class={`otx-outcome otx-outcome-${outcome}`} role="img" aria-label={outcome}>{isOk ? '✓' : '✗'}</span>;
+const MARKS: Record<string, string> = { ok: '✓', failed: '✗', running: '…' };
+
+/** How a call went, as a mark with a name. */
+export function Outcome({ outcome }: { outcome: string }) {
+  return <span class={`otx-outcome otx-outcome-${outcome}`} role="img" aria-label={outcome}>{MARKS[outcome] ?? '–'}</span>;
+}
+
+/** A dot in the colour of a state: `ok`, `warning`, `failed` or `idle`. */
+export function Dot({ mark }: { mark: string }) {
+  return <span class={`otx-state otx-state-${mark}`} aria-hidden="true">●</span>;
+}
+
+export function ErrorLines({ id, messages }: { id?: string; messages: string[] }) {
+  return <div class="otx-error" role="alert" id={id} hidden={!messages.length}>{messages.map((message, at) => <div key={at}>{message}</div>)}</div>;
 }
 
 /** What a tool does to the world, as its author says. */

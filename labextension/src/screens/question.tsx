@@ -5,9 +5,10 @@ import { batch, type Signal, signal } from '@preact/signals';
 import { type ComponentChildren, createContext, type Key } from 'preact';
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { elementOf, offerFocus, uniqueId } from './dom.js';
-import { withoutArgumentName } from './format.js';
-import { Badge, drawInto } from './parts.js';
+import { number, withoutArgumentName } from './format.js';
+import { Badge, drawInto, ErrorLines } from './parts.js';
 import { Requests } from './requests.js';
+import { escapePointer } from './schema.js';
 import { type Inventory, TrustForm } from './trust.js';
 
 const MAX_SHOWN = 200;
@@ -242,7 +243,7 @@ function argument({ name, text }: Argument) {
 function Foreign({ text, limit, name }: { text: string; limit: number; name: string }) {
   const [isWhole, setWhole] = useState(false);
   if (isWhole || text.length <= limit) return <code>{visible(text)}</code>;
-  const more = `${(text.length - limit).toLocaleString('en')} more characters`;
+  const more = `${number(text.length - limit)} more characters`;
   return <><code>{visible(text.slice(0, limit))}</code>… <Button kind="otx-small" label={`${more} of ${name}`} onClick={() => setWhole(true)}>{more}</Button></>;
 }
 
@@ -309,7 +310,7 @@ function Form({ question: { form, yes, no }, send, refused: { content, errors } 
   };
   const messagesOf = (name: string, isRequired: boolean): string[] => {
     if (isRequired && content[name] === undefined && errors.length) return ['This field is required.'];
-    const pointer = `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    const pointer = `/${escapePointer(name)}`;
     return errors.filter(error => error.pointer === pointer || error.pointer.startsWith(`${pointer}/`)).map(error => withoutArgumentName(error.message));
   };
   return (
@@ -350,7 +351,7 @@ function FormField({ at, name, field, isRequired, messages }: { at: number; name
   return (
     <Box class={isGroup ? 'otx-field otx-choices' : 'otx-field'}>
       {isBox ? <><div class="otx-choice">{control}{label}</div>{help}</> : <>{label}{help}{control}</>}
-      <div class="otx-error" role="alert" id={`${id}-error`} hidden={!messages.length}>{messages.map((message, place) => <div key={place}>{message}</div>)}</div>
+      <ErrorLines id={`${id}-error`} messages={messages} />
     </Box>
   );
 }

@@ -76,6 +76,11 @@ export function isObject(value: unknown): value is Schema {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** A name as one part of a JSON pointer. */
+export function escapePointer(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
 /** Whether two JSON values are the same. */
 export function isEqual(a: unknown, b: unknown): boolean {
   if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((each, at) => isEqual(each, b[at]));

@@ -6,7 +6,7 @@ import { Search, Select } from './controls.js';
 import { copyText, debounce, uniqueId } from './dom.js';
 import { byteSize, counted, duration, number, STATES } from './format.js';
 import type { WantedTool } from './browser.js';
-import { createScreen, Failure, Icon, panelOf, Tabs } from './parts.js';
+import { createScreen, Dot, Failure, Icon, panelOf, Tabs } from './parts.js';
 import { type LatestRequest, Requests } from './requests.js';
 import { type Done, type Server, SignIn } from './servers.js';
 import type { Payload, Transport } from './transport.js';
@@ -58,7 +58,6 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
       }
     });
     if (reply.status !== 'late') done.value = reply.status === 'ok' ? reply.value : { said: reply.error.message };
-    return undefined;
   }
 
   function offersOf(each: Part): Offer[] | undefined {
@@ -115,7 +114,7 @@ function Head({ name, page: { server, about, protocol, instructions }, act }: { 
   return (
     <>
       <div class="otx-server-line">
-        <span class={`otx-state otx-state-${STATES[state] ?? 'idle'}`} aria-hidden="true">●</span>
+        <Dot mark={STATES[state] ?? 'idle'} />
         <Icon src={icon} />
         <h3>{name}</h3>
         <strong>{state}</strong>

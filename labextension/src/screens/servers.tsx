@@ -4,7 +4,7 @@ import { signal } from '@preact/signals';
 import type { Key } from 'preact';
 import { useSure } from './controls.js';
 import { counted, STATES } from './format.js';
-import { Icon, SecretField } from './parts.js';
+import { Dot, Icon, SecretField } from './parts.js';
 import { Requests } from './requests.js';
 import type { Transport } from './transport.js';
 
@@ -54,12 +54,11 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
         await load();
       }
     });
-    if (reply.status === 'late') return undefined;
+    if (reply.status === 'late') return;
     const { said: sentence = '', url }: Done = reply.status === 'ok' ? reply.value : { said: reply.error.message };
     say(url ? `Sign in to ${name} at the address below. Then press Refresh.` : sentence, reply.status === 'failed');
     if (url) show(name, { url });
     else if (!isThere(name)) show(name, null);
-    return undefined;
   }
 
   async function toggleLogs(name: string): Promise<void> {
@@ -67,13 +66,12 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
     const reply = await requests.latest<{ text: string }>('serverLogs', name).send({ name });
     if (reply.status === 'failed') say(reply.error.message, true);
     if (reply.status === 'ok') show(name, { logs: reply.value.text || 'No log output.' });
-    return undefined;
   }
 
   const waitingRow = ({ name, lacks }: Waiting) => (
     <div key={`server ${name}`} class="otx-server" role="listitem">
       <div class="otx-server-facts">
-        <span class="otx-state otx-state-warning" aria-hidden="true">●</span>
+        <Dot mark="warning" />
         <strong>{name}</strong> <span class="otx-chip">MCP</span>
         <span>needs a secret</span>
       </div>
@@ -88,7 +86,7 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
     return (
       <div key={`server ${name}`} class="otx-server" role="listitem">
         <div class="otx-server-facts">
-          <span class={`otx-state otx-state-${STATES[state] ?? 'idle'}`} aria-hidden="true">●</span>
+          <Dot mark={STATES[state] ?? 'idle'} />
           <Icon src={server.icon} />
           <button class="otx-server-name" type="button" title="Tools, resources, prompts, messages, log" aria-label={`Open ${name}`} disabled={isOver()} onClick={() => onOpen(name)}>{name}</button>
           <span class="otx-chip">MCP</span>

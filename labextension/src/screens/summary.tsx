@@ -1,6 +1,7 @@
 // What is in each column of the rows that a table shows. A click on a bar or a value filters the table by it.
 import { signal } from '@preact/signals';
 import { KINDS } from './columnFilter.js';
+import { moveWithin } from './dom.js';
 import { counted, number } from './format.js';
 import { Failure } from './parts.js';
 import type { Requests } from './requests.js';
@@ -73,16 +74,8 @@ export function createSummary(requests: Requests, result: Result, table: Table, 
 /** How the numbers of a column are spread. Only the first bar is in the tab order; arrow keys reach the others. */
 function Bars({ name, summary: { bars = [], ranges = [], min, max }, choose }: { name: string; summary: Summary; choose: (range: string) => void }) {
   const most = Math.max(...bars);
-  const onKeyDown = (event: KeyboardEvent): void => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const drawn = [...(event.currentTarget as Element).children] as HTMLElement[];
-    drawn[(drawn.indexOf(document.activeElement as HTMLElement) + step + drawn.length) % drawn.length].focus();
-    event.preventDefault();
-    event.stopPropagation();
-  };
   return (
-    <div class="otx-spread" role="group" aria-label={`How ${name} is spread from ${min} to ${max}`} onKeyDown={onKeyDown}>
+    <div class="otx-spread" role="group" aria-label={`How ${name} is spread from ${min} to ${max}`} onKeyDown={moveWithin}>
       {bars.map((count, at) => {
         const label = `${ranges[at].replace('..<', ' to below ').replace('..', ' to ')}: ${counted(count, 'row')}`;
         return <button key={at} class="otx-spread-bar" type="button" title={label} aria-label={label} tabIndex={at ? -1 : 0} onClick={() => choose(ranges[at])}><span style={`height:${count ? Math.max(2, Math.round((24 * count) / most)) : 0}px`} /></button>;

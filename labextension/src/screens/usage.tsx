@@ -54,20 +54,20 @@ export function createUsage(transport: Transport, { period = 'week', tool = '', 
   const requests = new Requests(transport);
   const usage = requests.latest<Usage>('usage');
   const query = signal<Query>({ period, tool, since });
-  const load = (change: Partial<Query> = {}): void => {
+  const load = (change: Partial<Query> = {}): Promise<unknown> => {
     query.value = { ...query.value, ...change };
-    void usage.send(query.value as unknown as Payload);
+    return usage.send({ ...query.value });
   };
   const screen = createScreen('div.otx.otx-usage', { role: 'region', 'aria-label': 'Usage' }, () => <View usage={usage} query={query} closed={transport.store.closed} load={load} />);
-  load();
-  return { element: screen.element, load: async () => load(), close: () => (requests.close(), screen.close()) };
+  void load();
+  return { element: screen.element, load, close: () => (requests.close(), screen.close()) };
 }
 
 interface ViewProps {
   usage: LatestRequest<Payload, Usage>;
   query: ReadonlySignal<Query>;
   closed: ReadonlySignal<string | null>;
-  load: (change?: Partial<Query>) => void;
+  load: (change?: Partial<Query>) => unknown;
 }
 
 function View({ usage, query, closed, load }: ViewProps) {
