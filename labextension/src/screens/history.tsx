@@ -63,6 +63,8 @@ interface Actions {
 class Pages {
   readonly items = signal<Item[]>([]);
   readonly hasMore = signal(false);
+  /** How many a person wants to see; they may be under way. */
+  private wanted = PAGE_SIZE;
   readonly request: LatestRequest<Page, { items: Item[]; hasMore: boolean; offset: number }>;
 
   constructor(requests: Requests, filter: () => Filter, run?: string) {
@@ -76,13 +78,14 @@ class Pages {
     });
   }
 
-  load(offset: number, limit: number): Promise<unknown> {
+  load(offset = 0, limit = PAGE_SIZE): Promise<unknown> {
+    this.wanted = offset + limit;
     return this.request.send({ offset, limit });
   }
 
   /** Load what is shown again. */
   refresh(): Promise<unknown> {
-    return this.load(0, Math.max(PAGE_SIZE, this.items.peek().length));
+    return this.load(0, this.wanted);
   }
 
   /** Load the next page; while the present ones are being loaded, they and the next one together. */
@@ -100,7 +103,7 @@ export function createHistory(requests: Requests, actions: Actions, tool = '') {
   const emptyText = computed(() => emptyTextOf(filter.value));
   const set = (change: Partial<Filter>): void => {
     filter.value = { ...filter.peek(), ...change };
-    void pages.load(0, PAGE_SIZE);
+    void pages.load();
   };
   const element = elementOf('div.otx-history', { tabindex: '-1' });
   element.addEventListener('scroll', () => {
