@@ -90,6 +90,7 @@ export class ToolBrowser {
   private readonly notices = signal<Partial<Record<Subject, { message: string; retry: (() => unknown) | null }>>>({});
   /** What the user is asked to trust. Another question has another turn, and so other buttons. */
   private readonly question = signal<{ trust: Trust | null; turn: number; isAnswered: boolean }>({ trust: null, turn: 0, isAnswered: false });
+  private readonly isGranting = signal(false);
   private readonly isHelpOpen = signal(false);
   /** Whether there is a page; a narrow browser shows the page or the list. */
   private readonly pageState = signal<'none' | 'behind' | 'front'>('none');
@@ -167,8 +168,11 @@ export class ToolBrowser {
 
   /** A yes to `wouldRun`, which is what its form shows. */
   private async grantTrust(part: string, wouldRun: Trust['wouldRun']): Promise<void> {
+    if (this.isGranting.peek()) return;
+    this.isGranting.value = true;
     const reply = await this.requests.once<Trust>('trust', { isTrusted: true, part, wouldRun });
     if (reply.status === 'late') return;
+    this.isGranting.value = false;
     if (this.tell('trust', reply)) this.askTrust(reply.value);
     await this.load(); // after a no the project may hold something else by now
     if (reply.status === 'failed') return;
@@ -454,7 +458,7 @@ export class ToolBrowser {
     const parts = isTrusted && wouldRun.parts.length <= MAX_FORMS ? wouldRun.parts.map(part => part.key) : [''];
     return (
       <div ref={this.trustBox} class="otx-trust-box" role="status">
-        <Fragment key={turn}>{parts.map(part => <TrustForm key={part} inventory={wouldRun} part={part} isTrusted={isTrusted} onYes={() => this.grantTrust(part, wouldRun)} onNo={this.refuseTrust} />)}</Fragment>
+        <Fragment key={turn}>{parts.map(part => <TrustForm key={part} inventory={wouldRun} part={part} isTrusted={isTrusted} isBusy={this.isGranting.value} onYes={() => this.grantTrust(part, wouldRun)} onNo={this.refuseTrust} />)}</Fragment>
       </div>
     );
   }

@@ -284,6 +284,29 @@ test('what is typed on after Enter, before the search is there, opens nothing', 
   browser.close();
 });
 
+test('a double click on Trust asks once: after the first the project holds something else to trust', async () => {
+  const wouldRun = { folder: '/p', packFiles: [], parts: [], httpTools: 0, hosts: [], snippets: [] };
+  let isTrusted = false;
+  const trust = () => ({ how: isTrusted ? 'trusted' : 'untrusted', isTrusted, wouldRun });
+  const { browser, asked } = await open({
+    overview: () => ({ tools: 1, packs: [], sources: [], tags: [], badges: [], favourites: [], recent: [], trust: trust() }),
+    trust: async () => {
+      if (isTrusted) throw new Error('The project has changed since you were shown what it holds.');
+      isTrusted = true;
+      return trust();
+    }
+  });
+  await until(() => $(browser, '.otx-trust .otx-run'));
+  const yes = $(browser, '.otx-trust .otx-run');
+  yes.click();
+  yes.click();
+  await until(() => $(browser, '.otx-trust-box').hidden);
+  await new Promise(resolve => setTimeout(resolve, 20));
+  assert.equal(asked.filter(({ kind }) => kind === 'trust').length, 1);
+  assert.ok($(browser, '.otx-notice').hidden, $(browser, '.otx-notice').textContent);
+  browser.close();
+});
+
 test('a double click inserts and runs a call once', async () => {
   const { createToolTab } = await ui('toolTab');
   const { transport } = await transportOf({ tool: ({ name }) => toolOf(name), check: () => ({ errors: [], code: { tool: '%tool nb.slow' } }) });
