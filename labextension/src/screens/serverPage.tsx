@@ -110,7 +110,7 @@ function Head({ name, page: { server, about, protocol, instructions }, act }: { 
   const { state, reason, type, address, icon } = server;
   const remedy = state in REMEDIES ? REMEDIES[state] : ['start', state === 'not started' ? 'Start' : 'Start again'];
   const isConnected = state === 'connected';
-  const button = ([action, label]: string[], kind = 'otx-small') => <button key={action} class={kind} type="button" onClick={() => act(action)}>{label}</button>;
+  const button = ([action, label]: string[], kind = 'otx-small') => <button key={action} class={kind} type="button" onClick={event => event.detail > 1 || act(action)}>{label}</button>;
   return (
     <>
       <div class="otx-server-line">

@@ -96,7 +96,7 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
           <p class="otx-muted">{reason || (state === 'not started' ? STARTS : '')}</p>
         </div>
         <div class="otx-server-buttons">
-          {actionsOf(server).map(([action, label]) => <button key={action} class="otx-small" type="button" aria-label={`${label} ${name}`} disabled={isOver()} onClick={() => press(name, action)}>{label}</button>)}
+          {actionsOf(server).map(([action, label]) => <button key={action} class="otx-small" type="button" aria-label={`${label} ${name}`} disabled={isOver()} onClick={event => event.detail > 1 || press(name, action)}>{label}</button>)}
           <RemoveButton key="remove" name={name} isOff={isOver()} remove={() => press(name, 'remove')} />
         </div>
         <div class="otx-server-more">

@@ -88,6 +88,20 @@ test('a double click removes no server', async () => {
   screen.close();
 });
 
+test('a double click restarts a server once, in the list and on its page', async t => {
+  const { createServerPage } = await ui('serverPage');
+  const { screen, asked, transport } = await open({ servers: () => ({ items: [SERVER] }), server: () => ({ said: 'It is restarted.' }), serverPage: () => ({ server: SERVER }), serverMessages: () => ({ rows: [] }) });
+  const page = createServerPage(transport, 'time');
+  t.after(() => (page.close(), screen.close()));
+  for (const { element } of [screen, page]) {
+    const button = () => [...element.querySelectorAll('button')].find(each => each.textContent === 'Restart');
+    await until(button);
+    for (const detail of [1, 2]) button().dispatchEvent(new MouseEvent('click', { bubbles: true, detail }));
+    await until(() => /It is restarted\./.test(element.textContent));
+  }
+  assert.equal(asked.filter(({ kind }) => kind === 'server').length, 2);
+});
+
 test('a list that is loaded between the two clicks leaves the removal asked for, and the same button', async () => {
   const items = [SERVER];
   const { screen, button, asked } = await open({ servers: () => ({ items }), server: () => ({ said: 'time is removed.' }) });
