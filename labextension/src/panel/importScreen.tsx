@@ -26,7 +26,9 @@ const AUTH: Record<string, { title: string; sentWith?: string }> = {
 /** With more operations than this, the groups are closed at first. */
 const MANY = 60;
 const EMPTY = { address: '', pasted: '', server: '', bundle: '', authKind: '', authName: '', authSecret: '' };
-const [DOCUMENT, SERVER, BUNDLE, AUTH_KIND, AUTH_NAME, AUTH_SECRET] = ['/document', '/server', '/bundle', '/auth', '/auth/name', '/auth/secret'];
+const [DOCUMENT, SERVER, BUNDLE, AUTH_KIND, AUTH_NAME, AUTH_SECRET] = [
+  '/document', '/server', '/bundle', '/auth', '/auth/name', '/auth/secret'
+];
 
 export interface IImportOptions {
   onImported: (imported: IImported) => void;
@@ -197,9 +199,15 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
     const own = errors.value.filter(error => error.pointer === pointer);
     return <div class="otx-error" role="alert" id={errorId(pointer)} hidden={!own.length}>{own.map(error => error.message).join(' ')}</div>;
   };
-  const at = (pointer: string) => ({ 'data-at': pointer, 'aria-invalid': errors.value.some(error => error.pointer === pointer), 'aria-describedby': errorId(pointer) });
+  const at = (pointer: string) => ({
+    'data-at': pointer, 'aria-invalid': errors.value.some(error => error.pointer === pointer), 'aria-describedby': errorId(pointer)
+  });
   const field = (pointer: string, label: string, control: JSX.Element, help = '', isHidden = false) => (
-    <div class="onetool-Import-field" hidden={isHidden}><label><span>{label}</span>{control}</label><span class="otx-help">{help}</span>{errorAt(pointer)}</div>
+    <div class="onetool-Import-field" hidden={isHidden}>
+      <label><span>{label}</span>{control}</label>
+      <span class="otx-help">{help}</span>
+      {errorAt(pointer)}
+    </div>
   );
   const text = (key: keyof typeof EMPTY, pointer: string, label: string, placeholder?: string) => (
     <Input label={label} placeholder={placeholder} value={fields.value[key]} onInput={typed => change({ [key]: typed })} {...at(pointer)} />
@@ -208,13 +216,20 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
     <div class="onetool-Import-source" hidden={Boolean(preview.value || imported.value)} inert={busy.value !== ''}>
       <p class="otx-muted">The address of an OpenAPI, Swagger or Postman document, a file, or the text itself.</p>
       <div class="otx-bar">
-        <Input label="Document" placeholder="https://api.example.com/openapi.json" value={fields.value.address} onInput={address => typeDocument({ address })} onKeyDown={(event: KeyboardEvent) => event.key === 'Enter' && void lookAtTyped()} {...at(DOCUMENT)} />
+        <Input
+          label="Document" placeholder="https://api.example.com/openapi.json" value={fields.value.address}
+          onInput={address => typeDocument({ address })} onKeyDown={(event: KeyboardEvent) => event.key === 'Enter' && void lookAtTyped()}
+          {...at(DOCUMENT)}
+        />
         <FileButton label="Choose a file" accept=".json,.yaml,.yml" onPick={pick}>Choose a file</FileButton>
         <button class="otx-run" type="button" onClick={lookAtTyped}>Show operations</button>
       </div>
       <details>
         <summary>Paste it</summary>
-        <textarea class="otx-input otx-json" rows={8} aria-label="Pasted document" spellcheck={false} value={fields.value.pasted} onInput={event => typeDocument({ pasted: event.currentTarget.value })} />
+        <textarea
+          class="otx-input otx-json" rows={8} aria-label="Pasted document" spellcheck={false} value={fields.value.pasted}
+          onInput={event => typeDocument({ pasted: event.currentTarget.value })}
+        />
       </details>
     </div>
   );
@@ -225,12 +240,24 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       <div class="onetool-Import-settings" hidden={!isSet.value} inert={busy.value !== ''}>
         <div class="onetool-Import-fields">
           {field(BUNDLE, 'Bundle', text('bundle', BUNDLE, 'Bundle', 'my-api'), 'The tools are called BUNDLE.TOOL.')}
-          {field(SERVER, 'Server', text('server', SERVER, 'Server', 'https://api.example.com'), 'Needed if the document names no server; otherwise it replaces that one.')}
-          {field(AUTH_KIND, 'Auth', <Select label="Auth" value={authKind} options={Object.entries(AUTH).map(([value, { title }]) => [value, title])} onChange={kind => change({ authKind: kind })} {...at(AUTH_KIND)} />)}
+          {field(
+            SERVER, 'Server', text('server', SERVER, 'Server', 'https://api.example.com'),
+            'Needed if the document names no server; otherwise it replaces that one.'
+          )}
+          {field(
+            AUTH_KIND, 'Auth',
+            <Select
+              label="Auth" value={authKind} options={Object.entries(AUTH).map(([value, { title }]) => [value, title])}
+              onChange={kind => change({ authKind: kind })} {...at(AUTH_KIND)}
+            />
+          )}
         </div>
         <div class="onetool-Import-fields" hidden={!authKind}>
           {field(AUTH_NAME, sentWith ?? '', text('authName', AUTH_NAME, sentWith ?? ''), '', !sentWith)}
-          {field(AUTH_SECRET, 'Secret', text('authSecret', AUTH_SECRET, 'Secret', 'API_TOKEN'), 'The name of a secret in secrets.yaml, not its value.')}
+          {field(
+            AUTH_SECRET, 'Secret', text('authSecret', AUTH_SECRET, 'Secret', 'API_TOKEN'),
+            'The name of a secret in secrets.yaml, not its value.'
+          )}
         </div>
       </div>
     );
@@ -238,11 +265,20 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
   const operations = ({ kind, bundle, operations: all, hosts, secrets, notes }: IShown) => {
     const shown = all.filter(({ name, method, url, tags }) => hasWords(`${name} ${method} ${url} ${tags.join(' ')}`, filter.value));
     const about = [picked.value?.name, kind, String(bundle.displayName ?? ''), counted(all.length, 'operation')];
-    const pickButton = (label: string, title: string, isMeant: (each: IOperation) => boolean) => <button class="otx-small" type="button" title={title} onClick={() => choose(shown.filter(isMeant))}>{label}</button>;
+    const pickButton = (label: string, title: string, isMeant: (each: IOperation) => boolean) => (
+      <button class="otx-small" type="button" title={title} onClick={() => choose(shown.filter(isMeant))}>{label}</button>
+    );
     return (
       <>
-        <div class="otx-bar"><span class="onetool-Import-about">{about.filter(Boolean).join(' · ')}</span><button class="otx-small" type="button" onClick={startAnew}>Another document</button></div>
-        <div class="otx-muted">Calls {hosts.join(', ')}.{secrets.length ? ` Needs the ${secrets.length === 1 ? 'secret' : 'secrets'} ${secrets.map(each => each.name).join(', ')}.` : ''}</div>
+        <div class="otx-bar">
+          <span class="onetool-Import-about">{about.filter(Boolean).join(' · ')}</span>
+          <button class="otx-small" type="button" onClick={startAnew}>Another document</button>
+        </div>
+        <div class="otx-muted">
+          Calls {hosts.join(', ')}.{secrets.length
+            ? ` Needs the ${secrets.length === 1 ? 'secret' : 'secrets'} ${secrets.map(each => each.name).join(', ')}.`
+            : ''}
+        </div>
         <Notes notes={notes} />
         <div class="otx-bar">
           <Search label="Filter operations" value={filter.value} onInput={typed => (filter.value = typed)} />
@@ -260,13 +296,21 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       {source()}
       {errorAt(DOCUMENT)}
       {errorAt('')}
-      <div>{blocked.value ? <Allowing key={blocked.value} hosts={[blocked.value]} requests={requests} onAllowed={lookAtTyped} /> : null}</div>
+      <div>
+        {blocked.value ? <Allowing key={blocked.value} hosts={[blocked.value]} requests={requests} onAllowed={lookAtTyped} /> : null}
+      </div>
       <div class="onetool-Import-choice" hidden={!preview.value && !imported.value}>
-        {preview.value ? operations(preview.value) : imported.value ? <Done imported={imported.value} requests={requests} onAnother={startAnew} /> : null}
+        {preview.value ? operations(preview.value) : imported.value ? (
+          <Done imported={imported.value} requests={requests} onAnother={startAnew} />
+        ) : null}
       </div>
       {settings()}
       <div class="otx-actions onetool-Import-footer">
-        <button class="otx-run" type="button" hidden={!preview.value} disabled={!chosen.value.size || busy.value !== ''} onClick={importChosen}>Import {counted(chosen.value.size, 'tool')}</button>
+        <button
+          class="otx-run" type="button" hidden={!preview.value} disabled={!chosen.value.size || busy.value !== ''} onClick={importChosen}
+        >
+          Import {counted(chosen.value.size, 'tool')}
+        </button>
         <button class="otx-small" type="button" onClick={() => options.onClose()}>Close</button>
         <span class="otx-muted" role="status">{busy.value}</span>
       </div>
@@ -277,7 +321,9 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
 }
 
 /** The operations by their first tag. */
-function Groups({ operations, chosen, onChosen }: { operations: IOperation[]; chosen: ReadonlySet<string>; onChosen: (names: Set<string>) => void }) {
+function Groups({ operations, chosen, onChosen }: {
+  operations: IOperation[]; chosen: ReadonlySet<string>; onChosen: (names: Set<string>) => void;
+}) {
   const groups = new Map<string, IOperation[]>();
   for (const each of operations) {
     const tag = each.tags[0] ?? '';
@@ -291,7 +337,9 @@ function Groups({ operations, chosen, onChosen }: { operations: IOperation[]; ch
   };
   return (
     <div class="onetool-Import-groups">
-      {operations.length ? [...groups].map(([tag, own]) => <Group key={`${tag} ${isOpen}`} tag={tag || 'Without a tag'} operations={own} chosen={chosen} take={take} isOpenAtFirst={isOpen} />) : <p class="otx-muted">No operation matches.</p>}
+      {operations.length ? [...groups].map(([tag, own]) => (
+        <Group key={`${tag} ${isOpen}`} tag={tag || 'Without a tag'} operations={own} chosen={chosen} take={take} isOpenAtFirst={isOpen} />
+      )) : <p class="otx-muted">No operation matches.</p>}
     </div>
   );
 }
@@ -311,7 +359,11 @@ function Group({ tag, operations, chosen, take, isOpenAtFirst }: IGroup) {
   const taken = operations.filter(each => chosen.has(each.name)).length;
   return (
     <div class="onetool-Import-tag">
-      <input type="checkbox" aria-label={`All of ${tag}`} checked={taken === operations.length} indeterminate={taken > 0 && taken < operations.length} onInput={event => take(operations.map(each => each.name), event.currentTarget.checked)} />
+      <input
+        type="checkbox" aria-label={`All of ${tag}`} checked={taken === operations.length}
+        indeterminate={taken > 0 && taken < operations.length}
+        onInput={event => take(operations.map(each => each.name), event.currentTarget.checked)}
+      />
       <details class="onetool-Import-group" open={isOpen.value} onToggle={event => (isOpen.value = event.currentTarget.open)}>
         <summary><strong>{tag}</strong><span class="otx-muted"> {taken} of {operations.length}</span></summary>
         <div role="group" aria-label={tag}>
@@ -363,7 +415,9 @@ function Allowing({ hosts, requests, onAllowed }: IAllowing) {
 }
 
 /** What was imported, what to type, and what is left to do. */
-function Done({ imported: { bundle, tools, blockedHosts = [], secrets = [], notes = [] }, requests, onAnother }: { imported: IImported; requests: Requests; onAnother: () => void }): ComponentChildren {
+function Done({
+  imported: { bundle, tools, blockedHosts = [], secrets = [], notes = [] }, requests, onAnother
+}: { imported: IImported; requests: Requests; onAnother: () => void }): ComponentChildren {
   return (
     <>
       <p class="onetool-Import-done" role="status">{`${counted(tools.length, 'tool')} imported into ${bundle.slug}.`}</p>
@@ -378,7 +432,12 @@ function Done({ imported: { bundle, tools, blockedHosts = [], secrets = [], note
 
 /** What of a document was not taken over. */
 function Notes({ notes }: { notes: string[] }) {
-  return notes.length ? <details><summary>{notes.length} not taken over</summary><ul>{notes.slice(0, 100).map((note, at) => <li key={at}>{note}</li>)}</ul></details> : null;
+  return notes.length ? (
+    <details>
+      <summary>{notes.length} not taken over</summary>
+      <ul>{notes.slice(0, 100).map((note, at) => <li key={at}>{note}</li>)}</ul>
+    </details>
+  ) : null;
 }
 
 /** The host of a document's address, with its port; '' for any other text. */
@@ -405,5 +464,7 @@ function importErrors(error: Error): IFieldError[] {
   const [details, code] = error instanceof RestError ? [error.details, error.code] : [[], ''];
   if (code === 'too_large') return [{ pointer: DOCUMENT, message: `${error.message} Give its address instead.` }];
   const place = (pointer: string): string => [BUNDLE, SERVER, AUTH_KIND, DOCUMENT].find(each => pointer.startsWith(each)) ?? '';
-  return details.length ? details.map(({ pointer, message }) => ({ pointer: place(pointer), message })) : [{ pointer: code === 'conflict' ? BUNDLE : '', message: error.message }];
+  return details.length
+    ? details.map(({ pointer, message }) => ({ pointer: place(pointer), message }))
+    : [{ pointer: code === 'conflict' ? BUNDLE : '', message: error.message }];
 }

@@ -207,11 +207,22 @@ export class ToolsPanel extends Widget {
     const status = this._status();
     render(
       <>
-        <div class="onetool-Panel-questions">{[...(connection?.questions.keys() ?? [])].map(id => <Question key={id} id={id} connection={connection!} />)}</div>
-        <Tabs label="Views" class="onetool-Panel-tabs" id={PANEL_ID} panel={placeOf} tabs={VIEWS.map(([each, title]) => [each, title, each === 'sources' ? count : null])} selected={view} onSelect={select} />
+        <div class="onetool-Panel-questions">
+          {[...(connection?.questions.keys() ?? [])].map(id => <Question key={id} id={id} connection={connection!} />)}
+        </div>
+        <Tabs
+          label="Views" class="onetool-Panel-tabs" id={PANEL_ID} panel={placeOf}
+          tabs={VIEWS.map(([each, title]) => [each, title, each === 'sources' ? count : null])} selected={view} onSelect={select}
+        />
         <div class="onetool-Panel-status" role="status" hidden={!status}>{status}</div>
         {this._beginnings()}
-        {PLACES.map(each => this._place(each, { class: `onetool-Panel-view onetool-Panel-${each}`, role: 'tabpanel', 'aria-labelledby': `${PANEL_ID}-${each === placeOf(view) ? view : each}-tab`, tabIndex: -1, hidden: each !== placeOf(view) }))}
+        {PLACES.map(each => this._place(
+          each,
+          {
+            class: `onetool-Panel-view onetool-Panel-${each}`, role: 'tabpanel',
+            'aria-labelledby': `${PANEL_ID}-${each === placeOf(view) ? view : each}-tab`, tabIndex: -1, hidden: each !== placeOf(view)
+          }
+        ))}
         {this._foot(report)}
       </>,
       this._inner
@@ -233,10 +244,20 @@ export class ToolsPanel extends Widget {
       <footer class="onetool-Panel-foot">
         {this._place('health', { class: 'onetool-Panel-health', role: 'region', 'aria-label': 'Health', hidden: !this._isHealthOpen })}
         <div class="otx-bar">
-          <button class="otx-expand onetool-Panel-problems" type="button" title="Health: the tools, the servers, and what is wrong" aria-expanded={this._isHealthOpen} aria-controls={`${PANEL_ID}-health`} onClick={() => this.showHealth(!this._isHealthOpen)}>
+          <button
+            class="otx-expand onetool-Panel-problems" type="button" title="Health: the tools, the servers, and what is wrong"
+            aria-expanded={this._isHealthOpen} aria-controls={`${PANEL_ID}-health`} onClick={() => this.showHealth(!this._isHealthOpen)}
+          >
             <Dot mark={mark} /> {report ? (problems ? counted(problems, 'problem') : 'No problems') : 'Health'}
           </button>
-          {report ? <button class="otx-small" type="button" title="How often tools were called, how long they took, and what failed" onClick={() => this.places.usage()}>Usage</button> : null}
+          {report ? (
+            <button
+              class="otx-small" type="button" title="How often tools were called, how long they took, and what failed"
+              onClick={() => this.places.usage()}
+            >
+              Usage
+            </button>
+          ) : null}
         </div>
       </footer>
     );
@@ -289,7 +310,9 @@ export class ToolsPanel extends Widget {
     return (
       <>
         <p>{STATE_TEXTS.missing}</p>
-        <button class="otx-run" type="button" aria-disabled={isOn} onClick={() => void this.connection?.load()}>{isOn ? 'Loading …' : 'Load it'}</button>
+        <button class="otx-run" type="button" aria-disabled={isOn} onClick={() => void this.connection?.load()}>
+          {isOn ? 'Loading …' : 'Load it'}
+        </button>
         {isBusy ? <p>{isOn ? 'The kernel is busy; it is loaded when the cell has ended.' : 'The kernel is busy.'}</p> : null}
         {failure ? <div class="otx-failure" role="alert">{failure}<p>Install it for this kernel: %pip install onetool-ipy</p></div> : null}
       </>

@@ -16,7 +16,9 @@ type Model = { data: Record<string, unknown> };
 /** Draw the questions in every notebook. */
 export function addQuestionOutputs(tracker: INotebookTracker, connectionOf: (notebook: NotebookPanel) => KernelConnection): void {
   const add = (notebook: NotebookPanel): void =>
-    notebook.content.rendermime.addFactory({ safe: true, mimeTypes: [QUESTION_MIME], createRenderer: () => new QuestionOutput(connectionOf(notebook)) }, 0);
+    notebook.content.rendermime.addFactory(
+      { safe: true, mimeTypes: [QUESTION_MIME], createRenderer: () => new QuestionOutput(connectionOf(notebook)) }, 0
+    );
   tracker.forEach(add);
   tracker.widgetAdded.connect((_, notebook) => add(notebook));
 }

@@ -89,7 +89,7 @@ export class ToolBrowser {
   private readonly overview = signal<Overview | null>(null);
   private readonly notices = signal<Partial<Record<Subject, { message: string; retry: (() => unknown) | null }>>>({});
   /** What the user is asked to trust. Another question has another turn, and so other buttons. */
-  private readonly question = signal<{ trust: Trust | null; turn: number; isAnswered: boolean }>({ trust: null, turn: 0, isAnswered: false });
+  private readonly question = signal({ trust: null as Trust | null, turn: 0, isAnswered: false });
   private readonly isGranting = signal(false);
   private readonly isHelpOpen = signal(false);
   /** Whether there is a page; a narrow browser shows the page or the list. */
@@ -102,12 +102,19 @@ export class ToolBrowser {
     this.requests = new Requests(transport);
     this.loads = this.requests.latestOf((_: void, ask): Promise<[Overview, Entries]> => Promise.all([ask('overview'), ask('entries')]));
     const onFavourite = (name: string, isOn: boolean): void => void this.setFavourite(name, isOn);
-    this.calls = new Calls(transport, this.requests, { beforeFinish: call => this.page.leaveCancel(call), onFinish: call => this.onCallEnd(call), onOpen: call => void this.showCall(call) });
+    this.calls = new Calls(transport, this.requests, {
+      beforeFinish: call => this.page.leaveCancel(call), onFinish: call => this.onCallEnd(call), onOpen: call => void this.showCall(call)
+    });
     this.page = new ToolPage(transport, this.requests, this.calls, { onFavourite, onInsert: options.onInsert });
     const onOpen = (item: Item): unknown => this.open(item.name);
     this.tools = new ToolList(this.requests, { onOpen, onFavourite, onDrag: options.onDrag });
-    this.history = createHistory(this.requests, { onEdit: call => void this.open(call.tool, call.args), onRerun: call => void this.rerun(call) });
-    const screen = createScreen(options.isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser', { role: 'application', 'aria-label': 'Tool browser' }, element => this.draw(element), event => this.onKey(event));
+    this.history = createHistory(this.requests, {
+      onEdit: call => void this.open(call.tool, call.args), onRerun: call => void this.rerun(call)
+    });
+    const screen = createScreen(
+      options.isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser', { role: 'application', 'aria-label': 'Tool browser' },
+      element => this.draw(element), event => this.onKey(event)
+    );
     this.element = screen.element;
     const busyTimer = setInterval(() => this.lookWhetherBusy(), 1000);
     this.ends = [
@@ -209,7 +216,9 @@ export class ToolBrowser {
 
   /** Search again. */
   private refresh(): Promise<unknown> {
-    this.searching = this.tools.show(this.queries.peek().tools, this.filters.peek()).then(reply => (this.tell('search', reply, () => this.refresh()), reply.status !== 'late'));
+    this.searching = this.tools.show(this.queries.peek().tools, this.filters.peek()).then(
+      reply => (this.tell('search', reply, () => this.refresh()), reply.status !== 'late')
+    );
     return this.searching;
   }
 
@@ -380,7 +389,12 @@ export class ToolBrowser {
     const begin = this.overview.value?.begin ?? [];
     // A narrow browser has its beginnings above the list: what stands beside it is hidden there.
     classList.toggle('otx-beginning', begin.length > 0 && !isSmall && view === 'tools' && this.pageState.value !== 'front');
-    const tabs = isSmall && view === 'tools' ? null : <Tabs label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view} onSelect={kind => this.selectView(kind)} />;
+    const tabs = isSmall && view === 'tools' ? null : (
+      <Tabs
+        label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view}
+        onSelect={kind => this.selectView(kind)}
+      />
+    );
     return (
       <>
         {/* In the panel the fields of a view differ in height: below the tabs they do not move them. */}
@@ -388,7 +402,9 @@ export class ToolBrowser {
         {this.head(view)}
         {this.notice()}
         {this.trust()}
-        <div class="otx-keys" role="note" aria-label="Keys" hidden={!this.isHelpOpen.value}>{KEYS.map(([key, does]) => <div key={key}><kbd>{key}</kbd> {does}</div>)}</div>
+        <div class="otx-keys" role="note" aria-label="Keys" hidden={!this.isHelpOpen.value}>
+          {KEYS.map(([key, does]) => <div key={key}><kbd>{key}</kbd> {does}</div>)}
+        </div>
         <div class="otx-body">
           {this.packs()}
           <div class="otx-left">
@@ -402,7 +418,16 @@ export class ToolBrowser {
           <div class="otx-right">
             <button class="otx-small otx-back" type="button" onClick={this.back}>‹ All tools</button>
             <div class={this.pageState.value === 'none' ? 'otx-intro' : 'otx-intro otx-behind'}>
-              {begin.length ? <><p>No tool is your own yet. Three ways to begin, each in a cell:</p><div class="otx-begin" role="list">{begin.map(([line, about]) => <div key={line} role="listitem"><code>{line}</code><div class="otx-muted">{about}</div></div>)}</div></> : null}
+              {begin.length ? (
+                <>
+                  <p>No tool is your own yet. Three ways to begin, each in a cell:</p>
+                  <div class="otx-begin" role="list">
+                    {begin.map(([line, about]) => (
+                      <div key={line} role="listitem"><code>{line}</code><div class="otx-muted">{about}</div></div>
+                    ))}
+                  </div>
+                </>
+              ) : null}
               <p class="otx-how">Type a few letters, choose a tool, fill in its form, press Run.</p>
               <p class="otx-how otx-muted">Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more</p>
             </div>
@@ -418,18 +443,36 @@ export class ToolBrowser {
     const capital = (noun: string): string => noun[0].toUpperCase() + noun.slice(1);
     const options = (values: string[]) => values.map(value => <option key={value} value={value}>{sourceText(value)}</option>);
     const choice = (name: 'pack' | 'source' | 'tag', children: ComponentChild, isHidden = false) => (
-      <select class={name === 'pack' ? 'otx-input otx-pack-select' : 'otx-input'} aria-label={capital(name)} hidden={isHidden} value={this.filters.value[name]} onChange={event => this.setFilters({ [name]: event.currentTarget.value })}>
+      <select
+        class={name === 'pack' ? 'otx-input otx-pack-select' : 'otx-input'} aria-label={capital(name)} hidden={isHidden}
+        value={this.filters.value[name]} onChange={event => this.setFilters({ [name]: event.currentTarget.value })}
+      >
         <option value="">{this.options.isSmall ? capital(`${name}s`) : `All ${name}s`}</option>
         {children}
       </select>
     );
-    const combobox = view === 'tools' ? { role: 'combobox', list: undefined, 'aria-expanded': true, 'aria-controls': this.tools.id, 'aria-autocomplete': 'list', 'aria-activedescendant': this.tools.activeId } as const : {};
+    const combobox = view === 'tools'
+      ? {
+        role: 'combobox', list: undefined, 'aria-expanded': true, 'aria-controls': this.tools.id, 'aria-autocomplete': 'list',
+        'aria-activedescendant': this.tools.activeId
+      } as const
+      : {};
     return (
       <div class={view === 'tools' ? 'otx-head' : 'otx-head otx-only-search'}>
-        <Search ref={this.searchField} class="otx-input otx-search" label={`Search ${view}`} value={this.queries.value[view]} onInput={query => this.onSearch(query)} {...combobox} />
+        <Search
+          ref={this.searchField} class="otx-input otx-search" label={`Search ${view}`} value={this.queries.value[view]}
+          onInput={query => this.onSearch(query)} {...combobox}
+        />
         {choice('pack', options([...packs.map(pack => pack.name), ...(this.filters.value.pack === TOOLBOX ? [TOOLBOX] : [])]))}
         {choice('source', options(sources), sources.length < 2)}
-        {choice('tag', <>{badges.length ? <optgroup label="Behaviour">{options(badges)}</optgroup> : null}{tags.length ? <optgroup label="Tags">{options(tags)}</optgroup> : null}</>, !tags.length && !badges.length)}
+        {choice(
+          'tag',
+          <>
+            {badges.length ? <optgroup label="Behaviour">{options(badges)}</optgroup> : null}
+            {tags.length ? <optgroup label="Tags">{options(tags)}</optgroup> : null}
+          </>,
+          !tags.length && !badges.length
+        )}
         <span class="otx-muted otx-total" role="status">{this.countText()}</span>
         <button class="otx-small" type="button" aria-label="Keys" title="Keys" onClick={this.toggleKeys}>?</button>
       </div>
@@ -447,8 +490,15 @@ export class ToolBrowser {
   /** The notice that matters most. */
   private notice(): ComponentChild {
     const { closed } = this.transport;
-    const notice = closed === null ? NOTICES.map(about => this.notices.value[about]).find(each => each?.message) : { message: closed, retry: null };
-    return <div class="otx-notice" role="alert" hidden={!notice}>{notice?.message}{notice?.retry ? <> <button class="otx-small" type="button" onClick={() => notice.retry!()}>Try again</button></> : null}</div>;
+    const notice = closed === null
+      ? NOTICES.map(about => this.notices.value[about]).find(each => each?.message)
+      : { message: closed, retry: null };
+    return (
+      <div class="otx-notice" role="alert" hidden={!notice}>
+        {notice?.message}
+        {notice?.retry ? <> <button class="otx-small" type="button" onClick={() => notice.retry!()}>Try again</button></> : null}
+      </div>
+    );
   }
 
   private trust(): ComponentChild {
@@ -458,7 +508,14 @@ export class ToolBrowser {
     const parts = isTrusted && wouldRun.parts.length <= MAX_FORMS ? wouldRun.parts.map(part => part.key) : [''];
     return (
       <div ref={this.trustBox} class="otx-trust-box" role="status">
-        <Fragment key={turn}>{parts.map(part => <TrustForm key={part} inventory={wouldRun} part={part} isTrusted={isTrusted} isBusy={this.isGranting.value} onYes={() => this.grantTrust(part, wouldRun)} onNo={this.refuseTrust} />)}</Fragment>
+        <Fragment key={turn}>
+          {parts.map(part => (
+            <TrustForm
+              key={part} inventory={wouldRun} part={part} isTrusted={isTrusted} isBusy={this.isGranting.value}
+              onYes={() => this.grantTrust(part, wouldRun)} onNo={this.refuseTrust}
+            />
+          ))}
+        </Fragment>
       </div>
     );
   }
@@ -467,7 +524,13 @@ export class ToolBrowser {
     const { pack, isFavourite } = this.filters.value;
     const { tools = 0, packs = [], favourites = [] } = this.overview.value ?? {};
     const button = (change: Partial<Filters>, label: string, count: number, isOn: boolean) => (
-      <button key={change.pack ? `pack ${change.pack}` : label} class={isOn ? 'otx-pack otx-current' : 'otx-pack'} type="button" aria-pressed={isOn} onClick={() => this.setFilters({ pack: '', isFavourite: false, ...change })}><span>{label}</span><span class="otx-muted">{number(count)}</span></button>
+      <button
+        key={change.pack ? `pack ${change.pack}` : label} class={isOn ? 'otx-pack otx-current' : 'otx-pack'} type="button"
+        aria-pressed={isOn} onClick={() => this.setFilters({ pack: '', isFavourite: false, ...change })}
+      >
+        <span>{label}</span>
+        <span class="otx-muted">{number(count)}</span>
+      </button>
     );
     return (
       <nav class="otx-packs" aria-label="Packs">
@@ -484,7 +547,11 @@ export class ToolBrowser {
     if (!answer || answer.count) return null;
     const query = answer.query.trim();
     const isFiltered = isFiltering(answer.filters);
-    const message = query ? `No tool matches '${query}'${isFiltered ? ' with these filters' : ''}.` : isFiltered ? 'No tool matches these filters.' : 'There are no tools yet.';
+    const message = query
+      ? `No tool matches '${query}'${isFiltered ? ' with these filters' : ''}.`
+      : isFiltered
+      ? 'No tool matches these filters.'
+      : 'There are no tools yet.';
     return (
       <div class="otx-no-matches">
         <p>{message}</p>
@@ -499,11 +566,18 @@ export class ToolBrowser {
     const items = results.value.value?.items;
     if (!items) return null;
     const found = items.filter(({ tool, handle, when }) => hasWords(`${tool} ${handle} ${when}`, this.queries.value.results));
-    if (!found.length) return <p class="otx-muted">{items.length ? 'No stored result matches.' : 'No stored results yet. Large results appear here.'}</p>;
+    if (!found.length) return (
+      <p class="otx-muted">{items.length ? 'No stored result matches.' : 'No stored results yet. Large results appear here.'}</p>
+    );
     return found.map(({ handle, tool, when, summary }) => (
       <div key={handle} class="otx-history-row">
-        <div class="otx-tool-text"><div class="otx-tool-name">{tool || handle}</div><div class="otx-tool-summary">{when} · {summary}</div></div>
-        <button class="otx-small" type="button" aria-label={`Open the result of ${tool}`} onClick={() => this.openResult(handle)}>Open</button>
+        <div class="otx-tool-text">
+          <div class="otx-tool-name">{tool || handle}</div>
+          <div class="otx-tool-summary">{when} · {summary}</div>
+        </div>
+        <button class="otx-small" type="button" aria-label={`Open the result of ${tool}`} onClick={() => this.openResult(handle)}>
+          Open
+        </button>
       </div>
     ));
   }

@@ -36,7 +36,10 @@ export function outcomeOf({ ok, error }: { ok: boolean; error?: { reason?: strin
 }
 
 /** How the state of a server is marked; any other is idle. */
-export const STATES: Record<string, string> = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
+export const STATES: Record<string, string> = {
+  connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed',
+  'signed out': 'warning', untrusted: 'warning'
+};
 
 /** A message without the name of its argument, for display at that field. */
 export function withoutArgumentName(message: string): string {

@@ -68,7 +68,9 @@ class Pages {
   readonly request: LatestRequest<Page, { items: Item[]; hasMore: boolean; offset: number }>;
 
   constructor(requests: Requests, filter: () => Filter, run?: string) {
-    this.request = requests.latestOf(async ({ offset, limit }, ask) => ({ ...(await ask('history', { ...filter(), offset, limit, ...(run ? { run } : {}) })), offset }));
+    this.request = requests.latestOf(async ({ offset, limit }, ask) => ({
+      ...(await ask('history', { ...filter(), offset, limit, ...(run ? { run } : {}) })), offset
+    }));
     this.request.value.subscribe(page => {
       if (!page) return;
       batch(() => {
@@ -119,7 +121,11 @@ export function createHistory(requests: Requests, actions: Actions, tool = '') {
           <Select label="When" value={since} options={TIMES} onChange={value => set({ since: value })} />
           <button class="otx-small" type="button" aria-pressed={isFailed} onClick={() => set({ isFailed: !isFailed })}>Failed only</button>
         </div>
-        <Lines pages={pages} label="Calls" emptyText={emptyText.value}>{item => (item.run !== undefined ? <RunLine key={item.id} run={item} requests={requests} filter={asked} actions={actions} /> : <CallLine key={item.id} call={item} actions={actions} isNamed={!tool} />)}</Lines>
+        <Lines pages={pages} label="Calls" emptyText={emptyText.value}>
+          {item => (item.run !== undefined ? (
+            <RunLine key={item.id} run={item} requests={requests} filter={asked} actions={actions} />
+          ) : <CallLine key={item.id} call={item} actions={actions} isNamed={!tool} />)}
+        </Lines>
       </>
     );
   }
@@ -170,16 +176,23 @@ function RunLine({ run, requests, filter, actions }: { run: Run; requests: Reque
         <Outcome outcome={failures ? 'failed' : 'ok'} />
         <div class="otx-tool-text">
           <Head name={`ot.map ${tool}`} line={run} />
-          <div class="otx-tool-summary">{counted(rows, 'row')}{failures ? <span class="otx-error">, {number(failures)} failed</span> : null} · {duration(ms)}</div>
+          <div class="otx-tool-summary">
+            {counted(rows, 'row')}
+            {failures ? <span class="otx-error">, {number(failures)} failed</span> : null} · {duration(ms)}
+          </div>
         </div>
       </button>
-      <Lines<Call> pages={pages} label="Calls of this run" emptyText="No calls." isHidden={!isOpen}>{call => <CallLine key={call.id} call={call} actions={actions} isInRun />}</Lines>
+      <Lines<Call> pages={pages} label="Calls of this run" emptyText="No calls." isHidden={!isOpen}>
+        {call => <CallLine key={call.id} call={call} actions={actions} isInRun />}
+      </Lines>
     </div>
   );
 }
 
 /** A call. What all lines have is left out: within a run the name and the time, among the calls of a tool its name. */
-function CallLine({ call, actions, isInRun = false, isNamed = true }: { call: Call; actions: Actions; isInRun?: boolean; isNamed?: boolean }) {
+function CallLine({ call, actions, isInRun = false, isNamed = true }: {
+  call: Call; actions: Actions; isInRun?: boolean; isNamed?: boolean;
+}) {
   const [isAsking, setAsking] = useState(false);
   const cancel = useRef<HTMLButtonElement>(null);
   const rerun = useRef<HTMLButtonElement>(null);
@@ -204,8 +217,21 @@ function CallLine({ call, actions, isInRun = false, isNamed = true }: { call: Ca
         {isNamed ? <div class="otx-tool-summary" title={summary}>{summary}</div> : null}
         {args ? null : <div class="otx-tool-summary" title="The log does not have its arguments, so it cannot be run again">{noArgs}</div>}
       </div>
-      {canRun ? <button class="otx-icon-button" type="button" title="Edit" aria-label={`Edit the call of ${tool}`} onClick={() => actions.onEdit(call)}><Drawing path={EDIT} /></button> : null}
-      {canRun ? <button ref={rerun} class="otx-icon-button" type="button" title="Rerun" aria-label={`Rerun ${tool}`} onClick={() => (call.readOnly ? run() : setAsking(true))}><Drawing path={RERUN} /></button> : null}
+      {canRun ? (
+        <button
+          class="otx-icon-button" type="button" title="Edit" aria-label={`Edit the call of ${tool}`} onClick={() => actions.onEdit(call)}
+        >
+          <Drawing path={EDIT} />
+        </button>
+      ) : null}
+      {canRun ? (
+        <button
+          ref={rerun} class="otx-icon-button" type="button" title="Rerun" aria-label={`Rerun ${tool}`}
+          onClick={() => (call.readOnly ? run() : setAsking(true))}
+        >
+          <Drawing path={RERUN} />
+        </button>
+      ) : null}
       <div class="otx-confirm" role="alertdialog" aria-label={`Rerun ${tool}?`} hidden={!isAsking}>
         <span>{tool} may change something. Run it again?</span>
         <button ref={cancel} class="otx-small" type="button" onClick={stay}>Cancel</button>
@@ -216,5 +242,10 @@ function CallLine({ call, actions, isInRun = false, isNamed = true }: { call: Ca
 }
 
 function Head({ name, line }: { name: string; line: Line }) {
-  return <div class="otx-history-head"><span class="otx-tool-name">{breakable(name)}</span><span class="otx-muted" title={duration(line.ms)}>{line.when}</span></div>;
+  return (
+    <div class="otx-history-head">
+      <span class="otx-tool-name">{breakable(name)}</span>
+      <span class="otx-muted" title={duration(line.ms)}>{line.when}</span>
+    </div>
+  );
 }

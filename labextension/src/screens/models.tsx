@@ -6,7 +6,9 @@ import { withoutArgumentName } from './format.js';
 import type { Ask, Requests } from './requests.js';
 import { isEqual } from './schema.js';
 
-const KINDS = [['openai', 'OpenAI format (LM Studio, llama.cpp, vLLM, …)'], ['ollama', 'Ollama'], ['anthropic', 'Anthropic'], ['gemini', 'Gemini']] as const;
+const KINDS = [
+  ['openai', 'OpenAI format (LM Studio, llama.cpp, vLLM, …)'], ['ollama', 'Ollama'], ['anthropic', 'Anthropic'], ['gemini', 'Gemini']
+] as const;
 const NEW_KEY = ' new';
 
 type Entry = Partial<Record<'provider' | 'base_url' | 'model' | 'key', string>>;
@@ -88,7 +90,10 @@ export function modelForm(requests: Requests, models: ReadonlySignal<Models | nu
   }
 
   const test = () =>
-    act('test', async ask => ask<{ said: string; isOk: boolean }>('testModel', { entry: await filledIn(ask) }), reply => tell(reply.said, reply.isOk));
+    act(
+      'test', async ask => ask<{ said: string; isOk: boolean }>('testModel', { entry: await filledIn(ask) }),
+      reply => tell(reply.said, reply.isOk)
+    );
   const save = () => act('save', async ask => ask<Saved>('saveModel', { inProject: isOfProject(), entry: await filledIn(ask) }), onSaved);
 
   /** The form as it is now. A key that was typed is stored first; then the form has its name. */
@@ -109,21 +114,32 @@ export function modelForm(requests: Requests, models: ReadonlySignal<Models | nu
   return function ModelForm({ isOver }: { isOver: boolean }) {
     const known = models.value!;
     const keys = [...new Set([...known.keys, ...stored.value])];
+    const ownSecrets = known.ownFile.replace('onetool.yaml', 'secrets.yaml');
     const { provider = '', base_url = '', model = '', key = '' } = entry.value;
+    const choices = [...new Set([...names.value, model])];
     const isIdle = !busy.value && !isOver;
     const button = (word: string, title: string, onClick: () => unknown, more: { class?: string; title?: string } = {}) => (
-      <button class="otx-small" type="button" aria-disabled={!isIdle} onClick={() => isIdle && onClick()} {...more}>{busy.value === word ? `${title} …` : title}</button>
+      <button class="otx-small" type="button" aria-disabled={!isIdle} onClick={() => isIdle && onClick()} {...more}>
+        {busy.value === word ? `${title} …` : title}
+      </button>
     );
     return (
       <section class="otx-models" aria-label="Choose a model">
-        {known.models.length ? null : <p class="otx-muted">No model is configured yet. Look for one on this machine, or fill in the form.</p>}
+        {known.models.length ? null : (
+          <p class="otx-muted">No model is configured yet. Look for one on this machine, or fill in the form.</p>
+        )}
         <div class="otx-bar">
-          {button('look', 'Look for models', look, { class: 'otx-run', title: 'Looks at the usual ports of this machine, and for the names of keys' })}
+          {button('look', 'Look for models', look, {
+            class: 'otx-run', title: 'Looks at the usual ports of this machine, and for the names of keys'
+          })}
         </div>
         {found.value?.length ? (
           <div class="otx-models-found" role="group" aria-label="Found">
             {found.value.map(each => (
-              <button key={each.place} class="otx-small" type="button" aria-pressed={isEqual(placeOf(each.entry), placeOf(entry.value))} onClick={() => take(each)}>
+              <button
+                key={each.place} class="otx-small" type="button" aria-pressed={isEqual(placeOf(each.entry), placeOf(entry.value))}
+                onClick={() => take(each)}
+              >
                 {each.place}
               </button>
             ))}
@@ -131,21 +147,50 @@ export function modelForm(requests: Requests, models: ReadonlySignal<Models | nu
         ) : null}
         <div class="otx-models-fields">
           <label>Kind<Select label="Kind" value={provider} options={KINDS} onChange={value => change({ provider: value })} /></label>
-          <label>Address<Input label="Address" placeholder={known.addresses[provider]} value={base_url} onInput={text => change({ base_url: text || undefined })} /></label>
-          <label>Key<Select label="Key" value={key} options={[['', 'no key'], ...keys, [NEW_KEY, 'a new one …']]} onChange={value => change({ key: value || undefined })} /></label>
+          <label>
+            Address
+            <Input
+              label="Address" placeholder={known.addresses[provider]} value={base_url}
+              onInput={text => change({ base_url: text || undefined })}
+            />
+          </label>
+          <label>
+            Key<Select label="Key" value={key} options={[
+              ['', 'no key'], ...keys, [NEW_KEY, 'a new one …']
+            ]} onChange={value => change({ key: value || undefined })} />
+          </label>
           {key === NEW_KEY ? (
             <>
-              <label>Name of the key<Input label="Name of the key" placeholder="OPENAI_API_KEY" value={newKey.value.name} onInput={text => (newKey.value = { ...newKey.value, name: text })} /></label>
-              <label title={`It goes into ${isOfProject() ? "the project's secrets.yaml" : known.ownFile.replace('onetool.yaml', 'secrets.yaml')}, which only you can read`}>Its value<Input label="Its value" type="password" value={newKey.value.value} onInput={text => (newKey.value = { ...newKey.value, value: text })} /></label>
+              <label>
+                Name of the key
+                <Input
+                  label="Name of the key" placeholder="OPENAI_API_KEY" value={newKey.value.name}
+                  onInput={text => (newKey.value = { ...newKey.value, name: text })}
+                />
+              </label>
+              <label
+                title={`It goes into ${isOfProject() ? "the project's secrets.yaml" : ownSecrets}, which only you can read`}
+              >
+                Its value
+                <Input
+                  label="Its value" type="password" value={newKey.value.value}
+                  onInput={text => (newKey.value = { ...newKey.value, value: text })}
+                />
+              </label>
             </>
           ) : null}
           <label>Model<span class="otx-models-name">
             {names.value.length
-              ? <Select label="Model" value={model} options={[...new Set([...names.value, model])]} onChange={value => change({ model: value })} />
+              ? <Select label="Model" value={model} options={choices} onChange={value => change({ model: value })} />
               : <Input label="Model" value={model} onInput={text => change({ model: text })} />}
             {button('list', 'List', list, { title: `Asks ${base_url || known.addresses[provider]} for its models` })}
           </span></label>
-          {known.inProject ? null : <Check title={`By default it is written to ${known.ownFile}, for all projects`} isOn={inProject.value} onChange={isOn => (inProject.value = isOn)}> for this project alone</Check>}
+          {known.inProject ? null : (
+            <Check
+              title={`By default it is written to ${known.ownFile}, for all projects`} isOn={inProject.value}
+              onChange={isOn => (inProject.value = isOn)}
+            > for this project alone</Check>
+          )}
         </div>
         <div class="otx-bar otx-models-do">
           {button('test', 'Test', test, { title: 'Sends one tiny request' })}
