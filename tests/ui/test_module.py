@@ -85,6 +85,14 @@ def test_the_screens_are_typed_and_no_text_made_of_json_is_a_key() -> None:
         assert not re.search(keys, file.read_text(encoding="utf-8"), re.IGNORECASE), file.name
 
 
+def test_a_line_of_the_screens_has_at_most_140_columns() -> None:
+    """The path of a drawing is no line to read."""
+    for file in _sources():
+        lines = file.read_text(encoding="utf-8").splitlines()
+        long = [line for line in lines if len(line) > 140 and "<path " not in line]
+        assert not long, f"{file.name}: {long[0]}"
+
+
 def _sources() -> list[Path]:
     return [file for file in SOURCE.rglob("*") if file.suffix in {".ts", ".tsx"}]
 

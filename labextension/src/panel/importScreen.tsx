@@ -38,7 +38,10 @@ export interface IImportOptions {
 /** The operations that are shown, and the very document that has them. */
 type IShown = IImportPreview & { document: unknown };
 
-/** Returns `{element, focus(), show(document), close()}`; `show` takes a document as if it was chosen here. The kernel allows hosts, and keeps secrets. */
+/**
+ * Returns `{element, focus(), show(document), close()}`; `show` takes a document as if it was chosen here. The kernel allows hosts, and
+ * keeps secrets.
+ */
 export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDocument'>, kernel: Source, options: IImportOptions) {
   const requests = new Requests(kernel);
   const previews = requests.latestOf(async (document: unknown): Promise<IShown> => {

@@ -204,7 +204,10 @@ async function openFile(app: JupyterFrontEnd, path: string, line: number | null)
   }
 }
 
-/** The tools of the front notebook; the extension is loaded into its kernel if it is not loaded yet. Null if none answers: then a message says why. */
+/**
+ * The tools of the front notebook; the extension is loaded into its kernel if it is not loaded yet. Null if none answers: then a
+ * message says why.
+ */
 async function loadedTools(panel: ToolsPanel): Promise<NotebookTools | null> {
   const tools = panel.current;
   await tools?.connection.settled();
