@@ -18,6 +18,7 @@ import { createViewer } from './viewer.js';
 const METHODS = Object.fromEntries(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'].map(name => [name, name]));
 const PARTS = [['body', 'Body'], ['headers', 'Headers'], ['request', 'Request']] as const;
 /** The parts of a record whose errors have a place of their own. */
+const IS_CURL = /^\s*curl\s/;
 const PLACES = ['/http/request/urlTemplate', '/http/request/method', '/bundle', '/slug', '/http/request/query', '/http/request/headers', '/http/request/body', '/http/request/auth', '/secret', '/args', '/argSchema', '/version', '/description', '/tags', '/http/response/selector', '/curl'];
 const IN_MORE = ['/version', '/description', '/tags'];
 
@@ -177,6 +178,7 @@ class HttpEditor {
   private async run(work: (ask: Ask) => Promise<void>, onFailed = (error: Error): void => this.say(error.message, 'failed')): Promise<void> {
     if (this.isBusy.peek()) return;
     this.isBusy.value = true;
+    this.question.value = null; // it was about what the fields were then
     const reply = await this.requests.onceOf(work);
     if (reply.status === 'late') return;
     if (reply.status === 'failed') onFailed(reply.error);
@@ -199,8 +201,10 @@ class HttpEditor {
     });
   }
 
-  private readonly send = (agreed: string[] = []): Promise<void> =>
-    this.run(async ask => {
+  private readonly send = async (agreed: string[] = []): Promise<void> => {
+    const { url } = this.fields.peek();
+    if (IS_CURL.test(url)) return this.take(url);
+    return this.run(async ask => {
       this.say('Sending …');
       const wrong: Fault[] = [];
       const [fields, choices] = [this.fields.peek(), this.choices.peek()];
@@ -218,6 +222,7 @@ class HttpEditor {
       this.showExchange(reply);
       if (selector !== this.fields.peek().selector) void this.trySelector(); // it was typed while the request was under way
     });
+  };
 
   private readonly save = (agreed: string[] = []): Promise<void> =>
     this.run(async ask => {
@@ -317,7 +322,7 @@ class HttpEditor {
 
   private onPaste(event: ClipboardEvent): void {
     const text = event.clipboardData?.getData('text/plain') ?? '';
-    if (!/^\s*curl\s/.test(text)) return;
+    if (!IS_CURL.test(text)) return;
     event.preventDefault();
     this.take(text);
   }
@@ -355,7 +360,7 @@ class HttpEditor {
     this.errors.value = shown;
     if (IN_MORE.some(place => place in shown)) this.isMoreOpen.value = true;
     if (loose.length) this.say(loose.join(' '), 'failed');
-    else if (errors.length && isSaid) this.say(errors.length === 1 ? errors[0].message : `Correct the ${errors.length} marked fields.`, 'failed');
+    else if (errors.length && isSaid) this.say(errors.length === 1 ? 'Correct the marked field.' : `Correct the ${errors.length} marked fields.`, 'failed');
     if (isSaid && first) offerFocus(first, this.element);
   }
 
