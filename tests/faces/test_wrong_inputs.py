@@ -85,6 +85,7 @@ NOTEBOOK = {
     "%tool server add x": "UsageProblem: %tool server add needs a name, and a command or --url.\n  %tool server add NAME COMMAND ARGUMENTS   or   %tool server add NAME https://example.com/mcp",
     "%tool server add x pip install mcp-server-time": "UsageProblem: x: not added. 'pip install' installs a program and does not run a server. Run it in a terminal. Then add what it installed: %tool server add NAME mcp-server-time",
     "%tool server add x npx -y": "UsageProblem: x: not added. 'npx -y' names no package. For example: npx -y @modelcontextprotocol/server-everything",
+    "%%tool program\nprint(1": "ToolCallError: The program stops in the middle: a bracket, a quote or a block is open.",
     "%tool server add x --url hello": "UsageProblem: x: not added. x.url: 'hello' is not an http:// or https:// address.",
     "%tool bundle show nosuch": "UsageProblem: No bundle 'nosuch'.\n  See them with: %tool bundle list",
     "%ask --shwo hello": "UsageProblem: No flag '--shwo'. Did you mean '--show'?\n  Flags: --model, --with-tools, --tools, --no-tools, --allow, --tool-allow, --approve, --max-steps, --session, --as, --show, --code, --plan, --waiting, --resume, --drop, --distil, --soft, -o, --help. After -- come only arguments.",

@@ -195,7 +195,7 @@ function ProgramWrites({ question: { calls, program, details }, send, decisions,
   const box = (numbers: number[], label: string) => <input type="checkbox" aria-label={label} disabled={isBusy} checked={decisions.get(numbers[0]) !== false} onChange={event => decide(numbers, event.currentTarget.checked)} />;
   return (
     <>
-      <pre class="otx-question-program" tabIndex={0} role="group" aria-label="Program">{program!.split(/\r\n|\r|\n/).map(codeLine)}</pre>
+      <pre class="otx-question-program" tabIndex={0} role="group" aria-label="Program">{program!.trimEnd().split(/\r\n|\r|\n/).map(codeLine)}</pre>
       <div class="otx-question-writes" tabIndex={0} role="group" aria-label="Writes">
         <table>
           <tbody>
