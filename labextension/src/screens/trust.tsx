@@ -58,7 +58,7 @@ function projectLines({ folder, packFiles, parts, httpTools, hosts, snippets }: 
 
 /** A file that a click opens in JupyterLab, so that one can read what a yes would run. */
 function FileLink({ path, label }: { path: string; label: string }) {
-  return <button class="otx-file" type="button" title={`Open ${path}`} data-commandlinker-command="onetool:open-file" data-commandlinker-args={JSON.stringify({ path })}><code>{label}</code></button>;
+  return <button class="otx-file" type="button" title={`Open ${path}`} data-path={path} data-commandlinker-command="onetool:open-file" data-commandlinker-args={JSON.stringify({ path })}><code>{label}</code></button>;
 }
 
 /** What the project's files say is set in a monospaced font; our own words about a folder or a host are not. */
