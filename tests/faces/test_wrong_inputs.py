@@ -129,7 +129,7 @@ NOTEBOOK = {
     "%ask $nosuch.prompt x=1": "UsageProblem: No server has a prompt 'nosuch.prompt'.\n  Nothing was sent. See them with: %tool server prompts NAME",
     "%tool history nosuchword": "No call matches. See all with: %tool history",
     "%tool import http://127.0.0.1:9/openapi.json": "UsageProblem: The host '127.0.0.1:9' is not allowed.\n  If you trust it, add --allow-host.",
-    "%tool import .onetool/tools/shop.py": "UsageProblem: This is not the description of an API: it is neither JSON nor YAML (line 1: is not valid YAML: mapping values are not allowed in this context.)\n  OpenAPI, Swagger and Postman files are imported.",
+    "%tool import .onetool/tools/shop.py": "UsageProblem: This is not the description of an API: it is neither JSON nor YAML (line 1: is not valid YAML: mapping values are not allowed in this context)\n  OpenAPI, Swagger and Postman files are imported.",
     'ot.map("shop.price", ["a"], retires=2)': "ToolCallError: 'shop.price' has no argument 'retires'. Did you mean 'retries'?\n  shop.price(item: str, count: int = 1)",
     "%%tool new http geo.town\ncurl": "UsageProblem: The command has no URL; it needs exactly one.\n  Quote a URL that has blanks or & in it.",
     "%%tool shop.price --args\n[1]": "UsageProblem: --args: the body is not a mapping: '[1]'.\n  Write lines like  key: value",
