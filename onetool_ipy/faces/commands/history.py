@@ -35,7 +35,7 @@ from onetool_ipy.packs.ot.lineage import may_repeat, no_arguments, stored_result
 from onetool_ipy.render import html
 from onetool_ipy.render.difference import Difference
 from onetool_ipy.render.pages import Note, Part, Row, Rows
-from onetool_ipy.render.views import counted, local_time
+from onetool_ipy.render.views import counted, local_time, milliseconds
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
 from onetool_ipy.toolbox import Toolbox
 
@@ -195,7 +195,7 @@ def _row(line: CallRow | RunRow, number: str) -> Row:
 def _took(ms: float) -> str:
     if ms >= 1000:
         return seconds(ms / 1000, is_over=True)
-    return f"{ms:,.0f} ms" if ms >= 1 else "<1 ms"
+    return milliseconds(ms)
 
 
 def _record(line: CallRow | RunRow) -> dict[str, Any]:
