@@ -55,7 +55,7 @@ function activate(
     if (event.key === 'Escape' && !event.defaultPrevented) app.shell.currentWidget?.activate();
   });
   addCommands(app, panel, places);
-  addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook));
+  addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook), path => places.file(path, null));
   showQuestions(app, panel);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
   app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });

@@ -20,6 +20,7 @@ import { elementOf, keepFocus } from '../screens/dom.js';
 import { counted, STATES } from '../screens/format.js';
 import { Dot, Placed, Tabs } from '../screens/parts.js';
 import { Requests } from '../screens/requests.js';
+import { opensFiles } from './questionOutput';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -74,6 +75,7 @@ export class ToolsPanel extends Widget {
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'Tools');
     this.node.append(this._inner);
+    opensFiles(this.node, path => places.file(path, null));
     window.addEventListener('pagehide', () => this._closeAll());
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
     this._follow(tracker.currentWidget);

@@ -16,7 +16,8 @@ export function hasWords(text: string, query: string): boolean {
 }
 
 export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.max(1, Math.round(ms))} ms`;
+  if (ms < 1) return ms > 0 ? '<1 ms' : '0 ms';
+  if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }

@@ -21,6 +21,7 @@ import { createViewer } from './viewer.js';
 
 const METHODS = Object.fromEntries(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'].map(name => [name, name]));
 const PARTS = [['body', 'Body'], ['headers', 'Headers'], ['request', 'Request']] as const;
+const IS_CURL = /^\s*curl\s/;
 /** The parts of a record whose errors have a place of their own. */
 const PLACES = [
   '/http/request/urlTemplate', '/http/request/method', '/bundle', '/slug', '/http/request/query', '/http/request/headers',
@@ -192,6 +193,7 @@ class HttpEditor {
   ): Promise<void> {
     if (this.isBusy.peek()) return;
     this.isBusy.value = true;
+    this.question.value = null; // it was about what the fields were then
     const reply = await this.requests.onceOf(work);
     if (reply.status === 'late') return;
     if (reply.status === 'failed') onFailed(reply.error);
@@ -214,8 +216,10 @@ class HttpEditor {
     });
   }
 
-  private readonly send = (agreed: string[] = []): Promise<void> =>
-    this.run(async ask => {
+  private readonly send = async (agreed: string[] = []): Promise<void> => {
+    const { url } = this.fields.peek();
+    if (IS_CURL.test(url)) return this.take(url);
+    return this.run(async ask => {
       this.say('Sending …');
       const wrong: Fault[] = [];
       const [fields, choices] = [this.fields.peek(), this.choices.peek()];
@@ -235,6 +239,7 @@ class HttpEditor {
       this.showExchange(reply);
       if (selector !== this.fields.peek().selector) void this.trySelector(); // it was typed while the request was under way
     });
+  };
 
   private readonly save = (agreed: string[] = []): Promise<void> =>
     this.run(async ask => {
@@ -345,7 +350,7 @@ class HttpEditor {
 
   private onPaste(event: ClipboardEvent): void {
     const text = event.clipboardData?.getData('text/plain') ?? '';
-    if (!/^\s*curl\s/.test(text)) return;
+    if (!IS_CURL.test(text)) return;
     event.preventDefault();
     this.take(text);
   }
@@ -386,7 +391,7 @@ class HttpEditor {
     if (IN_MORE.some(place => place in shown)) this.isMoreOpen.value = true;
     if (loose.length) this.say(loose.join(' '), 'failed');
     else if (errors.length && isSaid) this.say(
-      errors.length === 1 ? errors[0].message : `Correct the ${errors.length} marked fields.`, 'failed'
+      errors.length === 1 ? 'Correct the marked field.' : `Correct the ${errors.length} marked fields.`, 'failed'
     );
     if (isSaid && first) offerFocus(first, this.element);
   }

@@ -232,7 +232,9 @@ function ProgramWrites({ question: { calls, program, details }, send, decisions,
   );
   return (
     <>
-      <pre class="otx-question-program" tabIndex={0} role="group" aria-label="Program">{program!.split(/\r\n|\r|\n/).map(codeLine)}</pre>
+      <pre class="otx-question-program" tabIndex={0} role="group" aria-label="Program">
+        {program!.trimEnd().split(/\r\n|\r|\n/).map(codeLine)}
+      </pre>
       <div class="otx-question-writes" tabIndex={0} role="group" aria-label="Writes">
         <table>
           <tbody>

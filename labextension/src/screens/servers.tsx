@@ -60,7 +60,10 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
     });
     if (reply.status === 'late') return;
     const { said: sentence = '', url }: Done = reply.status === 'ok' ? reply.value : { said: reply.error.message };
-    say(url ? `Sign in to ${name} at the address below. Then press Refresh.` : sentence, reply.status === 'failed');
+    const reason = servers.value.value?.items.find((item): item is Server => item.name === name && 'reason' in item)?.reason;
+    // Why is said once, in the row of the server.
+    if (reply.status === 'failed' && reason && sentence.includes(reason)) say(`${name} did not ${action}.`, true);
+    else say(url ? `Sign in to ${name} at the address below. Then press Refresh.` : sentence, reply.status === 'failed');
     if (url) show(name, { url });
     else if (!isThere(name)) show(name, null);
   }
@@ -102,7 +105,7 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
           <span>{state}</span>
           <span class="otx-muted">{factsOf(server)}</span>
           <code class="otx-server-address" title={address}>{address}</code>
-          <p class="otx-muted">{reason || (state === 'not started' ? STARTS : '')}</p>
+          <p class={STATES[state] === 'failed' ? 'otx-error' : 'otx-muted'}>{reason || (state === 'not started' ? STARTS : '')}</p>
         </div>
         <div class="otx-server-buttons">
           {actionsOf(server).map(([action, label]) => (

@@ -65,7 +65,7 @@ function projectLines({ folder, packFiles, parts, httpTools, hosts, snippets }: 
 function FileLink({ path, label }: { path: string; label: string }) {
   return (
     <button
-      class="otx-file" type="button" title={`Open ${path}`} data-commandlinker-command="onetool:open-file"
+      class="otx-file" type="button" title={`Open ${path}`} data-path={path} data-commandlinker-command="onetool:open-file"
       data-commandlinker-args={JSON.stringify({ path })}
     >
       <code>{label}</code>

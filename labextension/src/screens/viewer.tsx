@@ -17,7 +17,7 @@ import { Rows, VirtualRows } from './virtualRows.js';
 
 const LINE_HEIGHT = 18;
 /** A tree of a result that is not larger opens by itself, with at most so many places. */
-const [SMALL_BYTES, MAX_OPEN] = [2000, 30];
+const [SMALL_BYTES, MAX_OPEN, FEW_LINES] = [2000, 30, 9];
 const TITLES: Record<string, string> = {
   text: 'Raw', table: 'Table', summary: 'Summary', tree: 'Tree', image: 'Image', compare: 'Changes'
 };
@@ -168,7 +168,7 @@ function Facts({ result }: { result: Result }) {
   const { ms, rows, lines, bytes, note, tool, handle } = result;
   const outcome = outcomeOf(result as { ok: boolean });
   const facts: string[] = [];
-  if (ms !== undefined && outcome !== 'cancelled') facts.push(duration(ms));
+  if (ms && outcome !== 'cancelled') facts.push(duration(ms)); // no time was taken by a value that came from no call
   if (rows !== undefined) facts.push(counted(rows, 'row'));
   else if (lines !== undefined && result.kinds?.[0] !== 'image') facts.push(counted(lines, 'line'));
   if (bytes !== undefined && bytes !== null) facts.push(byteSize(bytes));
@@ -278,7 +278,7 @@ function createText(requests: Requests, result: Result): Pane {
     const { seen } = rows;
     return (
       <div class="otx-pane">
-        <div class="otx-bar">
+        <div class="otx-bar" hidden={lines <= FEW_LINES && (result.bytes ?? Infinity) <= SMALL_BYTES}>
           {finder.view()}
           <label class="otx-muted">
             {'line '}

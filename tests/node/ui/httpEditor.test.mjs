@@ -248,6 +248,29 @@ test('a question, an error and a filled form take the focus from nobody who has 
   }
 });
 
+test('an error is said once, and a question goes with what it was about', async () => {
+  const replies = [{ questions: [{ key: 'host:a.test', text: 'Allow requests to a.test?' }] }, { errors: [{ pointer: '/http/request/urlTemplate', message: 'Must start with http.' }] }];
+  const { field, press, button, status, errors, editor } = await open({ httpSend: () => replies.shift() });
+  type(field('URL'), 'https://a.test');
+  await press('Send');
+  await until(() => button('Allow and send'));
+  type(field('URL'), 'b.test');
+  await press('Send');
+  await until(() => errors().length);
+  assert.equal(editor.element.querySelector('[role=alertdialog]').hidden, true);
+  assert.deepEqual([errors(), status()], [['Must start with http.'], 'Correct the marked field.']);
+  editor.close();
+});
+
+test('a curl command that is typed as the URL fills the fields, too', async () => {
+  const { field, press, sent, status, editor } = await open({ httpCurl: () => ({ tool: { http: { request: { method: 'GET', urlTemplate: 'https://a.test' } } }, notes: [], missing: [], secrets: [] }) });
+  type(field('URL'), 'curl https://a.test');
+  await press('Send');
+  await until(() => /Filled in/.test(status()));
+  assert.deepEqual([sent('httpCurl').text, field('URL').value, sent('httpSend')], ['curl https://a.test', 'https://a.test', undefined]);
+  editor.close();
+});
+
 test('what is typed while the kernel saves or reads a curl command stays', async () => {
   let go;
   const gate = new Promise(resolve => (go = resolve));

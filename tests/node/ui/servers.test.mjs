@@ -36,6 +36,16 @@ test('a server shows its state, and the buttons that fit it', async () => {
   screen.close();
 });
 
+test('why a server did not start is said once, in its row', async () => {
+  const failed = { ...SERVER, state: 'failed', reason: 'It ended with status 1: no key.', tools: [] };
+  const { screen, text, button } = await open({ servers: () => ({ items: [failed] }), server: () => { throw new Error(`The server 'time' did not start. ${failed.reason} See what it wrote.`); } });
+  button('Start').click();
+  await until(() => text().startsWith('time did not start.'));
+  assert.equal(text().split('no key').length, 2);
+  assert.equal(screen.element.querySelector('p.otx-error').textContent, failed.reason);
+  screen.close();
+});
+
 test('a server that lacks a secret has a field for it, and is one to start once it is kept', async () => {
   const kept = [];
   const answers = {

@@ -41,6 +41,14 @@ test('Find steps from match to match and shows how many there are', async () => 
   viewer.close();
 });
 
+test('a few short lines have no bar to find in them', async () => {
+  for (const [bytes, isHidden] of [[24, true], [5000, false]]) {
+    const { $, viewer } = await open({ handle: 'h', lines: 1, bytes, preview: ['a'], kinds: ['text'] });
+    assert.equal(Boolean($('.otx-find').closest('[hidden]')), isHidden);
+    viewer.close();
+  }
+});
+
 test('a bad pattern is reported beside the input', async () => {
   const { $, viewer } = await open({ handle: 'h', lines: 1, preview: ['a'], kinds: ['text'] }, { find: () => { throw new Error("bad pattern '('"); } });
   type($('[aria-label="Find in the result"]'), '(');
