@@ -235,7 +235,7 @@ def _install_python(name: str) -> None:
         if uv is None or not _by_uv(uv, environment):
             _by_pip(environment)
     if environment.is_compiled:
-        with _step("it, so that the first start is quick", "Compile"):
+        with _step(f"{environment.folder} for a quick first start", "Compile"):
             _compile(environment)
     try:
         stamp.write_text(facts, encoding="utf-8")

@@ -324,8 +324,9 @@ class ToolSpec:
                 arguments[name] = value  # noqa: PERF403 - a comprehension takes twice as long
             if len(args) > len(fixed):
                 if not rest:
+                    many = "argument" if len(fixed) == 1 else "arguments"
                     raise self._misused(
-                        f"it takes {len(fixed)} arguments by position, not {len(args)}"
+                        f"it takes {len(fixed)} {many} by position, not {len(args)}"
                     )
                 arguments[rest] = list(args[len(fixed) :])
         if not self.spelled and arguments.keys().isdisjoint(kwargs):

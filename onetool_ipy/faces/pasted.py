@@ -61,7 +61,12 @@ _OPEN = re.compile(
 )
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+")
 _NAMED = re.compile(r"(?<!\$)\$\{([A-Za-z_]\w*)\}")
-_NO_SERVERS = ("git", "cd", "wget", "export", "echo", "mkdir", "source", "ls")
+_NO_SERVERS = re.compile(
+    r"apt|brew|cat|cd|chmod|chown|cp|dd|echo|export|git|kill|ls|mkdir|mv|rm|rmdir|source|su|sudo"
+    r"|tar|touch|unzip|wget"
+)
+"""A pasted server starts once it is added: no command that changes files becomes one."""
+_OTHER_SCHEME = re.compile(r"(?!https?:)[A-Za-z][\w+.-]*://")
 _REQUEST = re.compile(r"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)\s+(https?://\S+)")
 _MAX_BYTES = 64 * 1024 * 1024
 _SHOWN = 300
@@ -178,7 +183,11 @@ def _path(box: Toolbox, text: str) -> Path | None:
                 f"'{line}' is a Python file.",
                 hint=f"For an MCP server, paste how it is started: python {line}",
             )
-        return path if path.suffix.lower() in _DOCUMENTS else None
+        if path.suffix.lower() in _DOCUMENTS:
+            return path
+        if shutil.which(path) is None:
+            raise UsageProblem(f"'{line}' is a file, but not one that can be added.", hint=_WANTED)
+        return None
     if path.suffix.lower() in _DOCUMENTS and " " not in line:
         raise UsageProblem(
             f"There is no file '{line}' in {box.config.paths.project}.",
@@ -315,7 +324,12 @@ def _command(box: Toolbox, text: str, name: str) -> Pasted:
             f"'{request[1]} {request[2][:80]}' is a request, not the command line of a program.",
             hint=f"Paste it as: curl -X {request[1]} '{request[2][:200]}'",
         )
-    if first in _NO_SERVERS:
+    if _OTHER_SCHEME.match(first):
+        raise UsageProblem(
+            f"'{first[:200]}' is not an address that can be used.",
+            hint="Write http:// or https://.",
+        )
+    if _NO_SERVERS.fullmatch(Path(first).name):
         raise UsageProblem(f"'{first}' does not run an MCP server.", hint=_WANTED)
     servers, _, _ = servers_of(box, text, name)
     command = servers[0].data.get("command")

@@ -69,6 +69,10 @@ _INSTALLS = re.compile(
     r" pip|uv tool"
     r"|python3? -m pip)) (?:install|i|add|get)(?= |$)|docker pull(?= |$)"
 )
+_RUNNERS = {
+    "npx": "-y @modelcontextprotocol/server-everything",
+    "uvx": "mcp-server-time",
+}
 _ORIGINS = {"npx": "It comes with Node.js.", "uvx": "It comes with uv: pip install uv"}
 _ADDRESS = re.compile(r"[\w-]+(?:\.[\w-]+)+(?::\d+)?/\S*$")
 _HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*\.(?!py$|js$|sh$|exe$)[a-z]{2,63}(?::\d+)?")
@@ -238,7 +242,13 @@ def require_server(data: Json, folder: Path) -> None:
     """Raise UsageProblem for a server that cannot start here, in a project's folder: its program is
     not there, or its line installs a server."""
     command = str(data.get("command") or "")
-    require_no_installer([command, *map(str, data.get("args") or ())])
+    words = [command, *map(str, data.get("args") or ())]
+    require_no_installer(words)
+    if command in _RUNNERS and all(word.startswith("-") for word in words[1:]):
+        raise UsageProblem(
+            f"'{' '.join(words)[:80]}' names no package.",
+            hint=f"For example: {command} {_RUNNERS[command]}",
+        )
     if not command or "${" in command:
         return
     env = data.get("env")

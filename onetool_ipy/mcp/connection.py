@@ -239,4 +239,7 @@ def _ending(status: int | None, last_line: str) -> str:
         return f"The process that watches it was killed by signal {-status}."
     if status > 128 and not IS_WINDOWS:
         return f"It was ended by signal {status - 128}."
-    return f"It ended with status {status}. {last_line if status else ''}".rstrip()
+    if not status or not last_line:
+        return f"It ended with status {status}."
+    end = "" if last_line.endswith((".", "!", "?")) else "."
+    return f"It ended with status {status}: {last_line}{end}"

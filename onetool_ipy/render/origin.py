@@ -15,7 +15,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.render.html import escape
-from onetool_ipy.render.views import local_time
+from onetool_ipy.render.views import local_time, milliseconds
 
 _MAX_LINE = 110
 _ROW, _INDENT, _CHARACTER, _PAD = 44, 28, 7.3, 10
@@ -56,7 +56,7 @@ class Origin:
         place += (
             (" of " if place else "") + self.notebook.rpartition("/")[2] if self.notebook else ""
         )
-        moment = "" if self.when is None else f"{local_time(self.when)}, {self.ms:,.0f} ms"
+        moment = "" if self.when is None else f"{local_time(self.when)}, {milliseconds(self.ms)}"
         facts = [
             moment,
             "" if self.ok else "failed",

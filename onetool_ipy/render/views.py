@@ -33,6 +33,11 @@ def counted(number: float, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+def milliseconds(ms: float) -> str:
+    """A short time for people: `1,235 ms`, `<1 ms`."""
+    return f"{ms:,.0f} ms" if ms >= 1 else "<1 ms"
+
+
 def local_time(moment: datetime.datetime) -> str:
     """A moment for people, in their time zone: `11:46:28` if it is of today, else `Nov 15
     11:46`."""

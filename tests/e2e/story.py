@@ -92,12 +92,13 @@ def _cell(notebook: Notebook, index: int) -> bytes:
     """A cell without its border, which shows what is chosen."""
     cell = notebook.page.locator(".jp-Notebook .jp-Cell").nth(index)
     cell.scroll_into_view_if_needed()
-    box = cell.bounding_box()
+    box, editor = cell.bounding_box(), cell.locator(".jp-InputArea-editor").first.bounding_box()
     assert box is not None
+    assert editor is not None
     inner = {
         "x": box["x"] + 24,
         "y": box["y"] + 3,
-        "width": box["width"] - 34,
+        "width": editor["x"] + editor["width"] + 2 - (box["x"] + 24),
         "height": box["height"] - 6,
     }
     return notebook.page.screenshot(clip=inner)  # type: ignore[arg-type]  # a FloatRect

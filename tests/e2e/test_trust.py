@@ -209,6 +209,9 @@ def test_the_panel_and_the_status_bar_show_an_untrusted_project(clone: Clone) ->
     panel = notebook.page.locator("#onetool-ipy-panel")
     form = panel.locator(".otx-trust")
     expect(form).to_contain_text("Server helper")
+    form.get_by_role("button", name="tools/shop.py").click()
+    expect(notebook.page.locator("body")).to_contain_text("The path is copied")
+    expect(notebook.page.locator(".jp-Dialog")).to_have_count(0)
 
     form.get_by_role("button", name="Not now").click()
     expect(form).to_be_hidden()

@@ -41,6 +41,7 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
     (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     (tmp_path / "pets.yaml").write_bytes(PETS.encode())
     (tmp_path / "page.json").write_text("<html>", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("", encoding="utf-8")
     (tmp_path / "serve.py").write_text("", encoding="utf-8")
     opened = open_toolbox(tmp_path)
     yield opened
@@ -117,6 +118,12 @@ def test_a_text_says_what_it_is_and_what_follows(
         ("<!doctype html><html>", "This is a web page or XML"),
         ("serve.py", "'serve.py' is a Python file."),
         ("git clone https://a.example/x", "'git' does not run an MCP server."),
+        ("rm -rf build", "'rm' does not run an MCP server."),
+        ("/bin/rm -rf build", "'/bin/rm' does not run an MCP server."),
+        ("notes.txt", "'notes.txt' is a file, but not one that can be added."),
+        ("ftp://a.example/x", "'ftp://a.example/x' is not an address that can be used."),
+        ("npx -y", "'npx -y' names no package."),
+        ("uvx --quiet", "'uvx --quiet' names no package."),
         ("GET https://a.example/x", "'GET https://a.example/x' is a request"),
         ("def f(x):\n    return x", "This is Python."),
         ("https://", "'https://' is not an address."),

@@ -47,7 +47,7 @@ CASES = {
     "no such folder": (hostile(cwd="not/there"), "not/there' does not exist."),
     "exits at once": (
         hostile("--exit=7"),
-        "It ended with status 7. KeyError: 'the flux capacitor'",
+        "It ended with status 7: KeyError: 'the flux capacitor'",
     ),
     "exits silently": ({"type": "stdio", "command": "true"}, "It ended with status 0."),
     "no handshake": (hostile("--mute", timeout_s=1), "It did not answer within 1 s."),

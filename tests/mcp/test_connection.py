@@ -60,7 +60,7 @@ def test_changes_of_a_list_are_followed(opened: Open, tmp_path: Path, protocol: 
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("import sys; sys.exit('no such database')", "It ended with status 1. no such database"),
+        ("import sys; sys.exit('no such database')", "It ended with status 1: no such database."),
         ("print('hello', file=__import__('sys').stderr)", "It ended with status 0."),
         pytest.param(
             *("import os; os.kill(os.getpid(), 9)", "It was ended by signal 9."),

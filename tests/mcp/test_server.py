@@ -40,7 +40,7 @@ def test_a_server_that_dies_during_a_call_fails_that_call_once(
     health = box.ot.health()
     assert health["proxy"]["servers"] == {"srv": "disconnected"}
     (problem,) = health["problems"]
-    assert "It ended with status 3. FatalError: out of cheese" in problem["message"]
+    assert "It ended with status 3: FatalError: out of cheese" in problem["message"]
     assert box.call("srv.echo", {"text": "again"}).data == "again"
     assert box.ot.health()["proxy"]["status"] == "ok"
 
@@ -208,7 +208,7 @@ def test_a_tool_of_a_server_that_did_not_start_says_why_and_what_to_do(
         error = result.error
         assert error is not None
         assert (
-            "The server 'bad' did not start. It ended with status 9. ConfigError: no flux"
+            "The server 'bad' did not start. It ended with status 9: ConfigError: no flux"
             in error.message
         )
         assert "See what it wrote: %tool server logs bad" in error.hint

@@ -217,7 +217,7 @@ def test_test_says_how_it_went(opened: Open) -> None:
     }
     found = box.servers.test("bad")
     assert not found["ok"]
-    assert "It ended with status 4. KeyError: 'the flux capacitor'" in found["reason"]
+    assert "It ended with status 4: KeyError: 'the flux capacitor'" in found["reason"]
     assert "Traceback" in found["stderr"]
 
 

@@ -42,6 +42,12 @@ def test_a_tree_prints_a_line_for_each_call() -> None:
     assert [call.call_id for call in TREE.calls()] == ["a", "c", "c"]
 
 
+def test_no_call_took_0_ms() -> None:
+    quick = Origin(call_id="a", tool="a.b", call="%tool a.b", when=WHEN, ms=0.04)
+
+    assert repr(quick).endswith(", <1 ms]")
+
+
 def test_the_id_of_a_cell_is_not_shown() -> None:
     place = Origin(
         call_id="c",

@@ -53,6 +53,7 @@ export class AddBox {
       if (reason) throw new Error(reason);
       return { text, pasted: await ask<IPasted>('pasted', { text }) };
     });
+    this._files = requests.latestOf((file: File) => file.text());
   }
 
   focus(): void {
@@ -67,19 +68,41 @@ export class AddBox {
     const change = (part: Partial<typeof EMPTY>): void => void (this._draft.value = { ...this._draft.value, ...part });
     return (
       <form class="onetool-Add" onSubmit={event => (event.preventDefault(), void this._go())}>
-        <textarea ref={this._box} class="otx-input otx-json" rows={text.length > 90 || text.includes('\n') ? 6 : 4} aria-label="Add" placeholder="Paste a curl command, an address, an OpenAPI document, or an MCP server's command or JSON" spellcheck={false} value={text} onInput={event => this._type(event)} onKeyDown={event => this._onKey(event)} />
-        {failure ? <p class="otx-error" role="alert">{failure}</p> : <p class="onetool-Add-says" role="status">{pasted?.says ?? this._done.value}</p>}
+        <textarea
+          ref={this._box} class="otx-input otx-json" rows={text.length > 90 || text.includes('\n') ? 6 : 4} aria-label="Add"
+          placeholder="Paste a curl command, an address, an OpenAPI document, or an MCP server's command or JSON" spellcheck={false}
+          value={text} onInput={event => this._type(event)} onKeyDown={event => this._onKey(event)}
+        />
+        {failure ? <p class="otx-error" role="alert">{failure}</p> : (
+          <p class="onetool-Add-says" role="status">{pasted?.says ?? this._done.value}</p>
+        )}
         {pasted?.runs.map((line, at) => <code key={at} class="otx-whole onetool-Add-runs">{line}</code>)}
         {isOnlyServer ? pasted?.fields.map(field => this._secret(field)) : null}
         {pasted && isOnlyServer ? (
           <div class="otx-bar">
-            {pasted.name ? <Input label="Name of the server" title="What its tools begin with" placeholder={pasted.name} value={name} onInput={typed => change({ name: typed })} /> : null}
-            <Check title="Writes it to onetool.yaml" isOn={isSaved} onChange={isOn => change({ isSaved: isOn })}> keep in the project</Check>
+            {pasted.name ? (
+              <Input
+                label="Name of the server" title="What its tools begin with" placeholder={pasted.name} value={name}
+                onInput={typed => change({ name: typed })}
+              />
+            ) : null}
+            <Check title="Writes it to onetool.yaml" isOn={isSaved} onChange={isOn => change({ isSaved: isOn })}>
+              {' keep in the project'}
+            </Check>
           </div>
         ) : null}
         <div class="otx-bar">
-          {pasted ? pasted.choices.map(({ kind, label }, at) => <button key={kind} class={at ? 'otx-small' : 'otx-run'} type={at ? 'button' : 'submit'} aria-disabled={this._isBusy.value} onClick={() => at && void this._take(kind)}>{label}</button>) : <button class="otx-run" type="submit" disabled={!text.trim() || this._isBusy.value}>Add</button>}
-          {text ? <button class="otx-small" type="button" onClick={() => this._clear()}>Clear</button> : <FileButton label="Choose a file to add" accept=".json,.yaml,.yml" onPick={file => this._pick(file)}>Choose a file</FileButton>}
+          {pasted ? pasted.choices.map(({ kind, label }, at) => (
+            <button
+              key={kind} class={at ? 'otx-small' : 'otx-run'} type={at ? 'button' : 'submit'} aria-disabled={this._isBusy.value}
+              onClick={() => at && void this._take(kind)}
+            >
+              {label}
+            </button>
+          )) : <button class="otx-run" type="submit" disabled={!text.trim() || this._isBusy.value}>Add</button>}
+          {text ? <button class="otx-small" type="button" onClick={() => this._clear()}>Clear</button> : (
+            <FileButton label="Choose a file to add" accept=".json,.yaml,.yml" onPick={file => this._pick(file)}>Choose a file</FileButton>
+          )}
         </div>
       </form>
     );
@@ -90,7 +113,11 @@ export class AddBox {
     return (
       <label key={name} class="onetool-Add-secret">
         <span>{name}</span>
-        <input class="otx-input" type="password" autocomplete="off" data-secret={name} title={description} placeholder={description || 'for secrets.yaml'} value={typed} onInput={event => (this._values.value = { ...this._values.value, [name]: event.currentTarget.value })} />
+        <input
+          class="otx-input" type="password" autocomplete="off" data-secret={name} title={description}
+          placeholder={description || 'for secrets.yaml'} value={typed}
+          onInput={event => (this._values.value = { ...this._values.value, [name]: event.currentTarget.value })}
+        />
       </label>
     );
   }
@@ -98,6 +125,7 @@ export class AddBox {
   /** Look at what was pasted at once; at what is typed letter by letter, when it rests, and then a refusal can wait for Enter. */
   private _type(event: Event & { currentTarget: HTMLTextAreaElement }): void {
     const { inputType, data } = event as unknown as InputEvent;
+    this._files.reset(); // what is typed takes the place of a file
     this._isTyping.value = Boolean(inputType?.startsWith('delete')) || (inputType === 'insertText' && (data ?? '').length === 1);
     batch(() => {
       this._draft.value = { ...EMPTY, text: event.currentTarget.value };
@@ -150,7 +178,9 @@ export class AddBox {
     }
     const { text } = this._draft.value;
     this._isBusy.value = true;
-    const reply = await this.requests.once<{ said: string; names: string[] }>('addServer', { ...this._draft.value, digest: pasted.digest, values: this._values.value });
+    const reply = await this.requests.once<{ said: string; names: string[] }>('addServer', {
+      ...this._draft.value, digest: pasted.digest, values: this._values.value
+    });
     if (reply.status === 'late') return;
     this._isBusy.value = false;
     if (reply.status === 'failed') {
@@ -163,7 +193,10 @@ export class AddBox {
   }
 
   private async _pick(file: File): Promise<void> {
-    const text = (await file.text()).trim();
+    const reply = await this._files.send(file);
+    if (reply.status === 'failed') this._refused.value = reply.error.message;
+    if (reply.status !== 'ok') return;
+    const text = reply.value.trim();
     if (file.size > LARGE) return this.options.onImport({ name: file.name, text });
     this._clear();
     this._draft.value = { ...EMPTY, text };
@@ -182,6 +215,7 @@ export class AddBox {
   }
 
   private readonly _look;
+  private readonly _files;
   private readonly _draft = signal(EMPTY);
   /** The values that were typed for missing secrets. */
   private readonly _values = signal<Record<string, string>>({});
@@ -197,5 +231,7 @@ export class AddBox {
     const { value, failure } = this._look;
     return value.value && !failure.value && value.value.text === this._draft.value.text ? value.value.pasted : null;
   });
-  private readonly _failure = computed(() => this._refused.value || (this._draft.value.text && !this._isTyping.value ? this._look.failure.value : ''));
+  private readonly _failure = computed(
+    () => this._refused.value || (this._draft.value.text && !this._isTyping.value ? this._look.failure.value : '')
+  );
 }

@@ -11,7 +11,7 @@ import { type IFieldError, type IImported, type IImportPreview, type IOperation,
 import type { RestClient } from './restClient';
 import { FileButton, Input, Search, Select } from '../screens/controls.js';
 import { elementOf, keepFocus, offerFocus, uniqueId } from '../screens/dom.js';
-import { counted } from '../screens/format.js';
+import { counted, hasWords } from '../screens/format.js';
 import { drawInto, SecretField } from '../screens/parts.js';
 import { type Reply, Requests, type Source } from '../screens/requests.js';
 
@@ -26,21 +26,34 @@ const AUTH: Record<string, { title: string; sentWith?: string }> = {
 /** With more operations than this, the groups are closed at first. */
 const MANY = 60;
 const EMPTY = { address: '', pasted: '', server: '', bundle: '', authKind: '', authName: '', authSecret: '' };
-const [DOCUMENT, SERVER, BUNDLE, AUTH_KIND, AUTH_NAME, AUTH_SECRET] = ['/document', '/server', '/bundle', '/auth', '/auth/name', '/auth/secret'];
+const [DOCUMENT, SERVER, BUNDLE, AUTH_KIND, AUTH_NAME, AUTH_SECRET] = [
+  '/document', '/server', '/bundle', '/auth', '/auth/name', '/auth/secret'
+];
 
 export interface IImportOptions {
   onImported: (imported: IImported) => void;
   onClose: () => void;
 }
 
-/** Returns `{element, focus(), show(document), close()}`; `show` takes a document as if it was chosen here. The kernel allows hosts, and keeps secrets. */
+/** The operations that are shown, and the very document that has them. */
+type IShown = IImportPreview & { document: unknown };
+
+/**
+ * Returns `{element, focus(), show(document), close()}`; `show` takes a document as if it was chosen here. The kernel allows hosts, and
+ * keeps secrets.
+ */
 export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDocument'>, kernel: Source, options: IImportOptions) {
   const requests = new Requests(kernel);
-  const previews = requests.latestOf(async (read: () => unknown) => rest.previewImport(await read(), fields.value.server.trim()));
+  const previews = requests.latestOf(async (document: unknown): Promise<IShown> => {
+    const server = fields.value.server.trim();
+    const read = await document;
+    return { document: read, ...(await rest.previewImport(read, server)) };
+  });
   const imports = requests.latestOf((wanted: Parameters<RestClient['importDocument']>) => rest.importDocument(...wanted));
   const fields = signal(EMPTY);
+  /** A file, or what was pasted elsewhere; a file is still being read. */
   const picked = signal<{ name: string; document: unknown } | null>(null);
-  const preview = signal<IImportPreview | null>(null);
+  const preview = signal<IShown | null>(null);
   const imported = signal<IImported | null>(null);
   const chosen = signal<ReadonlySet<string>>(new Set());
   const filter = signal('');
@@ -60,10 +73,6 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       fields.value = { ...fields.value, ...part };
       forgive();
     });
-  const matching = (): IOperation[] => {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    return (preview.value?.operations ?? []).filter(each => words.every(word => `${each.name} ${each.method} ${each.url} ${each.tags.join(' ')}`.toLowerCase().includes(word)));
-  };
   const choose = (operations: IOperation[]): void => void (chosen.value = new Set(operations.map(each => each.name)));
 
   function focus(): void {
@@ -83,7 +92,7 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       errors.value = found;
       isSet.value ||= !['', DOCUMENT].includes(pointer);
     });
-    find(`[data-at="${pointer}"]`)?.focus();
+    offerFocus(find(`[data-at="${pointer}"]`), element);
     find(`[id="${errorId(pointer)}"]`)?.scrollIntoView({ block: 'nearest' });
   }
 
@@ -108,9 +117,9 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
   }
 
   /** Ask the server which operations the document has. What reads is chosen, what may change data is not. */
-  async function look(read: () => unknown): Promise<void> {
+  async function look(): Promise<void> {
     forgive();
-    const reply = await previews.send(read);
+    const reply = await previews.send(documentOf());
     if (!tell(reply)) return;
     const answer = reply.value;
     batch(() => {
@@ -126,43 +135,40 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
 
   async function lookAtTyped(): Promise<void> {
     if (documentOf() === null) return fail([{ pointer: DOCUMENT, message: 'Choose a file, paste a document or write its URL.' }]);
-    await look(documentOf);
+    await look();
   }
 
-  async function pick(file: File): Promise<void> {
-    await look(async () => {
-      picked.value = { name: file.name, document: parseDocument((await file.text()).trim()) };
-      change({ address: '', pasted: '' });
-      return picked.value.document;
-    });
+  function pick(file: File): void {
+    change({ address: '', pasted: '' });
+    picked.value = { name: file.name, document: file.text().then(text => parseDocument(text.trim())) };
+    void look();
   }
 
   function show({ name, text }: IDocument): void {
     startAnew();
     if (URL.canParse(text) && !text.includes('\n')) change({ address: text });
     else picked.value = { name, document: parseDocument(text) };
-    void look(documentOf);
+    void look();
   }
 
   async function importChosen(): Promise<void> {
     const auth = authOf();
-    if (auth === null) return undefined;
+    if (auth === null) return;
     const slug = fields.value.bundle.trim();
     if (!slug) return fail([{ pointer: BUNDLE, message: 'Write a name for the bundle.' }]);
     const own = preview.value!;
     const names = own.operations.map(each => each.name).filter(name => chosen.value.has(name));
     forgive();
-    const reply = await imports.send([documentOf(), { server: fields.value.server.trim(), slug, names, auth }]);
-    if (!tell(reply)) return undefined;
+    const reply = await imports.send([own.document, { server: fields.value.server.trim(), slug, names, auth }]);
+    if (!tell(reply)) return;
     options.onImported(reply.value);
-    if (preview.value !== own) return undefined; // another document took its place
+    if (preview.value !== own) return; // another document took its place
     batch(() => {
       preview.value = null;
       isSet.value = false;
       imported.value = reply.value;
     });
     offerFocus(find('.onetool-Import-choice > button'), element);
-    return undefined;
   }
 
   /** The auth as `%tool import --auth` has it; '' without one, null if a part of it is wrong. */
@@ -196,9 +202,15 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
     const own = errors.value.filter(error => error.pointer === pointer);
     return <div class="otx-error" role="alert" id={errorId(pointer)} hidden={!own.length}>{own.map(error => error.message).join(' ')}</div>;
   };
-  const at = (pointer: string) => ({ 'data-at': pointer, 'aria-invalid': errors.value.some(error => error.pointer === pointer), 'aria-describedby': errorId(pointer) });
+  const at = (pointer: string) => ({
+    'data-at': pointer, 'aria-invalid': errors.value.some(error => error.pointer === pointer), 'aria-describedby': errorId(pointer)
+  });
   const field = (pointer: string, label: string, control: JSX.Element, help = '', isHidden = false) => (
-    <div class="onetool-Import-field" hidden={isHidden}><label><span>{label}</span>{control}</label><span class="otx-help">{help}</span>{errorAt(pointer)}</div>
+    <div class="onetool-Import-field" hidden={isHidden}>
+      <label><span>{label}</span>{control}</label>
+      <span class="otx-help">{help}</span>
+      {errorAt(pointer)}
+    </div>
   );
   const text = (key: keyof typeof EMPTY, pointer: string, label: string, placeholder?: string) => (
     <Input label={label} placeholder={placeholder} value={fields.value[key]} onInput={typed => change({ [key]: typed })} {...at(pointer)} />
@@ -207,13 +219,20 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
     <div class="onetool-Import-source" hidden={Boolean(preview.value || imported.value)} inert={busy.value !== ''}>
       <p class="otx-muted">The address of an OpenAPI, Swagger or Postman document, a file, or the text itself.</p>
       <div class="otx-bar">
-        <Input label="Document" placeholder="https://api.example.com/openapi.json" value={fields.value.address} onInput={address => typeDocument({ address })} onKeyDown={(event: KeyboardEvent) => event.key === 'Enter' && void lookAtTyped()} {...at(DOCUMENT)} />
+        <Input
+          label="Document" placeholder="https://api.example.com/openapi.json" value={fields.value.address}
+          onInput={address => typeDocument({ address })} onKeyDown={(event: KeyboardEvent) => event.key === 'Enter' && void lookAtTyped()}
+          {...at(DOCUMENT)}
+        />
         <FileButton label="Choose a file" accept=".json,.yaml,.yml" onPick={pick}>Choose a file</FileButton>
         <button class="otx-run" type="button" onClick={lookAtTyped}>Show operations</button>
       </div>
       <details>
         <summary>Paste it</summary>
-        <textarea class="otx-input otx-json" rows={8} aria-label="Pasted document" spellcheck={false} value={fields.value.pasted} onInput={event => typeDocument({ pasted: event.currentTarget.value })} />
+        <textarea
+          class="otx-input otx-json" rows={8} aria-label="Pasted document" spellcheck={false} value={fields.value.pasted}
+          onInput={event => typeDocument({ pasted: event.currentTarget.value })}
+        />
       </details>
     </div>
   );
@@ -224,24 +243,45 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       <div class="onetool-Import-settings" hidden={!isSet.value} inert={busy.value !== ''}>
         <div class="onetool-Import-fields">
           {field(BUNDLE, 'Bundle', text('bundle', BUNDLE, 'Bundle', 'my-api'), 'The tools are called BUNDLE.TOOL.')}
-          {field(SERVER, 'Server', text('server', SERVER, 'Server', 'https://api.example.com'), 'Needed if the document names no server; otherwise it replaces that one.')}
-          {field(AUTH_KIND, 'Auth', <Select label="Auth" value={authKind} options={Object.entries(AUTH).map(([value, { title }]) => [value, title])} onChange={kind => change({ authKind: kind })} {...at(AUTH_KIND)} />)}
+          {field(
+            SERVER, 'Server', text('server', SERVER, 'Server', 'https://api.example.com'),
+            'Needed if the document names no server; otherwise it replaces that one.'
+          )}
+          {field(
+            AUTH_KIND, 'Auth',
+            <Select
+              label="Auth" value={authKind} options={Object.entries(AUTH).map(([value, { title }]) => [value, title])}
+              onChange={kind => change({ authKind: kind })} {...at(AUTH_KIND)}
+            />
+          )}
         </div>
         <div class="onetool-Import-fields" hidden={!authKind}>
           {field(AUTH_NAME, sentWith ?? '', text('authName', AUTH_NAME, sentWith ?? ''), '', !sentWith)}
-          {field(AUTH_SECRET, 'Secret', text('authSecret', AUTH_SECRET, 'Secret', 'API_TOKEN'), 'The name of a secret in secrets.yaml, not its value.')}
+          {field(
+            AUTH_SECRET, 'Secret', text('authSecret', AUTH_SECRET, 'Secret', 'API_TOKEN'),
+            'The name of a secret in secrets.yaml, not its value.'
+          )}
         </div>
       </div>
     );
   };
-  const operations = ({ kind, bundle, operations: all, hosts, secrets, notes }: IImportPreview) => {
-    const shown = matching();
+  const operations = ({ kind, bundle, operations: all, hosts, secrets, notes }: IShown) => {
+    const shown = all.filter(({ name, method, url, tags }) => hasWords(`${name} ${method} ${url} ${tags.join(' ')}`, filter.value));
     const about = [picked.value?.name, kind, String(bundle.displayName ?? ''), counted(all.length, 'operation')];
-    const pickButton = (label: string, title: string, isMeant: (each: IOperation) => boolean) => <button class="otx-small" type="button" title={title} onClick={() => choose(shown.filter(isMeant))}>{label}</button>;
+    const pickButton = (label: string, title: string, isMeant: (each: IOperation) => boolean) => (
+      <button class="otx-small" type="button" title={title} onClick={() => choose(shown.filter(isMeant))}>{label}</button>
+    );
     return (
       <>
-        <div class="otx-bar"><span class="onetool-Import-about">{about.filter(Boolean).join(' · ')}</span><button class="otx-small" type="button" onClick={startAnew}>Another document</button></div>
-        <div class="otx-muted">Calls {hosts.join(', ')}.{secrets.length ? ` Needs the ${secrets.length === 1 ? 'secret' : 'secrets'} ${secrets.map(each => each.name).join(', ')}.` : ''}</div>
+        <div class="otx-bar">
+          <span class="onetool-Import-about">{about.filter(Boolean).join(' · ')}</span>
+          <button class="otx-small" type="button" onClick={startAnew}>Another document</button>
+        </div>
+        <div class="otx-muted">
+          Calls {hosts.join(', ')}.{secrets.length
+            ? ` Needs the ${secrets.length === 1 ? 'secret' : 'secrets'} ${secrets.map(each => each.name).join(', ')}.`
+            : ''}
+        </div>
         <Notes notes={notes} />
         <div class="otx-bar">
           <Search label="Filter operations" value={filter.value} onInput={typed => (filter.value = typed)} />
@@ -259,13 +299,21 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
       {source()}
       {errorAt(DOCUMENT)}
       {errorAt('')}
-      <div>{blocked.value ? <Allowing key={blocked.value} hosts={[blocked.value]} requests={requests} onAllowed={lookAtTyped} /> : null}</div>
+      <div>
+        {blocked.value ? <Allowing key={blocked.value} hosts={[blocked.value]} requests={requests} onAllowed={lookAtTyped} /> : null}
+      </div>
       <div class="onetool-Import-choice" hidden={!preview.value && !imported.value}>
-        {preview.value ? operations(preview.value) : imported.value ? <Done imported={imported.value} requests={requests} onAnother={startAnew} /> : null}
+        {preview.value ? operations(preview.value) : imported.value ? (
+          <Done imported={imported.value} requests={requests} onAnother={startAnew} />
+        ) : null}
       </div>
       {settings()}
       <div class="otx-actions onetool-Import-footer">
-        <button class="otx-run" type="button" hidden={!preview.value} disabled={!chosen.value.size || busy.value !== ''} onClick={importChosen}>Import {counted(chosen.value.size, 'tool')}</button>
+        <button
+          class="otx-run" type="button" hidden={!preview.value} disabled={!chosen.value.size || busy.value !== ''} onClick={importChosen}
+        >
+          Import {counted(chosen.value.size, 'tool')}
+        </button>
         <button class="otx-small" type="button" onClick={() => options.onClose()}>Close</button>
         <span class="otx-muted" role="status">{busy.value}</span>
       </div>
@@ -276,7 +324,9 @@ export function createImport(rest: Pick<RestClient, 'previewImport' | 'importDoc
 }
 
 /** The operations by their first tag. */
-function Groups({ operations, chosen, onChosen }: { operations: IOperation[]; chosen: ReadonlySet<string>; onChosen: (names: Set<string>) => void }) {
+function Groups({ operations, chosen, onChosen }: {
+  operations: IOperation[]; chosen: ReadonlySet<string>; onChosen: (names: Set<string>) => void;
+}) {
   const groups = new Map<string, IOperation[]>();
   for (const each of operations) {
     const tag = each.tags[0] ?? '';
@@ -290,7 +340,9 @@ function Groups({ operations, chosen, onChosen }: { operations: IOperation[]; ch
   };
   return (
     <div class="onetool-Import-groups">
-      {operations.length ? [...groups].map(([tag, own]) => <Group key={`${tag} ${isOpen}`} tag={tag || 'Without a tag'} operations={own} chosen={chosen} take={take} isOpenAtFirst={isOpen} />) : <p class="otx-muted">No operation matches.</p>}
+      {operations.length ? [...groups].map(([tag, own]) => (
+        <Group key={`${tag} ${isOpen}`} tag={tag || 'Without a tag'} operations={own} chosen={chosen} take={take} isOpenAtFirst={isOpen} />
+      )) : <p class="otx-muted">No operation matches.</p>}
     </div>
   );
 }
@@ -310,7 +362,11 @@ function Group({ tag, operations, chosen, take, isOpenAtFirst }: IGroup) {
   const taken = operations.filter(each => chosen.has(each.name)).length;
   return (
     <div class="onetool-Import-tag">
-      <input type="checkbox" aria-label={`All of ${tag}`} checked={taken === operations.length} indeterminate={taken > 0 && taken < operations.length} onInput={event => take(operations.map(each => each.name), event.currentTarget.checked)} />
+      <input
+        type="checkbox" aria-label={`All of ${tag}`} checked={taken === operations.length}
+        indeterminate={taken > 0 && taken < operations.length}
+        onInput={event => take(operations.map(each => each.name), event.currentTarget.checked)}
+      />
       <details class="onetool-Import-group" open={isOpen.value} onToggle={event => (isOpen.value = event.currentTarget.open)}>
         <summary><strong>{tag}</strong><span class="otx-muted"> {taken} of {operations.length}</span></summary>
         <div role="group" aria-label={tag}>
@@ -362,7 +418,9 @@ function Allowing({ hosts, requests, onAllowed }: IAllowing) {
 }
 
 /** What was imported, what to type, and what is left to do. */
-function Done({ imported: { bundle, tools, blockedHosts = [], secrets = [], notes = [] }, requests, onAnother }: { imported: IImported; requests: Requests; onAnother: () => void }): ComponentChildren {
+function Done({
+  imported: { bundle, tools, blockedHosts = [], secrets = [], notes = [] }, requests, onAnother
+}: { imported: IImported; requests: Requests; onAnother: () => void }): ComponentChildren {
   return (
     <>
       <p class="onetool-Import-done" role="status">{`${counted(tools.length, 'tool')} imported into ${bundle.slug}.`}</p>
@@ -377,7 +435,12 @@ function Done({ imported: { bundle, tools, blockedHosts = [], secrets = [], note
 
 /** What of a document was not taken over. */
 function Notes({ notes }: { notes: string[] }) {
-  return notes.length ? <details><summary>{notes.length} not taken over</summary><ul>{notes.slice(0, 100).map((note, at) => <li key={at}>{note}</li>)}</ul></details> : null;
+  return notes.length ? (
+    <details>
+      <summary>{notes.length} not taken over</summary>
+      <ul>{notes.slice(0, 100).map((note, at) => <li key={at}>{note}</li>)}</ul>
+    </details>
+  ) : null;
 }
 
 /** The host of a document's address, with its port; '' for any other text. */
@@ -404,5 +467,7 @@ function importErrors(error: Error): IFieldError[] {
   const [details, code] = error instanceof RestError ? [error.details, error.code] : [[], ''];
   if (code === 'too_large') return [{ pointer: DOCUMENT, message: `${error.message} Give its address instead.` }];
   const place = (pointer: string): string => [BUNDLE, SERVER, AUTH_KIND, DOCUMENT].find(each => pointer.startsWith(each)) ?? '';
-  return details.length ? details.map(({ pointer, message }) => ({ pointer: place(pointer), message })) : [{ pointer: code === 'conflict' ? BUNDLE : '', message: error.message }];
+  return details.length
+    ? details.map(({ pointer, message }) => ({ pointer: place(pointer), message }))
+    : [{ pointer: code === 'conflict' ? BUNDLE : '', message: error.message }];
 }

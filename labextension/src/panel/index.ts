@@ -55,19 +55,26 @@ function activate(
     if (event.key === 'Escape' && !event.defaultPrevented) app.shell.currentWidget?.activate();
   });
   addCommands(app, panel, places);
-  addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook));
+  addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook), path => places.file(path, null));
   showQuestions(app, panel);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
   app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });
-  ['onetool:open', 'onetool:browser', 'onetool:ask', 'onetool:usage', 'onetool:health', 'onetool:new-http', 'onetool:import', 'onetool:insert'].forEach((command, rank) => {
+  [
+    'onetool:open', 'onetool:browser', 'onetool:ask', 'onetool:usage', 'onetool:health', 'onetool:new-http', 'onetool:import',
+    'onetool:insert'
+  ].forEach((command, rank) => {
     palette?.addItem({ command, category: CATEGORY, rank }); // before the tools
   });
   const paletteTools = new PaletteTools(panel, palette);
   panel.updated.connect(() => void paletteTools.refresh());
   const status = new StatusItem(panel, () => app.shell.activateById(PANEL_ID));
-  void optionalService(app, async () => (await import('@jupyterlab/launcher')).ILauncher).then(launcher => launcher?.add({ command: 'onetool:open', category: CATEGORY, rank: 50 }));
+  void optionalService(app, async () => (await import('@jupyterlab/launcher')).ILauncher).then(
+    launcher => launcher?.add({ command: 'onetool:open', category: CATEGORY, rank: 50 })
+  );
   void optionalService(app, async () => (await import('@jupyterlab/statusbar')).IStatusBar).then(bar =>
-    bar?.registerStatusItem('onetool-ipy:status', { item: status, align: 'left', rank: 200, isActive: () => status.isActive, activeStateChanged: status.changed })
+    bar?.registerStatusItem('onetool-ipy:status', {
+      item: status, align: 'left', rank: 200, isActive: () => status.isActive, activeStateChanged: status.changed
+    })
   );
   let isOpened = false;
   void applySettings(registry, settings => {
@@ -124,8 +131,14 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel, places: IPlaces): 
   const commands: Record<string, Command> = {
     open: { label: 'Tools panel', caption: 'Show the tools of the front notebook', icon: toolsIcon, execute: open },
     ask: { label: 'Ask', caption: 'Choose a model, and ask it in the notebook', execute: () => (panel.selectView('ask'), open()) },
-    usage: { label: 'Usage', caption: 'Show how often tools were called, how long they took, and what failed', isEnabled: hasNotebook, execute: places.usage },
-    health: { label: 'Health', caption: 'Show the state of the tools and servers, and what is wrong', execute: () => (panel.showHealth(true), open()) },
+    usage: {
+      label: 'Usage', caption: 'Show how often tools were called, how long they took, and what failed', isEnabled: hasNotebook,
+      execute: places.usage
+    },
+    health: {
+      label: 'Health', caption: 'Show the state of the tools and servers, and what is wrong',
+      execute: () => (panel.showHealth(true), open())
+    },
     browser: {
       label: 'Open tool browser',
       caption: 'Insert a cell with the tool browser and run it',
@@ -135,7 +148,10 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel, places: IPlaces): 
       }
     },
     'open-file': { label: 'Open file', isVisible: has('path'), execute: ({ path }) => typeof path === 'string' && places.file(path, null) },
-    view: { label: 'Open result in viewer', caption: 'Open a stored result in a tab of its own', isVisible: has('handle'), execute: ({ handle }) => typeof handle === 'string' && places.result(handle) },
+    view: {
+      label: 'Open result in viewer', caption: 'Open a stored result in a tab of its own', isVisible: has('handle'),
+      execute: ({ handle }) => typeof handle === 'string' && places.result(handle)
+    },
     show: {
       label: 'Show in the Tools panel',
       caption: 'Open a tool or a pack in the Tools panel',
@@ -145,7 +161,10 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel, places: IPlaces): 
       }
     },
     'new-http': { label: 'New HTTP tool', isEnabled: hasNotebook, execute: () => places.httpTool({}) },
-    import: { label: 'Import tools', caption: 'Make tools of an OpenAPI, Swagger or Postman document', isEnabled: hasNotebook, execute: () => places.importing() },
+    import: {
+      label: 'Import tools', caption: 'Make tools of an OpenAPI, Swagger or Postman document', isEnabled: hasNotebook,
+      execute: () => places.importing()
+    },
     insert: {
       label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
       caption: 'Insert a call of a tool into the notebook',
@@ -178,11 +197,17 @@ async function openFile(app: JupyterFrontEnd, path: string, line: number | null)
     opened.content.editor.focus();
   } catch {
     Clipboard.copyToSystem(path);
-    Notification.info(`The path is copied: this JupyterLab cannot open ${path.split('/').pop()}, which is in a hidden folder or elsewhere.`, { autoClose: 2 * TOAST_MS });
+    Notification.info(
+      `The path is copied: this JupyterLab cannot open ${path.split('/').pop()}, which is in a hidden folder or elsewhere.`,
+      { autoClose: 2 * TOAST_MS }
+    );
   }
 }
 
-/** The tools of the front notebook; the extension is loaded into its kernel if it is not loaded yet. Null if none answers: then a message says why. */
+/**
+ * The tools of the front notebook; the extension is loaded into its kernel if it is not loaded yet. Null if none answers: then a
+ * message says why.
+ */
 async function loadedTools(panel: ToolsPanel): Promise<NotebookTools | null> {
   const tools = panel.current;
   await tools?.connection.settled();
@@ -208,10 +233,14 @@ function placesOf(app: JupyterFrontEnd, panelOf: () => ToolsPanel): IPlaces {
           onChanged: () => void tools.browser?.load()
         })
       ),
-    httpTool: place => onKernel(transport => openHttpTool(app, transport, place, { onSaved: name => panelOf().showSaved(name), onSwitched: () => panelOf().loadBundles() })),
+    httpTool: place => onKernel(transport => openHttpTool(
+      app, transport, place, { onSaved: name => panelOf().showSaved(name), onSwitched: () => panelOf().loadBundles() }
+    )),
     importing(document) {
       const tools = panelOf().current;
-      if (tools) openImport(app, tools.sources.rest, tools.connection, ({ bundle }) => void tools.sources.saved(`${bundle.slug}.`), document);
+      if (tools) openImport(
+        app, tools.sources.rest, tools.connection, ({ bundle }) => void tools.sources.saved(`${bundle.slug}.`), document
+      );
     },
     server: name => onKernel(transport => openServer(app, transport, name, { onTrust, onCall: places.tool })),
     result: handle => onKernel(transport => openResult(app, transport, handle)),
@@ -258,7 +287,9 @@ async function saveCell(panel: ToolsPanel, what: 'snippet' | 'tool'): Promise<vo
 
 async function saveSnippet(connection: KernelConnection, name: string, source: string): Promise<string> {
   const isValid = /^[A-Za-z_]\w*$/.test(name);
-  const error = isValid ? await connection.run(`%%snippet ${name} --save\n${source}`) : `'${name}' is not a valid name. Use letters, digits and _.`;
+  const error = isValid
+    ? await connection.run(`%%snippet ${name} --save\n${source}`)
+    : `'${name}' is not a valid name. Use letters, digits and _.`;
   if (error) throw new Error(error);
   return `Saved. Call it with $${name}.`;
 }
@@ -322,14 +353,22 @@ class StatusItem extends Widget {
 
   draw(): void {
     const report = this.panel.connection?.report ?? null;
-    const down = downServers(report).length;
+    const down = downServers(report);
     const isUntrusted = needsTrust(report?.trust);
     const warning = !isUntrusted ? '' : report?.trust.isTrusted ? `Untrusted ${report.trust.wouldRun.parts[0].kind}` : 'Untrusted';
     const questions = this.panel.connection?.questions.size ?? 0;
     const asked = questions ? counted(questions, 'question') : '';
-    const text = [asked, warning, report ? counted(report.tools, 'tool') : '', down ? `${counted(down, 'server')} down` : ''].filter(Boolean).join(' · ');
+    const text = [asked, warning, report ? counted(report.tools, 'tool') : '', down ? `${counted(down, 'server')} down` : '']
+      .filter(Boolean)
+      .join(' · ');
     this.node.classList.toggle('onetool-mod-untrusted', isUntrusted || questions > 0);
-    this.node.title = asked ? 'A cell waits for your answer. Click to see the question.' : report?.trust.isTrusted && isUntrusted ? 'A part of this project is new or has changed, and waits for your yes. Click to see it.' : isUntrusted ? 'Nothing in this project runs until you trust it. Click to see what it contains.' : 'Tools of this notebook. Click to see them.';
+    this.node.title = asked
+      ? 'A cell waits for your answer. Click to see the question.'
+      : report?.trust.isTrusted && isUntrusted
+      ? 'A part of this project is new or has changed, and waits for your yes. Click to see it.'
+      : isUntrusted
+      ? 'Nothing in this project runs until you trust it. Click to see what it contains.'
+      : 'Tools of this notebook. Click to see them.';
     this.node.textContent = text;
     this.node.setAttribute('aria-label', `Tools: ${text || 'none known'}`);
     this.changed.emit();
@@ -343,19 +382,11 @@ interface ISettings {
 }
 
 async function applySettings(registry: ISettingRegistry | null, apply: (settings: ISettings) => void): Promise<void> {
-  try {
-    const settings = await registry?.load(PLUGIN);
-    const read = (): void =>
-      apply({
-        palette: settings?.get('palette').composite !== false,
-        statusBar: settings?.get('statusBar').composite !== false,
-        openAtStart: settings?.get('openAtStart').composite === true
-      });
-    settings?.changed.connect(read);
-    read();
-  } catch {
-    // Without a settings registry the defaults apply.
-  }
+  const settings = await registry?.load(PLUGIN).catch(() => null);
+  if (!settings) return; // the defaults apply
+  const read = (): void => apply(settings.composite as unknown as ISettings);
+  settings.changed.connect(read);
+  read();
 }
 
 export default plugin;

@@ -121,7 +121,9 @@ export class KernelConnection implements Source {
     const attempt = this._attempt;
     const error = await this.run('%load_ext onetool_ipy').catch(() => 'The kernel stopped.');
     if (!error && this._state !== 'connected') await this._findComm();
-    const failure = error || (this._state === 'missing' && !this._transport ? 'onetool_ipy did not load. Run %load_ext onetool_ipy in a cell to see why.' : '');
+    const failure = error || (this._state === 'missing' && !this._transport
+      ? 'onetool_ipy did not load. Run %load_ext onetool_ipy in a cell to see why.'
+      : '');
     if (attempt === this._attempt) this._setLoading(false, failure);
     return failure;
   }
@@ -362,7 +364,9 @@ export class KernelConnection implements Source {
 /** Create a subshell. A busy kernel does so too, although it does not say yet what it supports. */
 async function createSubshell(kernel: Kernel.IKernelConnection): Promise<string | null> {
   const { clientId: session, username } = kernel;
-  const request = KernelMessage.createMessage<KernelMessage.ICreateSubshellRequestMsg>({ channel: 'control', msgType: 'create_subshell_request', session, username, content: {} });
+  const request = KernelMessage.createMessage<KernelMessage.ICreateSubshellRequestMsg>({
+    channel: 'control', msgType: 'create_subshell_request', session, username, content: {}
+  });
   const reply = kernel.sendControlMessage(request, true).done.catch(() => null) as Promise<KernelMessage.ICreateSubshellReplyMsg | null>;
   const isSupported = kernel.info.then(() => kernel.supportsSubshells, () => false);
   const found = await Promise.race([reply, isSupported.then(isOn => (isOn ? reply : null))]);

@@ -13,7 +13,7 @@ import type { KernelConnection } from './kernelConnection';
 import { toolsIcon } from './panel';
 import type { RestClient } from './restClient';
 import type { WantedTool } from '../screens/browser.js';
-import { elementOf } from '../screens/dom.js';
+import { elementOf, uniqueId } from '../screens/dom.js';
 import { createHttpEditor, type HttpPlace } from '../screens/httpEditor.js';
 import { createServerPage } from '../screens/serverPage.js';
 import { createToolTab, type ToolTab, type ToolTabOptions } from '../screens/toolTab.js';
@@ -42,7 +42,9 @@ interface ITab {
 const tabs = new WeakMap<Widget, { wanted: ITab; screen: IScreen }>();
 
 /** Open the page of a tool. A page that was only looked at gives its place to the next. */
-export function openTool(app: JupyterFrontEnd, transport: Transport, { name, args = null, isRun = false }: WantedTool, options: ToolTabOptions): void {
+export function openTool(
+  app: JupyterFrontEnd, transport: Transport, { name, args = null, isRun = false }: WantedTool, options: ToolTabOptions
+): void {
   let screen: ToolTab | null = null;
   const shown = open(app, {
     owner: transport,
@@ -58,7 +60,9 @@ export function openTool(app: JupyterFrontEnd, transport: Transport, { name, arg
 let opened = 0;
 
 /** Open the editor of a tool; a new tool has one tab for each kernel, and one for each text that was pasted. */
-export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: HttpPlace, { onSaved, onSwitched }: { onSaved: (name: string) => void; onSwitched: () => void }): void {
+export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: HttpPlace, { onSaved, onSwitched }: {
+  onSaved: (name: string) => void; onSwitched: () => void;
+}): void {
   const { bundle, tool, version, pasted } = place;
   opened += 1;
   open(app, {
@@ -70,16 +74,26 @@ export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: 
   });
 }
 
-export function openServer(app: JupyterFrontEnd, transport: Transport, name: string, options: { onTrust: () => void; onCall: (wanted: WantedTool) => void }): void {
-  open(app, { owner: transport, key: `server ${name}`, label: name, caption: `MCP server ${name}`, className: 'onetool-Server', open: () => createServerPage(transport, name, options) });
+export function openServer(app: JupyterFrontEnd, transport: Transport, name: string, options: {
+  onTrust: () => void; onCall: (wanted: WantedTool) => void;
+}): void {
+  open(app, {
+    owner: transport, key: `server ${name}`, label: name, caption: `MCP server ${name}`, className: 'onetool-Server',
+    open: () => createServerPage(transport, name, options)
+  });
 }
 
 export function openUsage(app: JupyterFrontEnd, transport: Transport): void {
-  open(app, { owner: transport, key: 'usage', label: 'Usage', caption: 'How often tools were called, and what failed', className: 'onetool-Usage', open: () => wrapped(createUsage(transport)) });
+  open(app, {
+    owner: transport, key: 'usage', label: 'Usage', caption: 'How often tools were called, and what failed', className: 'onetool-Usage',
+    open: () => wrapped(createUsage(transport))
+  });
 }
 
 /** Open the import; a project has one, and a document that is given is shown in it. */
-export function openImport(app: JupyterFrontEnd, rest: RestClient, kernel: KernelConnection, onImported: IImportOptions['onImported'], document?: IDocument): void {
+export function openImport(
+  app: JupyterFrontEnd, rest: RestClient, kernel: KernelConnection, onImported: IImportOptions['onImported'], document?: IDocument
+): void {
   const screen = open(app, {
     owner: app,
     key: `import ${rest.project}`,
@@ -91,7 +105,10 @@ export function openImport(app: JupyterFrontEnd, rest: RestClient, kernel: Kerne
 }
 
 export function openResult(app: JupyterFrontEnd, transport: Transport, handle: string): void {
-  open(app, { owner: transport, key: `result ${handle}`, label: `Result ${handle}`, className: 'onetool-Result', open: tab => createResult(transport, { handle }, ({ tool }) => tool && tab.rename(`${tool} result`)) });
+  open(app, {
+    owner: transport, key: `result ${handle}`, label: `Result ${handle}`, className: 'onetool-Result',
+    open: tab => createResult(transport, { handle }, ({ tool }) => tool && tab.rename(`${tool} result`))
+  });
 }
 
 /** A screen in an element of its own: a tab gives its content another role and name. */
@@ -124,7 +141,7 @@ function open(app: JupyterFrontEnd, wanted: ITab): IScreen {
   content.addClass(wanted.className);
   const tab = new MainAreaWidget({ content });
   tab.toolbar.hide();
-  tab.id = `onetool-tab-${Date.now()}`;
+  tab.id = uniqueId('tab');
   Object.assign(tab.title, { label: wanted.label, caption: wanted.caption ?? '', icon: toolsIcon, closable: true });
   tabs.set(tab, { wanted, screen });
   tab.disposed.connect(() => screen.close());

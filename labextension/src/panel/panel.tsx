@@ -17,9 +17,10 @@ import { type IPlaces, NotebookTools } from './notebook';
 import { RestClient } from './restClient';
 import type { ToolBrowser } from '../screens/browser.js';
 import { elementOf, keepFocus } from '../screens/dom.js';
-import { counted } from '../screens/format.js';
-import { Placed, Tabs } from '../screens/parts.js';
+import { counted, STATES } from '../screens/format.js';
+import { Dot, Placed, Tabs } from '../screens/parts.js';
 import { Requests } from '../screens/requests.js';
+import { opensFiles } from './questionOutput';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -74,6 +75,7 @@ export class ToolsPanel extends Widget {
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'Tools');
     this.node.append(this._inner);
+    opensFiles(this.node, path => places.file(path, null));
     window.addEventListener('pagehide', () => this._closeAll());
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
     this._follow(tracker.currentWidget);
@@ -200,18 +202,29 @@ export class ToolsPanel extends Widget {
     this._holdScreens();
     const { connection, _view: view } = this;
     const report = connection?.report ?? null;
-    const down = downServers(report).length;
+    const down = downServers(report);
     const count = down ? <span class="onetool-Panel-count" title={`${counted(down, 'server')} down`}>{down > 9 ? '9+' : down}</span> : null;
     // Whoever points at Sources wants to add one, mostly; with the arrow keys one goes on to the next tab.
     const select = (each: View, event: MouseEvent): void => (each === 'sources' && event.detail ? this.addSource() : this.selectView(each));
     const status = this._status();
     render(
       <>
-        <div class="onetool-Panel-questions">{[...(connection?.questions.keys() ?? [])].map(id => <Question key={id} id={id} connection={connection!} />)}</div>
-        <Tabs label="Views" class="onetool-Panel-tabs" id={PANEL_ID} panel={placeOf} tabs={VIEWS.map(([each, title]) => [each, title, each === 'sources' ? count : null])} selected={view} onSelect={select} />
+        <div class="onetool-Panel-questions">
+          {[...(connection?.questions.keys() ?? [])].map(id => <Question key={id} id={id} connection={connection!} />)}
+        </div>
+        <Tabs
+          label="Views" class="onetool-Panel-tabs" id={PANEL_ID} panel={placeOf}
+          tabs={VIEWS.map(([each, title]) => [each, title, each === 'sources' ? count : null])} selected={view} onSelect={select}
+        />
         <div class="onetool-Panel-status" role="status" hidden={!status}>{status}</div>
         {this._beginnings()}
-        {PLACES.map(each => this._place(each, { class: `onetool-Panel-view onetool-Panel-${each}`, role: 'tabpanel', 'aria-labelledby': `${PANEL_ID}-${each === placeOf(view) ? view : each}-tab`, tabIndex: -1, hidden: each !== placeOf(view) }))}
+        {PLACES.map(each => this._place(
+          each,
+          {
+            class: `onetool-Panel-view onetool-Panel-${each}`, role: 'tabpanel',
+            'aria-labelledby': `${PANEL_ID}-${each === placeOf(view) ? view : each}-tab`, tabIndex: -1, hidden: each !== placeOf(view)
+          }
+        ))}
         {this._foot(report)}
       </>,
       this._inner
@@ -233,10 +246,20 @@ export class ToolsPanel extends Widget {
       <footer class="onetool-Panel-foot">
         {this._place('health', { class: 'onetool-Panel-health', role: 'region', 'aria-label': 'Health', hidden: !this._isHealthOpen })}
         <div class="otx-bar">
-          <button class="otx-expand onetool-Panel-problems" type="button" title="Health: the tools, the servers, and what is wrong" aria-expanded={this._isHealthOpen} aria-controls={`${PANEL_ID}-health`} onClick={() => this.showHealth(!this._isHealthOpen)}>
-            <span class={`otx-state otx-state-${mark}`} aria-hidden="true">●</span> {report ? (problems ? counted(problems, 'problem') : 'No problems') : 'Health'}
+          <button
+            class="otx-expand onetool-Panel-problems" type="button" title="Health: the tools, the servers, and what is wrong"
+            aria-expanded={this._isHealthOpen} aria-controls={`${PANEL_ID}-health`} onClick={() => this.showHealth(!this._isHealthOpen)}
+          >
+            <Dot mark={mark} /> {report ? (problems ? counted(problems, 'problem') : 'No problems') : 'Health'}
           </button>
-          {report ? <button class="otx-small" type="button" title="How often tools were called, how long they took, and what failed" onClick={() => this.places.usage()}>Usage</button> : null}
+          {report ? (
+            <button
+              class="otx-small" type="button" title="How often tools were called, how long they took, and what failed"
+              onClick={() => this.places.usage()}
+            >
+              Usage
+            </button>
+          ) : null}
         </div>
       </footer>
     );
@@ -289,7 +312,9 @@ export class ToolsPanel extends Widget {
     return (
       <>
         <p>{STATE_TEXTS.missing}</p>
-        <button class="otx-run" type="button" aria-disabled={isOn} onClick={() => void this.connection?.load()}>{isOn ? 'Loading …' : 'Load it'}</button>
+        <button class="otx-run" type="button" aria-disabled={isOn} onClick={() => void this.connection?.load()}>
+          {isOn ? 'Loading …' : 'Load it'}
+        </button>
         {isBusy ? <p>{isOn ? 'The kernel is busy; it is loaded when the cell has ended.' : 'The kernel is busy.'}</p> : null}
         {failure ? <div class="otx-failure" role="alert">{failure}<p>Install it for this kernel: %pip install onetool-ipy</p></div> : null}
       </>
@@ -319,8 +344,9 @@ export class ToolsPanel extends Widget {
 
   private async _actOnServer(name: string, action: string): Promise<void> {
     this.selectView('sources');
-    await this._current?.servers?.act(name, action);
-    await this.connection?.refresh();
+    const tools = this._current; // another notebook may be in front by then
+    await tools?.servers?.act(name, action);
+    await tools?.connection.refresh();
   }
 
   /** Show the question whether to trust the project. */
@@ -352,11 +378,7 @@ function placeOf(view: View): Place {
   return view === 'history' ? 'tools' : view;
 }
 
-const DOWN_STATES = ['failed', 'unreachable', 'wrong address', 'refused', 'signed out', 'disconnected'];
-
-/** The MCP servers that did not start or have stopped. */
-export function downServers(report: IKernelReport | null): string[] {
-  return Object.entries(report?.servers ?? {})
-    .filter(([, { state }]) => DOWN_STATES.includes(state))
-    .map(([name]) => name);
+/** How many MCP servers did not start or have stopped. */
+export function downServers(report: IKernelReport | null): number {
+  return Object.values(report?.servers ?? {}).filter(({ state }) => STATES[state] === 'failed' || state === 'signed out').length;
 }

@@ -14,16 +14,31 @@ const QUESTION_MIME = 'application/vnd.onetool.question+json';
 type Model = { data: Record<string, unknown> };
 
 /** Draw the questions in every notebook. */
-export function addQuestionOutputs(tracker: INotebookTracker, connectionOf: (notebook: NotebookPanel) => KernelConnection): void {
+export function addQuestionOutputs(
+  tracker: INotebookTracker, connectionOf: (notebook: NotebookPanel) => KernelConnection, openFile: (path: string) => unknown
+): void {
   const add = (notebook: NotebookPanel): void =>
-    notebook.content.rendermime.addFactory({ safe: true, mimeTypes: [QUESTION_MIME], createRenderer: () => new QuestionOutput(connectionOf(notebook)) }, 0);
+    notebook.content.rendermime.addFactory(
+      { safe: true, mimeTypes: [QUESTION_MIME], createRenderer: () => new QuestionOutput(connectionOf(notebook), openFile) }, 0
+    );
   tracker.forEach(add);
   tracker.widgetAdded.connect((_, notebook) => add(notebook));
 }
 
+/** Open the files that a question of ours names. The linker of JupyterLab would first ask whether the notebook is trusted. */
+export function opensFiles(node: HTMLElement, open: (path: string) => unknown): void {
+  node.addEventListener('click', event => {
+    const path = (event.target as Element).closest<HTMLElement>('.otx-file')?.dataset.path;
+    if (!path) return;
+    event.stopPropagation();
+    void open(path);
+  });
+}
+
 class QuestionOutput extends Widget {
-  constructor(private readonly connection: KernelConnection) {
+  constructor(private readonly connection: KernelConnection, openFile: (path: string) => unknown) {
     super();
+    opensFiles(this.node, openFile);
     this.addClass('onetool-Question');
     keepKeys(this.node);
     connection.changed.connect(this._draw, this);

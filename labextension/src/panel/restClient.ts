@@ -51,7 +51,9 @@ export class RestClient {
     return this.send('POST', 'tools/import/preview', { document, server });
   }
 
-  importDocument(document: unknown, { server, slug, names, auth }: { server: string; slug: string; names: string[]; auth: string }): Promise<IImported> {
+  importDocument(document: unknown, { server, slug, names, auth }: {
+    server: string; slug: string; names: string[]; auth: string;
+  }): Promise<IImported> {
     const body = { document, server, auth, choose: { names }, bundle: { slug } };
     return confirmingSecrets(confirmSecrets => this.send('POST', 'tools/import', { ...body, confirmSecrets }));
   }
@@ -69,14 +71,19 @@ export class RestClient {
     if (response.ok && reply?.ok !== false) return reply as T;
     if (reply === null && response.status === 404) throw new RestError(NO_API, 404, '', []);
     const error = reply?.error ?? {};
-    throw new RestError(error.message ?? `The server responded with status ${response.status}.`, response.status, error.code ?? '', Array.isArray(error.details) ? error.details : [], error.reason ?? '');
+    throw new RestError(
+      error.message ?? `The server responded with status ${response.status}.`, response.status, error.code ?? '',
+      Array.isArray(error.details) ? error.details : [], error.reason ?? ''
+    );
   }
 
   private async _all<T>(path: string, query: Record<string, string>): Promise<T[]> {
     const found: T[] = [];
     let pageToken: string | undefined;
     do {
-      const page: { items: T[]; nextPageToken?: string } = await this.send('GET', path, undefined, pageToken ? { ...query, pageToken } : query);
+      const page: { items: T[]; nextPageToken?: string } = await this.send(
+        'GET', path, undefined, pageToken ? { ...query, pageToken } : query
+      );
       found.push(...page.items);
       pageToken = page.nextPageToken;
     } while (pageToken);

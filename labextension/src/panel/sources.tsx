@@ -18,14 +18,14 @@ import { Select, useSure } from '../screens/controls.js';
 import { elementOf, offerFocus } from '../screens/dom.js';
 import { counted } from '../screens/format.js';
 import type { HttpPlace } from '../screens/httpEditor.js';
-import { Failure } from '../screens/parts.js';
+import { Failure, Outcome } from '../screens/parts.js';
 import { type Ask, type LatestRequest, type Reply, Requests, type Source } from '../screens/requests.js';
 import type { Servers } from '../screens/servers.js';
 import type { Payload } from '../screens/transport.js';
 
 /** How the tools of a bundle went. */
 interface IRuns {
-  runs: { tool: string; outcome: keyof typeof MARKS; ms: number; message: string; call: string }[];
+  runs: { tool: string; outcome: string; ms: number; message: string; call: string }[];
 }
 
 /** The environments of a bundle, and the one that it uses; '' if that is none of them. */
@@ -70,7 +70,6 @@ interface IOptions {
 
 /** How long a list waits for the kernel, which may be busy. */
 const SOON_MS = 700;
-const MARKS = { ok: '✓', failed: '✗', skipped: '–' };
 
 export class SourcesView {
   constructor(
@@ -82,7 +81,10 @@ export class SourcesView {
     this.loads = this.requests.latestOf((waitMs: number) => this._read(waitMs));
     this._environments = this.requests.latest('environments');
     this._packs = this.requests.latest('packs');
-    this.adding = new AddBox(this.requests, { connect: options.connect, onHttp: pasted => options.onEdit({ pasted }), onImport: options.onImport, onAdded: names => (void this.load(), options.onAdded(names)) });
+    this.adding = new AddBox(this.requests, {
+      connect: options.connect, onHttp: pasted => options.onEdit({ pasted }), onImport: options.onImport,
+      onAdded: names => (void this.load(), options.onAdded(names))
+    });
     this.project = signal(rest.project);
     this._followEnvironments();
     render(<View view={this} />, this.element);
@@ -161,7 +163,7 @@ export class SourcesView {
     if (reply.status !== 'ok') return;
     const { questions = [], notes = [] } = reply.value;
     if (!questions.length) {
-      this.notice.value = notes.length ? { lines: notes } : null;
+      if (notes.length) this.notice.value = { lines: notes };
       this.options.onChanged();
       return this.load(SOON_MS);
     }
@@ -298,12 +300,16 @@ function List({ view, bundles }: { view: SourcesView; bundles: IBundle[] }) {
   const rows = new Map<string, ComponentChild>();
   for (const pack of view.packs) rows.set(pack.name, <Pack key={`pack ${pack.name}`} view={view} pack={pack} />);
   for (const server of view.servers.value?.items() ?? []) rows.set(server.name, view.servers.value!.row(server));
-  const drawn = (isBuiltIn: boolean) => bundles.filter(bundle => bundle.isBuiltIn === isBuiltIn).map(bundle => [bundle.slug, <Bundle key={bundle.bundleID} view={view} bundle={bundle} />] as const);
+  const drawn = (isBuiltIn: boolean) => bundles.filter(bundle => bundle.isBuiltIn === isBuiltIn).map(bundle => [
+    bundle.slug, <Bundle key={bundle.bundleID} view={view} bundle={bundle} />
+  ] as const);
   for (const [slug, row] of drawn(false)) rows.set(slug, row);
   const names = [...rows.keys()].sort((a, b) => a.localeCompare(b));
   return (
     <>
-      {names.length ? <div role="list" aria-label="Sources">{names.map(name => rows.get(name))}</div> : <p class="otx-muted onetool-Sources-none">Nothing of your own yet. Paste something above.</p>}
+      {names.length ? <div role="list" aria-label="Sources">{names.map(name => rows.get(name))}</div> : (
+        <p class="otx-muted onetool-Sources-none">Nothing of your own yet. Paste something above.</p>
+      )}
       <h3>Built-in packs</h3>
       <div role="list" aria-label="Built-in packs">{drawn(true).map(([, row]) => row)}</div>
     </>
@@ -315,9 +321,19 @@ function Pack({ view, pack: { name, tools, disabled, where, action } }: { view: 
   return (
     <div class="onetool-Bundle" role="listitem" data-slug={name}>
       <div class="onetool-Bundle-head">
-        <button class="otx-expand onetool-Pack" type="button" title={`Show the tools of ${name}`} onClick={() => view.options.onShow(name)}><strong>{name}</strong> <span class="otx-chip">Python</span>{disabled ? <> <span class="otx-chip">off</span></> : null}</button>
+        <button class="otx-expand onetool-Pack" type="button" title={`Show the tools of ${name}`} onClick={() => view.options.onShow(name)}>
+          <strong>{name}</strong> <span class="otx-chip">Python</span>
+          {disabled ? <> <span class="otx-chip">off</span></> : null}
+        </button>
         <span class="otx-muted">{counted(tools, 'tool')}</span>
-        {action?.kind === 'open' ? <button class="otx-small" type="button" title={where} aria-label={`Open the file of ${name}`} onClick={() => view.options.onOpen(action.path, action.line)}>File</button> : null}
+        {action?.kind === 'open' ? (
+          <button
+            class="otx-small" type="button" title={where} aria-label={`Open the file of ${name}`}
+            onClick={() => view.options.onOpen(action.path, action.line)}
+          >
+            File
+          </button>
+        ) : null}
       </div>
     </div>
   );
@@ -334,17 +350,34 @@ function Bundle({ view, bundle }: { view: SourcesView; bundle: IBundle; key?: Ke
     <div class="onetool-Bundle" role="listitem" data-slug={slug}>
       <div class="onetool-Bundle-head">
         <button class="otx-expand" type="button" aria-expanded={isOpen} onClick={() => view.toggle(slug)}>
-          <strong>{slug}</strong> <span class="otx-chip">{isBuiltIn ? 'Python' : 'HTTP'}</span>{isEnabled ? null : <> <span class="otx-chip">off</span></>}
+          <strong>{slug}</strong> <span class="otx-chip">{isBuiltIn ? 'Python' : 'HTTP'}</span>
+          {isEnabled ? null : <> <span class="otx-chip">off</span></>}
         </button>
         {environments && !isBuiltIn ? <EnvironmentSelect view={view} slug={slug} own={environments} /> : null}
-        {isBuiltIn ? null : <button class="otx-small" type="button" aria-label={`Run all tools of ${slug}`} title="Call each tool that only reads, with example arguments" onClick={() => view.runAll(slug)}>Run all</button>}
-        <Switch requests={view.requests} label={`${isBuiltIn ? 'Pack' : 'Bundle'} ${slug}`} isOn={isEnabled} set={isOn => view.change(() => rest.switchBundle(bundleID, isOn))} input={box} />
-        {isBuiltIn ? null : <DeleteButton view={view} name={slug} label={`Delete the bundle ${slug}`} act={() => rest.deleteBundle(bundleID)} next={view.newButton} />}
+        {isBuiltIn ? null : (
+          <button
+            class="otx-small" type="button" aria-label={`Run all tools of ${slug}`}
+            title="Call each tool that only reads, with example arguments" onClick={() => view.runAll(slug)}
+          >
+            Run all
+          </button>
+        )}
+        <Switch
+          requests={view.requests} label={`${isBuiltIn ? 'Pack' : 'Bundle'} ${slug}`} isOn={isEnabled}
+          set={isOn => view.change(() => rest.switchBundle(bundleID, isOn))} input={box}
+        />
+        {isBuiltIn ? null : (
+          <DeleteButton
+            view={view} name={slug} label={`Delete the bundle ${slug}`} act={() => rest.deleteBundle(bundleID)} next={view.newButton}
+          />
+        )}
       </div>
       {description ? <div class="otx-muted">{description}</div> : null}
       <div class="onetool-Bundle-report" role="status"><Report view={view} slug={slug} /></div>
       <div class="onetool-Sources-tools" hidden={!isOpen}>
-        {tools?.length === 0 ? <p class="otx-muted">No tools yet.</p> : tools?.map(tool => <Tool key={`${tool.slug}@${tool.version}`} view={view} bundle={bundle} tool={tool} next={box} />)}
+        {tools?.length === 0 ? <p class="otx-muted">No tools yet.</p> : tools?.map(tool => (
+          <Tool key={`${tool.slug}@${tool.version}`} view={view} bundle={bundle} tool={tool} next={box} />
+        ))}
       </div>
     </div>
   );
@@ -357,17 +390,32 @@ function Tool({ view, bundle, tool, next }: { view: SourcesView; bundle: IBundle
     <div class="onetool-Tool" data-slug={slug} data-version={version}>
       <div class="otx-tool-text">
         <div class="otx-tool-name">{slug} <span class="otx-chip">{version}</span></div>
-        <div class="otx-tool-summary" title={description}>{tool.available ? `${description}${callCount ? ` · ${callCount} calls` : ''}` : (tool.reason ?? 'not available')}</div>
+        <div class="otx-tool-summary" title={description}>
+          {tool.available ? `${description}${callCount ? ` · ${callCount} calls` : ''}` : (tool.reason ?? 'not available')}
+        </div>
       </div>
-      {tool.type === 'http' && tool.http?.request ? <button class="otx-small" type="button" aria-label={`Edit ${name}`} onClick={() => view.options.onEdit({ bundle: bundle.slug, tool: slug, version })}>Edit</button> : null}
-      <Switch requests={view.requests} label={name} isOn={tool.isEnabled} set={isOn => view.change(() => view.rest.switchTool(tool, isOn))} />
-      {tool.isBuiltIn ? null : <DeleteButton view={view} name={name} label={`Delete ${name}`} act={() => view.rest.deleteTool(tool)} next={next} />}
+      {tool.type === 'http' && tool.http?.request ? (
+        <button
+          class="otx-small" type="button" aria-label={`Edit ${name}`}
+          onClick={() => view.options.onEdit({ bundle: bundle.slug, tool: slug, version })}
+        >
+          Edit
+        </button>
+      ) : null}
+      <Switch
+        requests={view.requests} label={name} isOn={tool.isEnabled} set={isOn => view.change(() => view.rest.switchTool(tool, isOn))}
+      />
+      {tool.isBuiltIn ? null : (
+        <DeleteButton view={view} name={name} label={`Delete ${name}`} act={() => view.rest.deleteTool(tool)} next={next} />
+      )}
     </div>
   );
 }
 
 /** What a person chose last, shown until it is done; then what is there is shown again. One that is chosen meanwhile is next. */
-function useWish<T>(requests: Requests, set: (value: T) => Promise<void>): { wish: T | undefined; isBusy: boolean; choose: (value: T) => Promise<void> } {
+function useWish<T>(requests: Requests, set: (value: T) => Promise<void>): {
+  wish: T | undefined; isBusy: boolean; choose: (value: T) => Promise<void>;
+} {
   const [wish, setWish] = useState<{ value: T } | null>(null);
   const last = useRef(Promise.resolve());
   const choose = async (value: T): Promise<void> => {
@@ -382,17 +430,24 @@ function useWish<T>(requests: Requests, set: (value: T) => Promise<void>): { wis
 /** The environments of a bundle, to switch between. */
 function EnvironmentSelect({ view, slug, own }: { view: SourcesView; slug: string; own: IEnvironments }) {
   const select = useRef<HTMLSelectElement>(null);
-  const { wish, isBusy, choose } = useWish(view.requests, (name: string) => view.switchEnvironment(slug, name, () => select.current?.focus()));
+  const { wish, isBusy, choose } = useWish(
+    view.requests, (name: string) => view.switchEnvironment(slug, name, () => select.current?.focus())
+  );
   return (
     <div class="onetool-Bundle-environment">
       <span class="otx-muted" aria-hidden="true">Environment</span>
-      <Select ref={select} label={`Environment of ${slug}`} title="Environment" aria-busy={isBusy} value={wish ?? own.active} options={(own.active ? own.names : ['', ...own.names]).map(name => [name, name || 'other'])} onChange={choose} />
+      <Select
+        ref={select} label={`Environment of ${slug}`} title="Environment" aria-busy={isBusy} value={wish ?? own.active}
+        options={(own.active ? own.names : ['', ...own.names]).map(name => [name, name || 'other'])} onChange={choose}
+      />
     </div>
   );
 }
 
 /** A switch that goes back if the server refuses the change. */
-function Switch({ requests, label, isOn, set, input }: { requests: Requests; label: string; isOn: boolean; set: (isOn: boolean) => Promise<void>; input?: RefObject<HTMLInputElement | null> }) {
+function Switch({ requests, label, isOn, set, input }: {
+  requests: Requests; label: string; isOn: boolean; set: (isOn: boolean) => Promise<void>; input?: RefObject<HTMLInputElement | null>;
+}) {
   const { wish, isBusy, choose } = useWish(requests, set);
   return (
     <input
@@ -409,11 +464,16 @@ function Switch({ requests, label, isOn, set, input }: { requests: Requests; lab
 }
 
 /** A delete button; `next` has the focus once it is done. */
-function DeleteButton({ view, name, label, act, next }: { view: SourcesView; name: string; label: string; act: () => Promise<void>; next: RefObject<HTMLElement | null> }) {
+function DeleteButton({ view, name, label, act, next }: {
+  view: SourcesView; name: string; label: string; act: () => Promise<void>; next: RefObject<HTMLElement | null>;
+}) {
   const [isAsked, presses] = useSure(() => view.change(act, () => offerFocus(next.current, view.element)));
   const question = `Delete ${name}?`;
   return (
-    <button class="otx-small onetool-Delete" type="button" title={isAsked ? 'Press again to delete it' : 'Delete'} aria-label={isAsked ? question : label} {...presses}>
+    <button
+      class="otx-small onetool-Delete" type="button" title={isAsked ? 'Press again to delete it' : 'Delete'}
+      aria-label={isAsked ? question : label} {...presses}
+    >
       ×{isAsked ? <span class="onetool-Delete-question">{question}</span> : null}
     </button>
   );
@@ -441,8 +501,9 @@ function Runs({ runs, onClose }: IRuns & { onClose: () => void }) {
       <ul>
         {runs.map(run => (
           <li key={run.tool} title={run.call}>
-            <span class={`otx-outcome otx-outcome-${run.outcome}`} role="img" aria-label={run.outcome}>{MARKS[run.outcome]}</span>
-            <span class="otx-tool-name">{run.tool.split('.').pop()}</span> <span class="otx-muted">{run.message || `${Math.round(run.ms)} ms`}</span>
+            <Outcome outcome={run.outcome} />
+            <span class="otx-tool-name">{run.tool.split('.').pop()}</span>{' '}
+            <span class="otx-muted">{run.message || `${Math.round(run.ms)} ms`}</span>
           </li>
         ))}
       </ul>

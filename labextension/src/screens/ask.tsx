@@ -9,13 +9,16 @@ import { elementOf, offerFocus } from './dom.js';
 import { counted, LINE_END, number } from './format.js';
 import { type Models, modelForm } from './models.js';
 import { Failure, Outcome } from './parts.js';
-import { Requests } from './requests.js';
+import { type Reply, Requests } from './requests.js';
 import type { Transport } from './transport.js';
 
 const NEAR_END = 60; // pixels
 const FIRST = 'chat';
 
-type Part = { text?: string; markdown?: string; note?: string; call?: string; line: string; args: string; state: string; facts: string; problem: string; result: string };
+type Part = {
+  text?: string; markdown?: string; note?: string; call?: string; line: string; args: string; state: string; facts: string; problem: string;
+  result: string;
+};
 interface Exchange {
   id: string;
   prompt: string;
@@ -38,7 +41,9 @@ export interface AskOptions {
 
 /** The cell of a question. */
 export function cellOf(prompt: string, session: string, model = ''): string {
-  const flags = [['--session', session], ['--model', model]].filter(([, value]) => value).map(([flag, value]) => `${flag} ${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}`);
+  const flags = [['--session', session], ['--model', model]]
+    .filter(([, value]) => value)
+    .map(([flag, value]) => `${flag} ${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}`);
   const isLine = !LINE_END.test(prompt) && !prompt.startsWith('-');
   return isLine ? `%ask ${flags.join(' ')} ${prompt}` : `%%ask ${flags.join(' ')}\n${prompt}`;
 }
@@ -48,7 +53,9 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
   const requests = new Requests(transport);
   const models = requests.latest<Models>('models');
   const sessions = requests.latest<{ items: string[] }>('sessions');
-  const kept = requests.latestOf(async ({ session }: { session: string }, ask) => ({ session, ...(await ask<Omit<Conversation, 'session'>>('conversation', { session })) }));
+  const kept = requests.latestOf(async ({ session }: { session: string }, ask) => ({
+    session, ...(await ask<Omit<Conversation, 'session'>>('conversation', { session }))
+  }));
   const session = signal('');
   const model = signal('');
   /** Whether the form for a model is open; while nobody has pressed its button, where there is no model and nothing to read. */
@@ -76,7 +83,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     else if (session.value) await kept.again();
   }
 
-  function open(name: string): Promise<unknown> {
+  function open(name: string): Promise<Reply<Conversation>> {
     batch(() => {
       if (name !== session.value) live.value = {};
       session.value = name;
@@ -102,14 +109,15 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     if (left.status === 'late' || session.value !== name) return;
     session.value = '';
     offerFocus(box(), element); // there may be nothing more to forget
-    await open(sessions.value.value?.items[0] ?? FIRST);
-    said.value = { text: reply.value.said, isOk: true };
+    const next = await open(sessions.value.value?.items[0] ?? FIRST);
+    if (next.status !== 'late') said.value = { text: reply.value.said, isOk: true };
   }
 
   async function submit(): Promise<void> {
     const prompt = draft.value.trim();
     if (!prompt || queued.value || isOver()) return;
-    const own = { session: session.value || FIRST, prompt };
+    if (!session.value) void open(FIRST); // the conversations are not known yet
+    const own = { session: session.value, prompt };
     batch(() => {
       queued.value = own;
       draft.value = '';
@@ -136,7 +144,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     });
   });
 
-  const ModelForm = modelForm(requests, async ({ name, said: sentence }) => {
+  const ModelForm = modelForm(requests, models.value, async ({ name, said: sentence }) => {
     const reply = await models.again();
     if (reply.status === 'late') return;
     batch(() => {
@@ -144,7 +152,7 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
       said.value = { text: sentence, isOk: true };
       model.value = reply.status === 'ok' && reply.value.default === name ? '' : name;
     });
-    box()?.focus();
+    offerFocus(box(), element);
   });
 
   const element = elementOf('div.otx-ask');
@@ -161,7 +169,11 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
 
   function ForgetButton({ isOff }: { isOff: boolean; key: string }) {
     const [isAsked, presses] = useSure(forget);
-    return <button class="otx-small" type="button" title="Delete this conversation" disabled={isOff} {...presses}>{isAsked ? 'Really forget?' : 'Forget'}</button>;
+    return (
+      <button class="otx-small" type="button" title="Delete this conversation" disabled={isOff} {...presses}>
+        {isAsked ? 'Really forget?' : 'Forget'}
+      </button>
+    );
   }
 
   function Bar() {
@@ -173,8 +185,16 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     return (
       <div class="otx-ask-bar">
         <div>
-          <Select label="Model to ask" title="The model to ask" value={model.value} options={[['', first], ...others.map(({ name }) => [name, title(name)])]} onChange={name => (model.value = name)} />
-          <button class="otx-small" type="button" title="Choose another model" aria-expanded={isFormShown()} onClick={() => (isChoosing.value = !isFormShown())}>Models</button>
+          <Select
+            label="Model to ask" title="The model to ask" value={model.value}
+            options={[['', first], ...others.map(({ name }) => [name, title(name)])]} onChange={name => (model.value = name)}
+          />
+          <button
+            class="otx-small" type="button" title="Choose another model" aria-expanded={isFormShown()}
+            onClick={() => (isChoosing.value = !isFormShown())}
+          >
+            Models
+          </button>
         </div>
         <div>
           <Select label="Conversation" title="The conversation" value={session.value} options={names.value} onChange={open} />
@@ -184,7 +204,8 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
       </div>
     );
   }
-  const isFormShown = (): boolean => isChoosing.value ?? (models.value.value?.models.length === 0 && conversation.value !== null && !exchanges.value.length);
+  const isFormShown = (): boolean => isChoosing.value ??
+    (models.value.value?.models.length === 0 && conversation.value !== null && !exchanges.value.length);
 
   function Talk() {
     const talk = useRef<HTMLDivElement>(null);
@@ -196,17 +217,40 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     }, [isForm]);
     useLayoutEffect(stayAtEnd);
     const { value: known } = conversation;
-    const total = known && known.tokens ? `${counted(known.items.length + known.earlier, 'question')} · ${number(known.tokens)} tokens${known.cost === null ? '' : ` · $${Number(known.cost.toPrecision(2))}`}` : '';
+    const cost = known?.cost == null ? null : `$${Number(known.cost.toPrecision(2))}`;
+    const total = known?.tokens
+      ? [counted(known.items.length + known.earlier, 'question'), `${number(known.tokens)} tokens`, cost].filter(Boolean).join(' · ')
+      : '';
     return (
-      <div ref={talk} class="otx-ask-talk" tabIndex={0} role="log" aria-label="Conversation" onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => (isAtEnd = scrollTop + clientHeight > scrollHeight - NEAR_END)}>
-        {isForm && models.value.value ? <ModelForm models={models.value.value} isOver={isOver()} /> : null}
-        {!exchanges.value.length && !isQueued && !isForm && known ? <p class="otx-muted otx-ask-intro">Ask about this notebook. A question goes into a cell and runs there: <b>@name</b> sends a variable, <b>+pack</b> offers only its tools.</p> : null}
+      <div
+        ref={talk} class="otx-ask-talk" tabIndex={0} role="log" aria-label="Conversation"
+        onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) =>
+          (isAtEnd = scrollTop + clientHeight > scrollHeight - NEAR_END)}
+      >
+        {isForm && models.value.value ? <ModelForm isOver={isOver()} /> : null}
+        {!exchanges.value.length && !isQueued && !isForm && known ? (
+          <p class="otx-muted otx-ask-intro">
+            Ask about this notebook. A question goes into a cell and runs there: <b>@name</b> sends a variable, <b>+pack</b> offers
+            only its tools.
+          </p>
+        ) : null}
         {known?.earlier ? <p class="otx-muted">{counted(known.earlier, 'earlier question')} not shown</p> : null}
         {exchanges.value.map(each => <ExchangeView key={each.id} exchange={each} markdown={markdown} />)}
-        {isQueued ? <article class="otx-exchange"><p class="otx-prompt">{queued.value!.prompt}</p><p class="otx-muted">In the notebook, waiting for its turn …</p></article> : null}
+        {isQueued ? (
+          <article class="otx-exchange">
+            <p class="otx-prompt">{queued.value!.prompt}</p>
+            <p class="otx-muted">In the notebook, waiting for its turn …</p>
+          </article>
+        ) : null}
         {total ? <p class="otx-muted otx-ask-total">{total}</p> : null}
       </div>
     );
+  }
+
+  function onKeyDown(event: KeyboardEvent): void {
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    void submit();
   }
 
   function Box() {
@@ -214,12 +258,13 @@ export function createAsk(transport: Transport, { onAsk, onStop, markdown }: Ask
     const failures = [models, sessions, kept].find(each => each.failure.value);
     return (
       <form class="otx-ask-box" onSubmit={event => (event.preventDefault(), void submit())}>
-        <p class={transport.store.closed.value || failures || !said.value.isOk ? 'otx-error' : 'otx-muted'} role="status">{transport.store.closed.value ?? (failures ? <Failure of={failures} retry={load} /> : said.value.text)}</p>
-        <textarea class="otx-input" rows={3} placeholder="Ask a question" aria-label="Question" title="Enter asks, Shift+Enter begins a new line" value={draft.value} onInput={event => (draft.value = event.currentTarget.value)} onKeyDown={event => {
-          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-          event.preventDefault();
-          void submit();
-        }} />
+        <p class={transport.store.closed.value || failures || !said.value.isOk ? 'otx-error' : 'otx-muted'} role="status">
+          {transport.store.closed.value ?? (failures ? <Failure of={failures} retry={load} /> : said.value.text)}
+        </p>
+        <textarea
+          class="otx-input" rows={3} placeholder="Ask a question" aria-label="Question" title="Enter asks, Shift+Enter begins a new line"
+          value={draft.value} onInput={event => (draft.value = event.currentTarget.value)} onKeyDown={onKeyDown}
+        />
         {running.value ? <button class="otx-small" type="button" onClick={onStop}>Stop</button> : null}
         <button class="otx-run" type="submit" disabled={isOver() || !draft.value.trim() || !!queued.value}>Ask</button>
       </form>
@@ -236,7 +281,13 @@ function ExchangeView({ exchange, markdown }: { exchange: Exchange; markdown: As
   return (
     <article class="otx-exchange" aria-label={prompt}>
       <p class="otx-prompt">{prompt}</p>
-      {parts.map((part, at) => (part.call !== undefined ? <CallView key={at} call={part} /> : part.note !== undefined ? <p key={at} class="otx-muted">{part.note}</p> : <Text key={at} part={part} markdown={markdown} />))}
+      {parts.map(
+        (part, at) => (part.call !== undefined
+          ? <CallView key={at} call={part} />
+          : part.note !== undefined
+          ? <p key={at} class="otx-muted">{part.note}</p>
+          : <Text key={at} part={part} markdown={markdown} />)
+      )}
       <p class={isOk === false ? 'otx-error otx-ask-end' : 'otx-muted otx-ask-end'}>{end}</p>
     </article>
   );
@@ -246,7 +297,7 @@ function ExchangeView({ exchange, markdown }: { exchange: Exchange; markdown: As
 function CallView({ call: { call = '', line, args, state, facts, problem, result } }: { call: Part }) {
   return (
     <details class="otx-ask-call">
-      <summary>{state === 'ok' || state === 'failed' ? <Outcome isOk={state === 'ok'} /> : <span class="otx-outcome" role="img" aria-label={state}>{state === 'running' ? '…' : '–'}</span>}<b>{call}</b>{line.slice(call.length)} <span class="otx-muted">{facts}</span></summary>
+      <summary><Outcome outcome={state} /><b>{call}</b>{line.slice(call.length)} <span class="otx-muted">{facts}</span></summary>
       {args ? <><span class="otx-muted">arguments</span><pre>{args}</pre></> : null}
       {problem ? <><span class="otx-muted">not done</span><pre>{problem}</pre></> : null}
       {result ? <><span class="otx-muted">result, as the model got it</span><pre>{result}</pre></> : null}

@@ -4,7 +4,8 @@ import { batch, signal } from '@preact/signals';
 import { type ComponentChild, createRef, Fragment } from 'preact';
 import { type Call, Calls } from './calls.js';
 import { Search } from './controls.js';
-import { counted, number, sourceText } from './format.js';
+import { offerFocus } from './dom.js';
+import { counted, hasWords, number, sourceText } from './format.js';
 import { type Call as PastCall, createHistory } from './history.js';
 import { createScreen, Failure, Placed, Tabs } from './parts.js';
 import { type Reply, Requests } from './requests.js';
@@ -76,8 +77,8 @@ export class ToolBrowser {
   readonly page: ToolPage;
   readonly tools: ToolList;
   readonly history: ReturnType<typeof createHistory>;
-  /** Resolves when the list shows what was searched last. */
-  searching: Promise<unknown> = Promise.resolve();
+  /** Resolves when the list shows what was searched last; with false if something else is searched by then. */
+  searching: Promise<boolean> = Promise.resolve(true);
   private loading: Promise<unknown> = Promise.resolve();
   private readonly requests: Requests;
   private readonly loads;
@@ -88,7 +89,8 @@ export class ToolBrowser {
   private readonly overview = signal<Overview | null>(null);
   private readonly notices = signal<Partial<Record<Subject, { message: string; retry: (() => unknown) | null }>>>({});
   /** What the user is asked to trust. Another question has another turn, and so other buttons. */
-  private readonly question = signal<{ trust: Trust | null; turn: number; isAnswered: boolean }>({ trust: null, turn: 0, isAnswered: false });
+  private readonly question = signal({ trust: null as Trust | null, turn: 0, isAnswered: false });
+  private readonly isGranting = signal(false);
   private readonly isHelpOpen = signal(false);
   /** Whether there is a page; a narrow browser shows the page or the list. */
   private readonly pageState = signal<'none' | 'behind' | 'front'>('none');
@@ -100,12 +102,19 @@ export class ToolBrowser {
     this.requests = new Requests(transport);
     this.loads = this.requests.latestOf((_: void, ask): Promise<[Overview, Entries]> => Promise.all([ask('overview'), ask('entries')]));
     const onFavourite = (name: string, isOn: boolean): void => void this.setFavourite(name, isOn);
-    this.calls = new Calls(transport, this.requests, { beforeFinish: call => this.page.leaveCancel(call), onFinish: call => this.onCallEnd(call), onOpen: call => void this.showCall(call) });
+    this.calls = new Calls(transport, this.requests, {
+      beforeFinish: call => this.page.leaveCancel(call), onFinish: call => this.onCallEnd(call), onOpen: call => void this.showCall(call)
+    });
     this.page = new ToolPage(transport, this.requests, this.calls, { onFavourite, onInsert: options.onInsert });
     const onOpen = (item: Item): unknown => this.open(item.name);
     this.tools = new ToolList(this.requests, { onOpen, onFavourite, onDrag: options.onDrag });
-    this.history = createHistory(this.requests, { onEdit: call => void this.open(call.tool, call.args), onRerun: call => void this.rerun(call) });
-    const screen = createScreen(options.isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser', { role: 'application', 'aria-label': 'Tool browser' }, element => this.draw(element), event => this.onKey(event));
+    this.history = createHistory(this.requests, {
+      onEdit: call => void this.open(call.tool, call.args), onRerun: call => void this.rerun(call)
+    });
+    const screen = createScreen(
+      options.isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser', { role: 'application', 'aria-label': 'Tool browser' },
+      element => this.draw(element), event => this.onKey(event)
+    );
     this.element = screen.element;
     const busyTimer = setInterval(() => this.lookWhetherBusy(), 1000);
     this.ends = [
@@ -166,12 +175,15 @@ export class ToolBrowser {
 
   /** A yes to `wouldRun`, which is what its form shows. */
   private async grantTrust(part: string, wouldRun: Trust['wouldRun']): Promise<void> {
+    if (this.isGranting.peek()) return;
+    this.isGranting.value = true;
     const reply = await this.requests.once<Trust>('trust', { isTrusted: true, part, wouldRun });
     if (reply.status === 'late') return;
+    this.isGranting.value = false;
     if (this.tell('trust', reply)) this.askTrust(reply.value);
     await this.load(); // after a no the project may hold something else by now
     if (reply.status === 'failed') return;
-    this.search.focus();
+    offerFocus(this.search, this.element);
     this.options.onTrust?.();
   }
 
@@ -184,7 +196,7 @@ export class ToolBrowser {
       this.askTrust(reply.value);
       this.question.value = { ...this.question.peek(), isAnswered: false };
     });
-    if (!this.hasMovedFrom(before)) this.trustBox.current?.querySelector('button')?.focus();
+    offerFocus(this.trustBox.current?.querySelector('button'), this.element, before);
   }
 
   setFilters(change: Partial<Filters>): Promise<unknown> {
@@ -204,7 +216,9 @@ export class ToolBrowser {
 
   /** Search again. */
   private refresh(): Promise<unknown> {
-    this.searching = this.tools.show(this.queries.peek().tools, this.filters.peek()).then(reply => this.tell('search', reply, () => this.refresh()));
+    this.searching = this.tools.show(this.queries.peek().tools, this.filters.peek()).then(
+      reply => (this.tell('search', reply, () => this.refresh()), reply.status !== 'late')
+    );
     return this.searching;
   }
 
@@ -232,17 +246,8 @@ export class ToolBrowser {
     const before = document.activeElement;
     this.showPage();
     const isShown = await this.page.open(name, args);
-    if (isShown && isFocused && !this.hasMovedFrom(before)) this.page.form?.focus();
+    if (isShown && isFocused) offerFocus(this.page.form, this.element, before);
     return isShown;
-  }
-
-  /**
-   * Whether the user has moved the focus within the browser, and types or clicks there now. A focus that was lost, as by
-   * what is hidden in a narrow panel, is at the browser itself or outside.
-   */
-  private hasMovedFrom(before: Element | null): boolean {
-    const { activeElement } = document;
-    return activeElement !== before && activeElement !== this.element && this.element.contains(activeElement);
   }
 
   private showPage(): void {
@@ -355,7 +360,7 @@ export class ToolBrowser {
       const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
       if (step) return () => this.tools.choose(this.tools.chosen + step);
       // The list may not show yet what was typed.
-      if (event.key === 'Enter') return () => this.searching.then(() => this.tools.openChosen());
+      if (event.key === 'Enter') return () => this.searching.then(isShown => isShown && this.tools.openChosen());
     }
     if (inOtherField || (inSearch && this.search.value) || event.ctrlKey || event.metaKey || event.altKey) return null;
     if (event.key === '/') return () => this.search.focus();
@@ -384,7 +389,12 @@ export class ToolBrowser {
     const begin = this.overview.value?.begin ?? [];
     // A narrow browser has its beginnings above the list: what stands beside it is hidden there.
     classList.toggle('otx-beginning', begin.length > 0 && !isSmall && view === 'tools' && this.pageState.value !== 'front');
-    const tabs = isSmall && view === 'tools' ? null : <Tabs label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view} onSelect={kind => this.selectView(kind)} />;
+    const tabs = isSmall && view === 'tools' ? null : (
+      <Tabs
+        label={isSmall ? 'Calls and results' : 'Tools, history and results'} tabs={isSmall ? SMALL_VIEWS : VIEWS} selected={view}
+        onSelect={kind => this.selectView(kind)}
+      />
+    );
     return (
       <>
         {/* In the panel the fields of a view differ in height: below the tabs they do not move them. */}
@@ -392,7 +402,9 @@ export class ToolBrowser {
         {this.head(view)}
         {this.notice()}
         {this.trust()}
-        <div class="otx-keys" role="note" aria-label="Keys" hidden={!this.isHelpOpen.value}>{KEYS.map(([key, does]) => <div key={key}><kbd>{key}</kbd> {does}</div>)}</div>
+        <div class="otx-keys" role="note" aria-label="Keys" hidden={!this.isHelpOpen.value}>
+          {KEYS.map(([key, does]) => <div key={key}><kbd>{key}</kbd> {does}</div>)}
+        </div>
         <div class="otx-body">
           {this.packs()}
           <div class="otx-left">
@@ -406,7 +418,16 @@ export class ToolBrowser {
           <div class="otx-right">
             <button class="otx-small otx-back" type="button" onClick={this.back}>‹ All tools</button>
             <div class={this.pageState.value === 'none' ? 'otx-intro' : 'otx-intro otx-behind'}>
-              {begin.length ? <><p>No tool is your own yet. Three ways to begin, each in a cell:</p><div class="otx-begin" role="list">{begin.map(([line, about]) => <div key={line} role="listitem"><code>{line}</code><div class="otx-muted">{about}</div></div>)}</div></> : null}
+              {begin.length ? (
+                <>
+                  <p>No tool is your own yet. Three ways to begin, each in a cell:</p>
+                  <div class="otx-begin" role="list">
+                    {begin.map(([line, about]) => (
+                      <div key={line} role="listitem"><code>{line}</code><div class="otx-muted">{about}</div></div>
+                    ))}
+                  </div>
+                </>
+              ) : null}
               <p class="otx-how">Type a few letters, choose a tool, fill in its form, press Run.</p>
               <p class="otx-how otx-muted">Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more</p>
             </div>
@@ -422,18 +443,36 @@ export class ToolBrowser {
     const capital = (noun: string): string => noun[0].toUpperCase() + noun.slice(1);
     const options = (values: string[]) => values.map(value => <option key={value} value={value}>{sourceText(value)}</option>);
     const choice = (name: 'pack' | 'source' | 'tag', children: ComponentChild, isHidden = false) => (
-      <select class={name === 'pack' ? 'otx-input otx-pack-select' : 'otx-input'} aria-label={capital(name)} hidden={isHidden} value={this.filters.value[name]} onChange={event => this.setFilters({ [name]: event.currentTarget.value })}>
+      <select
+        class={name === 'pack' ? 'otx-input otx-pack-select' : 'otx-input'} aria-label={capital(name)} hidden={isHidden}
+        value={this.filters.value[name]} onChange={event => this.setFilters({ [name]: event.currentTarget.value })}
+      >
         <option value="">{this.options.isSmall ? capital(`${name}s`) : `All ${name}s`}</option>
         {children}
       </select>
     );
-    const combobox = view === 'tools' ? { role: 'combobox', list: undefined, 'aria-expanded': true, 'aria-controls': this.tools.id, 'aria-autocomplete': 'list', 'aria-activedescendant': this.tools.activeId } as const : {};
+    const combobox = view === 'tools'
+      ? {
+        role: 'combobox', list: undefined, 'aria-expanded': true, 'aria-controls': this.tools.id, 'aria-autocomplete': 'list',
+        'aria-activedescendant': this.tools.activeId
+      } as const
+      : {};
     return (
       <div class={view === 'tools' ? 'otx-head' : 'otx-head otx-only-search'}>
-        <Search ref={this.searchField} class="otx-input otx-search" label={`Search ${view}`} value={this.queries.value[view]} onInput={query => this.onSearch(query)} {...combobox} />
+        <Search
+          ref={this.searchField} class="otx-input otx-search" label={`Search ${view}`} value={this.queries.value[view]}
+          onInput={query => this.onSearch(query)} {...combobox}
+        />
         {choice('pack', options([...packs.map(pack => pack.name), ...(this.filters.value.pack === TOOLBOX ? [TOOLBOX] : [])]))}
         {choice('source', options(sources), sources.length < 2)}
-        {choice('tag', <>{badges.length ? <optgroup label="Behaviour">{options(badges)}</optgroup> : null}{tags.length ? <optgroup label="Tags">{options(tags)}</optgroup> : null}</>, !tags.length && !badges.length)}
+        {choice(
+          'tag',
+          <>
+            {badges.length ? <optgroup label="Behaviour">{options(badges)}</optgroup> : null}
+            {tags.length ? <optgroup label="Tags">{options(tags)}</optgroup> : null}
+          </>,
+          !tags.length && !badges.length
+        )}
         <span class="otx-muted otx-total" role="status">{this.countText()}</span>
         <button class="otx-small" type="button" aria-label="Keys" title="Keys" onClick={this.toggleKeys}>?</button>
       </div>
@@ -451,8 +490,15 @@ export class ToolBrowser {
   /** The notice that matters most. */
   private notice(): ComponentChild {
     const { closed } = this.transport;
-    const notice = closed === null ? NOTICES.map(about => this.notices.value[about]).find(each => each?.message) : { message: closed, retry: null };
-    return <div class="otx-notice" role="alert" hidden={!notice}>{notice?.message}{notice?.retry ? <> <button class="otx-small" type="button" onClick={() => notice.retry!()}>Try again</button></> : null}</div>;
+    const notice = closed === null
+      ? NOTICES.map(about => this.notices.value[about]).find(each => each?.message)
+      : { message: closed, retry: null };
+    return (
+      <div class="otx-notice" role="alert" hidden={!notice}>
+        {notice?.message}
+        {notice?.retry ? <> <button class="otx-small" type="button" onClick={() => notice.retry!()}>Try again</button></> : null}
+      </div>
+    );
   }
 
   private trust(): ComponentChild {
@@ -462,7 +508,14 @@ export class ToolBrowser {
     const parts = isTrusted && wouldRun.parts.length <= MAX_FORMS ? wouldRun.parts.map(part => part.key) : [''];
     return (
       <div ref={this.trustBox} class="otx-trust-box" role="status">
-        <Fragment key={turn}>{parts.map(part => <TrustForm key={part} inventory={wouldRun} part={part} isTrusted={isTrusted} onYes={() => this.grantTrust(part, wouldRun)} onNo={this.refuseTrust} />)}</Fragment>
+        <Fragment key={turn}>
+          {parts.map(part => (
+            <TrustForm
+              key={part} inventory={wouldRun} part={part} isTrusted={isTrusted} isBusy={this.isGranting.value}
+              onYes={() => this.grantTrust(part, wouldRun)} onNo={this.refuseTrust}
+            />
+          ))}
+        </Fragment>
       </div>
     );
   }
@@ -471,7 +524,13 @@ export class ToolBrowser {
     const { pack, isFavourite } = this.filters.value;
     const { tools = 0, packs = [], favourites = [] } = this.overview.value ?? {};
     const button = (change: Partial<Filters>, label: string, count: number, isOn: boolean) => (
-      <button key={change.pack ? `pack ${change.pack}` : label} class={isOn ? 'otx-pack otx-current' : 'otx-pack'} type="button" aria-pressed={isOn} onClick={() => this.setFilters({ pack: '', isFavourite: false, ...change })}><span>{label}</span><span class="otx-muted">{number(count)}</span></button>
+      <button
+        key={change.pack ? `pack ${change.pack}` : label} class={isOn ? 'otx-pack otx-current' : 'otx-pack'} type="button"
+        aria-pressed={isOn} onClick={() => this.setFilters({ pack: '', isFavourite: false, ...change })}
+      >
+        <span>{label}</span>
+        <span class="otx-muted">{number(count)}</span>
+      </button>
     );
     return (
       <nav class="otx-packs" aria-label="Packs">
@@ -488,7 +547,11 @@ export class ToolBrowser {
     if (!answer || answer.count) return null;
     const query = answer.query.trim();
     const isFiltered = isFiltering(answer.filters);
-    const message = query ? `No tool matches '${query}'${isFiltered ? ' with these filters' : ''}.` : isFiltered ? 'No tool matches these filters.' : 'There are no tools yet.';
+    const message = query
+      ? `No tool matches '${query}'${isFiltered ? ' with these filters' : ''}.`
+      : isFiltered
+      ? 'No tool matches these filters.'
+      : 'There are no tools yet.';
     return (
       <div class="otx-no-matches">
         <p>{message}</p>
@@ -502,13 +565,19 @@ export class ToolBrowser {
     if (results.failure.value) return <div class="otx-failure" role="alert"><Failure of={results} /></div>;
     const items = results.value.value?.items;
     if (!items) return null;
-    const words = this.queries.value.results.toLowerCase().split(/\s+/);
-    const found = items.filter(({ tool, handle, when }) => words.every(word => `${tool} ${handle} ${when}`.toLowerCase().includes(word)));
-    if (!found.length) return <p class="otx-muted">{items.length ? 'No stored result matches.' : 'No stored results yet. Large results appear here.'}</p>;
+    const found = items.filter(({ tool, handle, when }) => hasWords(`${tool} ${handle} ${when}`, this.queries.value.results));
+    if (!found.length) return (
+      <p class="otx-muted">{items.length ? 'No stored result matches.' : 'No stored results yet. Large results appear here.'}</p>
+    );
     return found.map(({ handle, tool, when, summary }) => (
       <div key={handle} class="otx-history-row">
-        <div class="otx-tool-text"><div class="otx-tool-name">{tool || handle}</div><div class="otx-tool-summary">{when} · {summary}</div></div>
-        <button class="otx-small" type="button" aria-label={`Open the result of ${tool}`} onClick={() => this.openResult(handle)}>Open</button>
+        <div class="otx-tool-text">
+          <div class="otx-tool-name">{tool || handle}</div>
+          <div class="otx-tool-summary">{when} · {summary}</div>
+        </div>
+        <button class="otx-small" type="button" aria-label={`Open the result of ${tool}`} onClick={() => this.openResult(handle)}>
+          Open
+        </button>
       </div>
     ));
   }

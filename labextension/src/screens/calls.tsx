@@ -125,7 +125,9 @@ export class Calls {
   /** The kernel is gone: fail every call that is still running. */
   failRunning(): void {
     const message = 'The kernel stopped while the tool was running.';
-    for (const call of this.running) this.finish(call, { ok: false, tool: call.tool, error: { code: 'execution_error', reason: 'unavailable', message } });
+    for (const call of this.running) this.finish(call, {
+      ok: false, tool: call.tool, error: { code: 'execution_error', reason: 'unavailable', message }
+    });
   }
 
   setShown(call: Call | null): void {
@@ -158,13 +160,16 @@ export class Calls {
   /** The line of a call; another one once it has finished, so that no click on Cancel meets Dismiss. */
   private line(call: Call) {
     const { key, tool, result: { value: result } } = call;
+    const dismiss = (): void => void (call.isSeen.value = true);
     const last = result
-      ? <button class="otx-small" type="button" title="Dismiss" aria-label={`Dismiss the call of ${tool}`} onClick={() => (call.isSeen.value = true)}>×</button>
+      ? <button class="otx-small" type="button" title="Dismiss" aria-label={`Dismiss the call of ${tool}`} onClick={dismiss}>×</button>
       : <button class="otx-small" type="button" aria-label={`Cancel the call of ${tool}`} onClick={() => this.cancel(call)}>Cancel</button>;
     return (
       <div key={result ? `${key}-result` : key} class="otx-call-line">
         <OutcomeChip outcome={result ? outcomeOf(result) : 'runs'} />
-        <button class="otx-small otx-call-open" type="button" title="Show this call" onClick={() => this.options.onOpen(call)}>{tool}</button>
+        <button class="otx-small otx-call-open" type="button" title="Show this call" onClick={() => this.options.onOpen(call)}>
+          {tool}
+        </button>
         <span class="otx-muted otx-call-progress">{result ? '' : this.progressOf(call)}</span>
         {last}
       </div>

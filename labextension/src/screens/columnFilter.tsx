@@ -2,13 +2,15 @@
 import { batch, signal } from '@preact/signals';
 import { createRef } from 'preact';
 import { Search } from './controls.js';
-import { debounce, uniqueId } from './dom.js';
+import { debounce, offerFocus, uniqueId } from './dom.js';
 import { counted, number } from './format.js';
 import { expressionOf } from './jmespath.js';
 import { Failure } from './parts.js';
 import type { Table } from './table.js';
 
-export const KINDS: Record<string, string> = { integer: 'whole numbers', number: 'numbers', boolean: 'true or false', date: 'dates', text: 'text', nested: 'records or lists' };
+export const KINDS: Record<string, string> = {
+  integer: 'whole numbers', number: 'numbers', boolean: 'true or false', date: 'dates', text: 'text', nested: 'records or lists'
+};
 const HINTS: Record<string, string> = {
   integer: '> 5 · 2..8 · != 3 · = for missing',
   number: '> 0.5 · 2..8 · != 3 · = for missing',
@@ -34,7 +36,9 @@ export function createColumnFilter(table: Table) {
   const input = createRef<HTMLInputElement>();
   const errorId = uniqueId('error');
   const apply = () => table.filterColumn(column.peek()!, condition.peek(), texts.peek());
-  const load = () => values.send({ handle: result.handle, call: result.call, ...table.query(), column: column.peek(), text: search.peek() });
+  const load = () => values.send({
+    handle: result.handle, call: result.call, ...table.query(), column: column.peek(), text: search.peek()
+  });
   const applyAndLoad = async (): Promise<void> => {
     const reply = await apply();
     if (reply.status !== 'late' && isOpen.peek()) await load();
@@ -44,6 +48,7 @@ export function createColumnFilter(table: Table) {
   let button: HTMLElement | null = null;
 
   function open(at: number, opener: HTMLElement): void {
+    applySoon.flush(); // of the column before
     const { conditions, choices } = page.value.peek()!.query;
     const { left, top, bottom } = opener.getBoundingClientRect();
     const isBelow = window.innerHeight - bottom >= HEIGHT || top < window.innerHeight - bottom;
@@ -54,7 +59,9 @@ export function createColumnFilter(table: Table) {
       condition.value = conditions[at] ?? '';
       search.value = '';
       texts.value = choices[at] ?? new Map();
-      place.value = `left:${Math.max(4, Math.min(left, window.innerWidth - WIDTH - 8))}px;top:${isBelow ? `${bottom + 4}px` : 'auto'};bottom:${isBelow ? 'auto' : `${window.innerHeight - top + 4}px`};max-height:${space}px`;
+      const x = Math.max(4, Math.min(left, window.innerWidth - WIDTH - 8));
+      const y = isBelow ? `top:${bottom + 4}px;bottom:auto` : `top:auto;bottom:${window.innerHeight - top + 4}px`;
+      place.value = `left:${x}px;${y};max-height:${space}px`;
       isOpen.value = true;
       page.failure.value = '';
       values.reset();
@@ -70,7 +77,7 @@ export function createColumnFilter(table: Table) {
       isOpen.value = false;
       page.failure.value = '';
     });
-    if (!document.activeElement || document.activeElement === document.body || box.current?.contains(document.activeElement)) button?.focus();
+    offerFocus(button, box.current!);
   }
 
   function close(): void {
@@ -91,7 +98,8 @@ export function createColumnFilter(table: Table) {
       condition.value = search.value = '';
       texts.value = new Map();
     });
-    void applySoon.now();
+    applySoon.cancel();
+    void applyAndLoad();
   }
 
   function onKeyDown(event: KeyboardEvent): void {
@@ -114,22 +122,49 @@ export function createColumnFilter(table: Table) {
     const rest = (found?.total ?? 0) - (found?.items.length ?? 0);
     const refusal = isOpen.value ? page.failure.value : '';
     return (
-      <div ref={box} class="otx-filter-box" role="dialog" popover="auto" aria-label={`Filter ${name}`} style={place.value} onKeyDown={onKeyDown} onToggle={event => event.newState === 'closed' && onClosed()}>
+      <div
+        ref={box} class="otx-filter-box" role="dialog" popover="auto" aria-label={`Filter ${name}`} style={place.value}
+        onKeyDown={onKeyDown} onToggle={event => event.newState === 'closed' && onClosed()}
+      >
         <div class="otx-filter-title"><strong>{name}</strong><span class="otx-muted">{KINDS[kind] ?? kind}</span></div>
-        <input ref={input} class="otx-input" type="text" spellcheck={false} placeholder="Condition" aria-label={`Condition for ${name}`} aria-invalid={Boolean(refusal)} aria-describedby={errorId} value={condition.value} onInput={event => ((condition.value = event.currentTarget.value), applySoon())} />
+        <input
+          ref={input} class="otx-input" type="text" spellcheck={false} placeholder="Condition" aria-label={`Condition for ${name}`}
+          aria-invalid={Boolean(refusal)} aria-describedby={errorId} value={condition.value}
+          onInput={event => ((condition.value = event.currentTarget.value), applySoon())}
+        />
         <div class="otx-error" id={errorId} role="alert" hidden={!refusal}>{refusal}</div>
         <code class="otx-muted otx-tip">{HINTS[kind] ?? ''}</code>
-        <Search label="Search values" hidden={!search.value && (found?.total ?? 0) <= 8} value={search.value} onInput={text => ((search.value = text), loadSoon())} />
+        <Search
+          label="Search values" hidden={!search.value && (found?.total ?? 0) <= 8} value={search.value}
+          onInput={text => ((search.value = text), loadSoon())}
+        />
         <div class="otx-filter-values" role="group" aria-label="Values">
           {found?.items.map(({ id, text, count }) => (
             <label key={id} class="otx-filter-value" title={text}>
-              <input type="checkbox" checked={texts.value.has(id)} onChange={event => choose(id, text, event.currentTarget.checked)} /><span>{text || <em class="otx-muted">(missing)</em>}</span><span class="otx-muted">{number(count)}</span>
+              <input type="checkbox" checked={texts.value.has(id)} onChange={event => choose(id, text, event.currentTarget.checked)} />
+              <span>{text || <em class="otx-muted">(missing)</em>}</span>
+              <span class="otx-muted">{number(count)}</span>
             </label>
           ))}
         </div>
         <div class="otx-filter-foot">
-          <span class="otx-muted otx-tip" role="status">{values.failure.value ? <Failure of={values} /> : !found ? 'reading …' : rest > 0 ? `${number(rest)} more: search for them` : counted(found.total, 'value')}</span>
-          {onPick ? <button class="otx-small" type="button" title="Keep only this column of the response" onClick={() => (close(), onPick(`[].${expressionOf([name])}`))}>Keep</button> : null}
+          <span class="otx-muted otx-tip" role="status">
+            {values.failure.value
+              ? <Failure of={values} />
+              : !found
+              ? 'reading …'
+              : rest > 0
+              ? `${number(rest)} more: search for them`
+              : counted(found.total, 'value')}
+          </span>
+          {onPick ? (
+            <button
+              class="otx-small" type="button" title="Keep only this column of the response"
+              onClick={() => (close(), onPick(`[].${expressionOf([name])}`))}
+            >
+              Keep
+            </button>
+          ) : null}
           <button class="otx-small" type="button" onClick={clear}>Clear</button>
           <button class="otx-small" type="button" onClick={close}>Done</button>
         </div>

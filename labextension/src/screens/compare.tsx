@@ -3,6 +3,7 @@
 import { type Signal, signal, useSignal } from '@preact/signals';
 import { useLayoutEffect } from 'preact/hooks';
 import { Check, Search } from './controls.js';
+import { hasWords } from './format.js';
 import { Failure, Menu } from './parts.js';
 import type { Requests } from './requests.js';
 import { createTable, keyOf, type Result, type Table } from './table.js';
@@ -28,8 +29,7 @@ export function CompareChoices({ requests, result, onChoose }: { requests: Reque
     void request.send({ ...keyOf(result), tool: result.tool });
   }, []);
   const choose = (other: Other): void => onChoose({ other, key: signal([]) });
-  const words = search.value.toLowerCase().split(/\s+/);
-  const matches = items.filter(({ tool, text, when }) => words.every(word => `${tool} ${text} ${when}`.toLowerCase().includes(word)));
+  const matches = items.filter(({ tool, text, when }) => hasWords(`${tool} ${text} ${when}`, search.value));
   const others = matches.filter(item => !item.isSame);
   const choice = (item: Other, at: number) => (
     <button key={at} class="otx-compare-choice" type="button" title={`${item.tool} ${item.text}`} onClick={() => choose(item)}>
@@ -50,7 +50,9 @@ export function CompareChoices({ requests, result, onChoose }: { requests: Reque
       <strong>Compare with</strong>
       <Search label="Find a call" hidden={items.length <= MANY} value={search.value} onInput={text => (search.value = text)} />
       <div class="otx-compare-list" role="group" aria-label="Results to compare with">
-        {request.failure.value ? <p class="otx-error" role="alert"><Failure of={request} /></p> : request.value.value ? choices() : <span class="otx-muted">reading …</span>}
+        {request.failure.value ? (
+          <p class="otx-error" role="alert"><Failure of={request} /></p>
+        ) : request.value.value ? choices() : <span class="otx-muted">reading …</span>}
       </div>
     </div>
   );
@@ -66,7 +68,9 @@ export function createCompare(requests: Requests, result: Result, { other, key }
     const reply = await request.send({ ...keyOf(result), other: keyOf(other), key: key.peek() });
     if (reply.status === 'late') return;
     table.peek()?.close();
-    table.value = reply.status === 'ok' && reply.value.result.rows ? createTable(requests.part(), reply.value.result, { kindOf: row => `otx-row-${row[1]}` }) : null;
+    table.value = reply.status === 'ok' && reply.value.result.rows
+      ? createTable(requests.part(), reply.value.result, { kindOf: row => `otx-row-${row[1]}` })
+      : null;
     if (reply.status === 'ok') key.value = reply.value.key;
     void table.peek()?.start();
   }
@@ -76,7 +80,9 @@ export function createCompare(requests: Requests, result: Result, { other, key }
     void start();
   }
 
-  const nameOf = ({ when, isThis }: Side) => <><strong>{isThis ? 'this result' : `${other.tool} ${other.text}`.trim()}</strong>{when ? `, ${when}` : ''}</>;
+  const nameOf = ({ when, isThis }: Side) => (
+    <><strong>{isThis ? 'this result' : `${other.tool} ${other.text}`.trim()}</strong>{when ? `, ${when}` : ''}</>
+  );
 
   function view() {
     const found = request.value.value;
@@ -86,16 +92,26 @@ export function createCompare(requests: Requests, result: Result, { other, key }
       <div class="otx-compare">
         <div class="otx-compare-head">
           <div class="otx-grow">
-            <p class="otx-compare-text" role="status">{failure ? <span class="otx-error">{failure}</span> : found ? <><strong>{counts}</strong>{examples.length ? `: ${examples.join(': ')}` : ''}</> : 'comparing …'}</p>
+            <p class="otx-compare-text" role="status">
+              {failure ? <span class="otx-error">{failure}</span> : found ? (
+                <><strong>{counts}</strong>{examples.length ? `: ${examples.join(': ')}` : ''}</>
+              ) : 'comparing …'}
+            </p>
             <p class="otx-muted otx-compare-sides">{found ? <>From {nameOf(found.sides[0])} to {nameOf(found.sides[1])}</> : null}</p>
           </div>
           {found?.columns.length ? (
             <Menu label={<>Rows matched by <strong>{found.key.join(', ') || 'their place'}</strong></>}>
-              {found.columns.map(column => <Check key={column} isOn={key.value.includes(column)} onChange={isOn => match(found.columns, column, isOn)}> {column}</Check>)}
+              {found.columns.map(column => (
+                <Check key={column} isOn={key.value.includes(column)} onChange={isOn => match(found.columns, column, isOn)}>
+                  {' '}{column}
+                </Check>
+              ))}
             </Menu>
           ) : null}
         </div>
-        <div class="otx-compare-body">{failure ? <button class="otx-small" type="button" onClick={start}>Try again</button> : table.value?.view()}</div>
+        <div class="otx-compare-body">
+          {failure ? <button class="otx-small" type="button" onClick={start}>Try again</button> : table.value?.view()}
+        </div>
       </div>
     );
   }

@@ -12,7 +12,12 @@ interface InputProps {
 }
 
 export function Input({ label, value, onInput, ...attributes }: InputProps) {
-  return <input class="otx-input" type="text" aria-label={label} spellcheck={false} autocomplete="off" value={value} onInput={event => onInput(event.currentTarget.value)} {...attributes} />;
+  return (
+    <input
+      class="otx-input" type="text" aria-label={label} spellcheck={false} autocomplete="off" value={value}
+      onInput={event => onInput(event.currentTarget.value)} {...attributes}
+    />
+  );
 }
 
 export function Search({ label, ...props }: InputProps) {
@@ -51,11 +56,18 @@ interface CheckProps {
 }
 
 export function Check({ isOn, onChange, children, class: kind = 'otx-choice', title }: CheckProps) {
-  return <label class={kind} title={title}><input type="checkbox" checked={isOn} onChange={event => onChange(event.currentTarget.checked)} />{children}</label>;
+  return (
+    <label class={kind} title={title}>
+      <input type="checkbox" checked={isOn} onChange={event => onChange(event.currentTarget.checked)} />
+      {children}
+    </label>
+  );
 }
 
 /** A button that takes a file; the same file can be taken twice. */
-export function FileButton({ label, accept, onPick, children }: { label: string; accept?: string; onPick: (file: File) => unknown; children: ComponentChildren }) {
+export function FileButton({ label, accept, onPick, children }: {
+  label: string; accept?: string; onPick: (file: File) => unknown; children: ComponentChildren;
+}) {
   const picker = useRef<HTMLInputElement>(null);
   const pick = (): void => {
     const [file] = picker.current!.files!;
@@ -63,7 +75,10 @@ export function FileButton({ label, accept, onPick, children }: { label: string;
   };
   return (
     <>
-      <input ref={picker} type="file" accept={accept} aria-label={label} hidden onClick={event => (event.currentTarget.value = '')} onChange={pick} />
+      <input
+        ref={picker} type="file" accept={accept} aria-label={label} hidden onClick={event => (event.currentTarget.value = '')}
+        onChange={pick}
+      />
       <button class="otx-small" type="button" onClick={() => picker.current!.click()}>{children}</button>
     </>
   );

@@ -10,17 +10,23 @@ export function elementOf<E extends HTMLElement = HTMLElement>(tag: string, attr
   return element;
 }
 
-/** Call `fn` after `wait` milliseconds without another call. `.now()` calls it at once, `.cancel()` drops it. */
-export function debounce<A extends unknown[], R>(wait: number, fn: (...args: A) => R): ((...args: A) => void) & { cancel(): void; now(...args: A): R } {
+/** Call `fn` after `wait` milliseconds without another call. `.flush()` makes a call that waits, `.cancel()` drops it. */
+export function debounce<A extends unknown[]>(wait: number, fn: (...args: A) => unknown) {
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let waiting: A | null = null;
   const call = (...args: A): void => {
-    clearTimeout(timer);
-    timer = setTimeout(fn, wait, ...args);
+    call.cancel();
+    waiting = args;
+    timer = setTimeout(call.flush, wait);
   };
-  call.cancel = () => clearTimeout(timer);
-  call.now = (...args: A) => {
+  call.cancel = (): void => {
     clearTimeout(timer);
-    return fn(...args);
+    waiting = null;
+  };
+  call.flush = (): void => {
+    const args = waiting;
+    call.cancel();
+    if (args) fn(...args);
   };
   return call;
 }
@@ -36,26 +42,26 @@ export function keepFocus(root: HTMLElement): () => void {
   };
   const onFocusOut = (event: FocusEvent): void => {
     if (event.relatedTarget || isOutside) return;
-    queueMicrotask(() => requestAnimationFrame(() => {
-      const { activeElement } = document;
-      const isLost = !activeElement || activeElement === document.body || activeElement.contains(root);
+    requestAnimationFrame(() => {
+      const isLost = !document.activeElement || document.activeElement.contains(root);
       if (isLost && !isOutside && root.isConnected && document.hasFocus()) root.focus({ preventScroll: true });
-    }));
-  };
-  const onFocusIn = () => {
-    isOutside = false;
+    });
   };
   document.addEventListener('pointerdown', onPointerDown, true);
-  root.addEventListener('focusin', onFocusIn);
+  root.addEventListener('focusin', () => (isOutside = false));
   root.addEventListener('focusout', onFocusOut);
   root.tabIndex = -1;
   return () => document.removeEventListener('pointerdown', onPointerDown, true);
 }
 
-/** Give an element the focus, unless the person has gone on to something outside of `root` by now. */
-export function offerFocus(element: HTMLElement | null, root: HTMLElement): void {
-  const { activeElement } = document;
-  if (!activeElement || activeElement === document.body || root.contains(activeElement)) element?.focus();
+/**
+ * Give the focus to an element, or to what `focus` chooses, unless the person has gone on by now: to something outside of `root`,
+ * or to anything else than what had the focus `before`, if that is given. A focus that was lost is at the root or around it.
+ */
+export function offerFocus(target: { focus(): void } | null | undefined, root: HTMLElement, before?: Element | null): void {
+  const { activeElement: now } = document;
+  const isThere = before === undefined ? root.contains(now) : now === before;
+  if (!now || now.contains(root) || isThere) target?.focus();
 }
 
 /**
@@ -82,17 +88,17 @@ export function keepKeys(host: HTMLElement): void {
   );
 }
 
-/** Let arrow keys, Home and End move between the tabs of a list: what its `keydown` does. */
-export function moveBetweenTabs(event: KeyboardEvent): void {
+/** Let arrow keys, Home and End move the focus within a list: what its `keydown` does. Returns what has it then. */
+export function moveWithin(event: KeyboardEvent): HTMLElement | null {
   const all = [...(event.currentTarget as HTMLElement).children] as HTMLElement[];
   const at = all.indexOf(document.activeElement as HTMLElement);
   const keys: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1 + all.length, Home: 0, End: all.length - 1 };
   const next = keys[event.key];
-  if (next === undefined || at < 0) return;
+  if (next === undefined || at < 0) return null;
   all[next % all.length].focus();
-  all[next % all.length].click();
   event.preventDefault();
   event.stopPropagation();
+  return all[next % all.length];
 }
 
 /** Copy a text to the clipboard; resolves with false if the browser forbids it. */

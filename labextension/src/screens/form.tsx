@@ -7,8 +7,11 @@ import { batch, signal, type Signal } from '@preact/signals';
 import { type ComponentChild, createRef } from 'preact';
 import { elementOf, uniqueId } from './dom.js';
 import { withoutArgumentName } from './format.js';
-import { drawInto } from './parts.js';
-import { fieldsOf, type FieldNode, isEqual, isMultiline, isObject, type ObjectNode, type PlainNode, type Schema, type SchemaNode, typeLabel, type UnionNode } from './schema.js';
+import { drawInto, ErrorLines } from './parts.js';
+import {
+  escapePointer, fieldsOf, type FieldNode, isEqual, isMultiline, isObject, type ObjectNode, type PlainNode, type Schema, type SchemaNode,
+  typeLabel, type UnionNode
+} from './schema.js';
 
 /** The value of a field that was left empty. */
 const EMPTY = Symbol('empty');
@@ -58,7 +61,9 @@ export function createForm(parameters: Schema, { onChange = () => {}, onSubmit =
       {required.map(field => field.draw())}
       {required.length && optional.length ? <div class="otx-divider">Optional</div> : null}
       {optional.map(field => field.draw())}
-      {fields.length ? <p class="otx-muted otx-tip">Any field accepts a notebook variable: <code>=name</code></p> : <p class="otx-muted">This tool takes no arguments.</p>}
+      {fields.length ? (
+        <p class="otx-muted otx-tip">Any field accepts a notebook variable: <code>=name</code></p>
+      ) : <p class="otx-muted">This tool takes no arguments.</p>}
       {/* Enter in a field of several submits a form only where it has such a button. */}
       <button type="submit" hidden tabIndex={-1} />
     </>
@@ -75,7 +80,8 @@ export function createForm(parameters: Schema, { onChange = () => {}, onSubmit =
     focus: (): void => element.querySelector<HTMLElement>(CONTROLS)?.focus(),
     /** Focus the first invalid field. */
     focusError(): void {
-      const first = [...element.querySelectorAll<HTMLElement>('[aria-invalid="true"], .otx-invalid, .otx-error')].find(each => !each.closest('[hidden]'));
+      const first = [...element.querySelectorAll<HTMLElement>('[aria-invalid="true"], .otx-invalid, .otx-error')]
+        .find(each => !each.closest('[hidden]'));
       const target = first?.matches('.otx-invalid') ? first.querySelector<HTMLElement>(`${CONTROLS}, button`) : first;
       target?.focus();
       target?.scrollIntoView?.({ block: 'nearest' });
@@ -165,7 +171,9 @@ function editorOf(name: string, node: SchemaNode, whole: Whole): Editor {
     case 'map': return rowsEditor(name, node.values, whole, true);
     case 'object': return objectEditor(name, node, whole);
     case 'union': return unionEditor(name, node, whole);
-    case 'null': return { value: () => null, set() {}, draw: ({ 'aria-label': label }) => <span class="otx-muted" aria-label={label}>null</span> };
+    case 'null': return { value: () => null, set() {}, draw: ({ 'aria-label': label }) => (
+      <span class="otx-muted" aria-label={label}>null</span>
+    ) };
     default: return textEditor(name, node, whole);
   }
 }
@@ -214,10 +222,21 @@ function fieldOf({ name, isRequired, node }: FieldNode, whole: Whole) {
             {isRequired ? <span class="otx-required" title="required" aria-label="required">*</span> : null}
             <span class="otx-type">{typeLabel(node)}</span>
           </label>
-          {editor.isText ? null : <button class="otx-variable-toggle" type="button" title="Use a notebook variable" aria-label={`${name}: use a notebook variable`} aria-pressed={isVariable.value} onClick={toggle}>=</button>}
+          {editor.isText ? null : (
+            <button
+              class="otx-variable-toggle" type="button" title="Use a notebook variable" aria-label={`${name}: use a notebook variable`}
+              aria-pressed={isVariable.value} onClick={toggle}
+            >
+              =
+            </button>
+          )}
         </div>
         {help ? <div class="otx-help" id={ids.help}>{help}</div> : null}
-        {isVariable.value ? <div>{textLine(whole, variable, { ...look, 'aria-label': `${name}, a notebook variable`, placeholder: '=name', ref: input })}</div> : editor.draw(look)}
+        {isVariable.value ? (
+          <div>
+            {textLine(whole, variable, { ...look, 'aria-label': `${name}, a notebook variable`, placeholder: '=name', ref: input })}
+          </div>
+        ) : editor.draw(look)}
         <ErrorLines id={ids.error} messages={messages.value} />
       </div>
     );
@@ -238,17 +257,18 @@ function fieldOf({ name, isRequired, node }: FieldNode, whole: Whole) {
   };
 }
 
-export function ErrorLines({ id, messages }: { id?: string; messages: string[] }) {
-  return <div class="otx-error" role="alert" id={id} hidden={!messages.length}>{messages.map((message, at) => <div key={at}>{message}</div>)}</div>;
-}
-
 /** A line of text, which suggests the names of variables. */
 function textLine({ names, changed }: Whole, text: Signal<string>, attributes: object) {
   const onInput = (event: Change): void => {
     void names.onInput(event.currentTarget.value, text.peek());
     keep(text, changed)(event);
   };
-  return <input class="otx-input" type="text" value={text.value} list={text.value.startsWith('=') ? names.id : undefined} spellcheck={false} onInput={onInput} {...attributes} />;
+  return (
+    <input
+      class="otx-input" type="text" value={text.value} list={text.value.startsWith('=') ? names.id : undefined} spellcheck={false}
+      onInput={onInput} {...attributes}
+    />
+  );
 }
 
 /** A list, or an object with any keys (`isMap`). */
@@ -277,17 +297,32 @@ function rowsEditor(name: string, node: SchemaNode, whole: Whole, isMap: boolean
   };
   const drawRow = (row: Row, at: number) => (
     <div key={row.id} class="otx-row">
-      {isMap ? <input class="otx-input" type="text" value={row.key.value} placeholder="key" aria-label={`${name}, key`} onInput={keep(row.key, whole.changed)} /> : null}
+      {isMap ? (
+        <input
+          class="otx-input" type="text" value={row.key.value} placeholder="key" aria-label={`${name}, key`}
+          onInput={keep(row.key, whole.changed)}
+        />
+      ) : null}
       <div class="otx-grow">
-        {row.editor.draw({ 'aria-describedby': row.id, 'aria-invalid': row.messages.value.length > 0, 'aria-label': isMap ? `${name}, value` : `${name}, item ${at + 1}` })}
+        {row.editor.draw({
+          'aria-describedby': row.id, 'aria-invalid': row.messages.value.length > 0,
+          'aria-label': isMap ? `${name}, value` : `${name}, item ${at + 1}`
+        })}
         <ErrorLines id={row.id} messages={row.messages.value} />
       </div>
-      <button class="otx-small" type="button" title="Remove" aria-label={isMap ? `Remove from ${name}` : `Remove item ${at + 1} of ${name}`} onClick={() => remove(row)}>×</button>
+      <button
+        class="otx-small" type="button" title="Remove" aria-label={isMap ? `Remove from ${name}` : `Remove item ${at + 1} of ${name}`}
+        onClick={() => remove(row)}
+      >
+        ×
+      </button>
     </div>
   );
   return {
     value() {
-      const pairs = rows.peek().map(({ key, editor }) => [key.peek(), editor.value()] as const).filter(([key, value]) => value !== EMPTY && (key || !isMap));
+      const pairs = rows.peek()
+        .map(({ key, editor }) => [key.peek(), editor.value()] as const)
+        .filter(([key, value]) => value !== EMPTY && (key || !isMap));
       if (isMap) return pairs.length ? Object.fromEntries(pairs) : EMPTY;
       return rows.peek().length ? pairs.map(([, value]) => value) : unlisted.peek();
     },
@@ -306,7 +341,9 @@ function rowsEditor(name: string, node: SchemaNode, whole: Whole, isMap: boolean
     draw: ({ 'aria-invalid': isInvalid, 'aria-label': label = name, ...described }) => (
       <div class={isInvalid ? 'otx-list otx-invalid' : 'otx-list'} role="group" aria-label={label} {...described}>
         <div class="otx-rows" ref={body}>
-          {rows.value.length || unlisted.value === EMPTY || Array.isArray(unlisted.value) ? null : <div class="otx-muted">{textOf(unlisted.value)}</div>}
+          {rows.value.length || unlisted.value === EMPTY || Array.isArray(unlisted.value) ? null : (
+            <div class="otx-muted">{textOf(unlisted.value)}</div>
+          )}
           {rows.value.map(drawRow)}
         </div>
         <button class="otx-small" type="button" ref={add} onClick={append}>+ Add to {name}</button>
@@ -325,7 +362,11 @@ function objectEditor(name: string, node: ObjectNode, whole: Whole): Editor {
     set: value => setFields(fields, value),
     fix: () => fields.forEach(field => field.fix()),
     place: (errors, pointer) => fields.forEach(field => field.place(errors, pointer)),
-    draw: ({ 'aria-invalid': isInvalid, 'aria-label': label = name, ...described }) => <fieldset class={isInvalid ? 'otx-group otx-invalid' : 'otx-group'} aria-label={label} {...described}>{fields.map(field => field.draw())}</fieldset>
+    draw: ({ 'aria-invalid': isInvalid, 'aria-label': label = name, ...described }) => (
+      <fieldset class={isInvalid ? 'otx-group otx-invalid' : 'otx-group'} aria-label={label} {...described}>
+        {fields.map(field => field.draw())}
+      </fieldset>
+    )
   };
 }
 
@@ -391,7 +432,12 @@ function textEditor(name: string, node: PlainNode, whole: Whole): Editor {
       const attributes = { id, placeholder: placeholderOf(node), ...look };
       const isBox = kind === 'any' || (kind === 'string' && isMultiline(name, schema));
       if (!isBox) return textLine(whole, text, { inputmode: kind === 'string' ? undefined : 'decimal', ...attributes });
-      return <textarea class="otx-input" rows={kind === 'any' ? 2 : 3} value={text.value} spellcheck={false} onInput={keep(text, whole.changed)} {...attributes} />;
+      return (
+        <textarea
+          class="otx-input" rows={kind === 'any' ? 2 : 3} value={text.value} spellcheck={false} onInput={keep(text, whole.changed)}
+          {...attributes}
+        />
+      );
     }
   };
 }
@@ -403,7 +449,13 @@ function choiceEditor({ schema, isNullable }: SchemaNode, choices: unknown[], wh
   const other = signal<unknown>(EMPTY);
   return {
     id,
-    value: () => (at.peek() === '' ? EMPTY : at.peek() === 'null' ? null : at.peek() === 'other' ? other.peek() : choices[Number(at.peek())]),
+    value: () => (at.peek() === ''
+      ? EMPTY
+      : at.peek() === 'null'
+      ? null
+      : at.peek() === 'other'
+      ? other.peek()
+      : choices[Number(at.peek())]),
     set(value) {
       const number = choices.findIndex(choice => isEqual(choice, value));
       const isOther = value !== EMPTY && number < 0 && !(value === null && isNullable);
@@ -457,11 +509,6 @@ function parseValue(text: string): unknown {
 
 function isExact(text: string, value: number): boolean {
   return /[.eE]/.test(text) ? Number.isFinite(value) : Number.isSafeInteger(value);
-}
-
-/** A name as one part of a JSON pointer. */
-function escapePointer(name: string): string {
-  return name.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
 function placeholderOf({ schema, kind }: PlainNode): string {

@@ -9,8 +9,15 @@ export function counted(n: number, noun: string): string {
   return `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
 }
 
+/** Whether a text has every word of a query, in small or capital letters. */
+export function hasWords(text: string, query: string): boolean {
+  const low = text.toLowerCase();
+  return query.toLowerCase().split(/\s+/).every(word => low.includes(word));
+}
+
 export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.max(1, Math.round(ms))} ms`;
+  if (ms < 1) return ms > 0 ? '<1 ms' : '0 ms';
+  if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
@@ -30,7 +37,10 @@ export function outcomeOf({ ok, error }: { ok: boolean; error?: { reason?: strin
 }
 
 /** How the state of a server is marked; any other is idle. */
-export const STATES: Record<string, string> = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
+export const STATES: Record<string, string> = {
+  connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed',
+  'signed out': 'warning', untrusted: 'warning'
+};
 
 /** A message without the name of its argument, for display at that field. */
 export function withoutArgumentName(message: string): string {

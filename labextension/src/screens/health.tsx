@@ -5,13 +5,19 @@ import { batch, signal, useSignal } from '@preact/signals';
 import { createRef, type Key } from 'preact';
 import { copyText, elementOf } from './dom.js';
 import { counted, STATES } from './format.js';
-import { drawInto, SecretField } from './parts.js';
+import { Dot, drawInto, SecretField } from './parts.js';
 import { Requests, type Source } from './requests.js';
 
 const NO_KERNEL = 'The health of your tools appears here once onetool_ipy is loaded in a kernel.';
 const CHECK = 'Starts and tests every server, and looks for missing programs and libraries';
 
-type Action = { label: string } & ({ kind: 'trust' } | { kind: 'server'; server: string; action: string } | { kind: 'open'; path: string; line: number | null } | { kind: 'copy'; text: string } | { kind: 'secret'; name: string });
+type Action = { label: string } & (
+  | { kind: 'trust' }
+  | { kind: 'server'; server: string; action: string }
+  | { kind: 'open'; path: string; line: number | null }
+  | { kind: 'copy'; text: string }
+  | { kind: 'secret'; name: string }
+);
 
 /** A problem; its action does what the hint says. */
 export type Problem = { where: string; message: string; hint: string; action: Action | null };
@@ -27,7 +33,9 @@ export interface HealthActions {
 export type Health = ReturnType<typeof createHealth>;
 
 /** Returns `{element, draw(report), close()}`. `draw(null)` says that there is no kernel with tools. */
-export function createHealth({ source, onRefresh, onTrust, onServer, onOpen }: HealthActions & { source: Source; onRefresh: () => unknown }) {
+export function createHealth({
+  source, onRefresh, onTrust, onServer, onOpen
+}: HealthActions & { source: Source; onRefresh: () => unknown }) {
   const requests = new Requests(source);
   const report = signal<Report | null>(null);
   const copied = signal('');
@@ -65,8 +73,14 @@ export function createHealth({ source, onRefresh, onTrust, onServer, onOpen }: H
     const problems = unique([...(report.value?.problems ?? []), ...(check.value.value ?? [])]);
     return (
       <>
-        <ul class="otx-states" aria-label="State" hidden={!report.value}>{report.value ? <States report={report.value} problems={problems.size} /> : null}</ul>
-        <div ref={list} role="list" aria-label="Problems">{[...problems].map(([key, problem]) => <ProblemLine key={key} problem={problem} requests={requests} act={act} onRefresh={onRefresh} />)}</div>
+        <ul class="otx-states" aria-label="State" hidden={!report.value}>
+          {report.value ? <States report={report.value} problems={problems.size} /> : null}
+        </ul>
+        <div ref={list} role="list" aria-label="Problems">
+          {[...problems].map(([key, problem]) => (
+            <ProblemLine key={key} problem={problem} requests={requests} act={act} onRefresh={onRefresh} />
+          ))}
+        </div>
         <p class="otx-muted" role="status">{status()}</p>
         <div class="otx-server-buttons" hidden={!report.value}>
           <button ref={refresh} class="otx-small" type="button" onClick={() => onRefresh()}>Refresh</button>
@@ -100,7 +114,7 @@ function States({ report: { tools, servers }, problems }: { report: Report; prob
   const states = Object.values(servers).map(server => server.state);
   const counts = [...new Set(states)].map(state => `${states.filter(each => each === state).length} ${state}`);
   const worst = ['failed', 'warning', 'ok'].find(mark => states.some(state => STATES[state] === mark)) ?? 'idle';
-  const line = (mark: string, text: string) => <li><span class={`otx-state otx-state-${mark}`} aria-hidden="true">●</span><span>{text}</span></li>;
+  const line = (mark: string, text: string) => <li><Dot mark={mark} /><span>{text}</span></li>;
   return (
     <>
       {line('ok', counted(tools, 'tool'))}
@@ -131,8 +145,14 @@ function ProblemLine({ problem, requests, act, onRefresh }: IProblemLine) {
   return (
     <div class="otx-problem" role="listitem">
       <div class="otx-problem-head">
-        <button class="otx-expand otx-problem-line" type="button" aria-expanded={isOpen.value} title={message} onClick={unfold}><span class="otx-muted">{place}</span> {message}</button>
-        {action && action.kind !== 'secret' ? <button class="otx-small" type="button" aria-label={`${action.label}: ${place}`} onClick={() => act(action)}>{action.label}</button> : null}
+        <button class="otx-expand otx-problem-line" type="button" aria-expanded={isOpen.value} title={message} onClick={unfold}>
+          <span class="otx-muted">{place}</span> {message}
+        </button>
+        {action && action.kind !== 'secret' ? (
+          <button class="otx-small" type="button" aria-label={`${action.label}: ${place}`} onClick={() => act(action)}>
+            {action.label}
+          </button>
+        ) : null}
       </div>
       {action?.kind === 'secret' ? <SecretField name={action.name} requests={requests} onKept={onRefresh} /> : null}
       <div class="otx-problem-details" hidden={!isOpen.value}>
@@ -140,7 +160,12 @@ function ProblemLine({ problem, requests, act, onRefresh }: IProblemLine) {
         {hint ? <p>{hint}</p> : null}
         <code class="otx-whole">{where}</code>
         <pre class="otx-excerpt" tabIndex={0} role="group" aria-label={`Lines of ${place}`} hidden={!lines.length}>
-          {lines.map((text, at) => <div key={at} class={first + at === line ? 'otx-line otx-current' : 'otx-line'}><span class="otx-number">{first + at}</span>{text}</div>)}
+          {lines.map((text, at) => (
+            <div key={at} class={first + at === line ? 'otx-line otx-current' : 'otx-line'}>
+              <span class="otx-number">{first + at}</span>
+              {text}
+            </div>
+          ))}
         </pre>
       </div>
     </div>

@@ -63,10 +63,14 @@ interface Actions {
 class Pages {
   readonly items = signal<Item[]>([]);
   readonly hasMore = signal(false);
+  /** How many a person wants to see; they may be under way. */
+  private wanted = PAGE_SIZE;
   readonly request: LatestRequest<Page, { items: Item[]; hasMore: boolean; offset: number }>;
 
   constructor(requests: Requests, filter: () => Filter, run?: string) {
-    this.request = requests.latestOf(async ({ offset, limit }, ask) => ({ ...(await ask('history', { ...filter(), offset, limit, ...(run ? { run } : {}) })), offset }));
+    this.request = requests.latestOf(async ({ offset, limit }, ask) => ({
+      ...(await ask('history', { ...filter(), offset, limit, ...(run ? { run } : {}) })), offset
+    }));
     this.request.value.subscribe(page => {
       if (!page) return;
       batch(() => {
@@ -76,13 +80,14 @@ class Pages {
     });
   }
 
-  load(offset: number, limit: number): Promise<unknown> {
+  load(offset = 0, limit = PAGE_SIZE): Promise<unknown> {
+    this.wanted = offset + limit;
     return this.request.send({ offset, limit });
   }
 
   /** Load what is shown again. */
   refresh(): Promise<unknown> {
-    return this.load(0, Math.max(PAGE_SIZE, this.items.peek().length));
+    return this.load(0, this.wanted);
   }
 
   /** Load the next page; while the present ones are being loaded, they and the next one together. */
@@ -100,7 +105,7 @@ export function createHistory(requests: Requests, actions: Actions, tool = '') {
   const emptyText = computed(() => emptyTextOf(filter.value));
   const set = (change: Partial<Filter>): void => {
     filter.value = { ...filter.peek(), ...change };
-    void pages.load(0, PAGE_SIZE);
+    void pages.load();
   };
   const element = elementOf('div.otx-history', { tabindex: '-1' });
   element.addEventListener('scroll', () => {
@@ -116,7 +121,11 @@ export function createHistory(requests: Requests, actions: Actions, tool = '') {
           <Select label="When" value={since} options={TIMES} onChange={value => set({ since: value })} />
           <button class="otx-small" type="button" aria-pressed={isFailed} onClick={() => set({ isFailed: !isFailed })}>Failed only</button>
         </div>
-        <Lines pages={pages} label="Calls" emptyText={emptyText.value}>{item => (item.run !== undefined ? <RunLine key={item.id} run={item} requests={requests} filter={asked} actions={actions} /> : <CallLine key={item.id} call={item} actions={actions} isNamed={!tool} />)}</Lines>
+        <Lines pages={pages} label="Calls" emptyText={emptyText.value}>
+          {item => (item.run !== undefined ? (
+            <RunLine key={item.id} run={item} requests={requests} filter={asked} actions={actions} />
+          ) : <CallLine key={item.id} call={item} actions={actions} isNamed={!tool} />)}
+        </Lines>
       </>
     );
   }
@@ -164,19 +173,26 @@ function RunLine({ run, requests, filter, actions }: { run: Run; requests: Reque
   return (
     <div class="otx-history-run" role="listitem">
       <button class="otx-expand otx-run-line" type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        <Outcome isOk={failures === 0} />
+        <Outcome outcome={failures ? 'failed' : 'ok'} />
         <div class="otx-tool-text">
           <Head name={`ot.map ${tool}`} line={run} />
-          <div class="otx-tool-summary">{counted(rows, 'row')}{failures ? <span class="otx-error">, {number(failures)} failed</span> : null} · {duration(ms)}</div>
+          <div class="otx-tool-summary">
+            {counted(rows, 'row')}
+            {failures ? <span class="otx-error">, {number(failures)} failed</span> : null} · {duration(ms)}
+          </div>
         </div>
       </button>
-      <Lines<Call> pages={pages} label="Calls of this run" emptyText="No calls." isHidden={!isOpen}>{call => <CallLine key={call.id} call={call} actions={actions} isInRun />}</Lines>
+      <Lines<Call> pages={pages} label="Calls of this run" emptyText="No calls." isHidden={!isOpen}>
+        {call => <CallLine key={call.id} call={call} actions={actions} isInRun />}
+      </Lines>
     </div>
   );
 }
 
 /** A call. What all lines have is left out: within a run the name and the time, among the calls of a tool its name. */
-function CallLine({ call, actions, isInRun = false, isNamed = true }: { call: Call; actions: Actions; isInRun?: boolean; isNamed?: boolean }) {
+function CallLine({ call, actions, isInRun = false, isNamed = true }: {
+  call: Call; actions: Actions; isInRun?: boolean; isNamed?: boolean;
+}) {
   const [isAsking, setAsking] = useState(false);
   const cancel = useRef<HTMLButtonElement>(null);
   const rerun = useRef<HTMLButtonElement>(null);
@@ -195,14 +211,27 @@ function CallLine({ call, actions, isInRun = false, isNamed = true }: { call: Ca
   const canRun = args !== null && !call.isAsk;
   return (
     <div class="otx-history-row" role="listitem">
-      <Outcome isOk={call.ok} />
+      <Outcome outcome={call.ok ? 'ok' : 'failed'} />
       <div class="otx-tool-text">
         {isInRun ? null : <Head name={isNamed ? tool : summary} line={call} />}
         {isNamed ? <div class="otx-tool-summary" title={summary}>{summary}</div> : null}
         {args ? null : <div class="otx-tool-summary" title="The log does not have its arguments, so it cannot be run again">{noArgs}</div>}
       </div>
-      {canRun ? <button class="otx-icon-button" type="button" title="Edit" aria-label={`Edit the call of ${tool}`} onClick={() => actions.onEdit(call)}><Drawing path={EDIT} /></button> : null}
-      {canRun ? <button ref={rerun} class="otx-icon-button" type="button" title="Rerun" aria-label={`Rerun ${tool}`} onClick={() => (call.readOnly ? run() : setAsking(true))}><Drawing path={RERUN} /></button> : null}
+      {canRun ? (
+        <button
+          class="otx-icon-button" type="button" title="Edit" aria-label={`Edit the call of ${tool}`} onClick={() => actions.onEdit(call)}
+        >
+          <Drawing path={EDIT} />
+        </button>
+      ) : null}
+      {canRun ? (
+        <button
+          ref={rerun} class="otx-icon-button" type="button" title="Rerun" aria-label={`Rerun ${tool}`}
+          onClick={() => (call.readOnly ? run() : setAsking(true))}
+        >
+          <Drawing path={RERUN} />
+        </button>
+      ) : null}
       <div class="otx-confirm" role="alertdialog" aria-label={`Rerun ${tool}?`} hidden={!isAsking}>
         <span>{tool} may change something. Run it again?</span>
         <button ref={cancel} class="otx-small" type="button" onClick={stay}>Cancel</button>
@@ -213,5 +242,10 @@ function CallLine({ call, actions, isInRun = false, isNamed = true }: { call: Ca
 }
 
 function Head({ name, line }: { name: string; line: Line }) {
-  return <div class="otx-history-head"><span class="otx-tool-name">{breakable(name)}</span><span class="otx-muted" title={duration(line.ms)}>{line.when}</span></div>;
+  return (
+    <div class="otx-history-head">
+      <span class="otx-tool-name">{breakable(name)}</span>
+      <span class="otx-muted" title={duration(line.ms)}>{line.when}</span>
+    </div>
+  );
 }

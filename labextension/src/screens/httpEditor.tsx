@@ -6,7 +6,11 @@ import { Check, Input, Select } from './controls.js';
 import { copyText, debounce, offerFocus, uniqueId } from './dom.js';
 import { byteSize, duration, LINE_END } from './format.js';
 import { Arguments, AuthForm, Pairs } from './httpFields.js';
-import { type Argument, argumentIn, argumentNames, type Auth, authKind, blank, BODIES, type Bundle, bundleName, bundleOf, type Choices, type Fault, type Fields, fieldsOf, hasOwnAuth, isAuthShared, isPaired, type Json, missingIn, pathBelow, pendingSecret, recordOf, targetOf, toolName, valuesOf } from './httpRecord.js';
+import {
+  type Argument, argumentIn, argumentNames, type Auth, authKind, blank, BODIES, type Bundle, bundleName, bundleOf, type Choices, type Fault,
+  type Fields, fieldsOf, hasOwnAuth, isAuthShared, isPaired, type Json, missingIn, pathBelow, pendingSecret, recordOf, targetOf, toolName,
+  valuesOf, withFiles
+} from './httpRecord.js';
 import { within } from './jmespath.js';
 import { createScreen, panelOf, Placed, Tabs } from './parts.js';
 import { type Ask, Requests } from './requests.js';
@@ -17,8 +21,13 @@ import { createViewer } from './viewer.js';
 
 const METHODS = Object.fromEntries(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'].map(name => [name, name]));
 const PARTS = [['body', 'Body'], ['headers', 'Headers'], ['request', 'Request']] as const;
+const IS_CURL = /^\s*curl\s/;
 /** The parts of a record whose errors have a place of their own. */
-const PLACES = ['/http/request/urlTemplate', '/http/request/method', '/bundle', '/slug', '/http/request/query', '/http/request/headers', '/http/request/body', '/http/request/auth', '/secret', '/args', '/argSchema', '/version', '/description', '/tags', '/http/response/selector', '/curl'];
+const PLACES = [
+  '/http/request/urlTemplate', '/http/request/method', '/bundle', '/slug', '/http/request/query', '/http/request/headers',
+  '/http/request/body', '/http/request/auth', '/secret', '/args', '/argSchema', '/version', '/description', '/tags',
+  '/http/response/selector', '/curl'
+];
 const IN_MORE = ['/version', '/description', '/tags'];
 
 /** The tool to edit; empty for a new one. */
@@ -80,7 +89,10 @@ class HttpEditor {
   private readonly isLoading = signal(false);
   private readonly exchange = signal<Exchange | null>(null);
   private readonly part = signal<string>('body');
-  private readonly places = { url: createRef<HTMLDivElement>(), send: createRef<HTMLButtonElement>(), environment: createRef<HTMLDivElement>(), response: createRef<HTMLDivElement>(), question: createRef<HTMLDivElement>() };
+  private readonly places = {
+    url: createRef<HTMLDivElement>(), send: createRef<HTMLButtonElement>(), environment: createRef<HTMLDivElement>(),
+    response: createRef<HTMLDivElement>(), question: createRef<HTMLDivElement>()
+  };
   private readonly requests: Requests;
   private readonly viewer;
   private readonly ends: (() => void)[];
@@ -93,7 +105,9 @@ class HttpEditor {
   constructor(transport: Transport, private readonly options: Options) {
     this.requests = new Requests(transport);
     this.viewer = createViewer(transport, { onPick: expression => this.keep(expression), isPlain: true });
-    const screen = createScreen('div.otx.otx-editor', { role: 'form', 'aria-label': 'HTTP tool' }, () => this.draw(), event => this.onKey(event));
+    const screen = createScreen(
+      'div.otx.otx-editor', { role: 'form', 'aria-label': 'HTTP tool' }, () => this.draw(), event => this.onKey(event)
+    );
     this.element = screen.element;
     // Of a choice `change` comes last: one that is drawn anew at its `input` is what it was before.
     for (const kind of ['input', 'change']) this.element.addEventListener(kind, event => this.clearErrors(event.target as Element, kind));
@@ -174,9 +188,12 @@ class HttpEditor {
   }
 
   /** Do one thing at a time, and say what went wrong. */
-  private async run(work: (ask: Ask) => Promise<void>, onFailed = (error: Error): void => this.say(error.message, 'failed')): Promise<void> {
+  private async run(
+    work: (ask: Ask) => Promise<void>, onFailed = (error: Error): void => this.say(error.message, 'failed')
+  ): Promise<void> {
     if (this.isBusy.peek()) return;
     this.isBusy.value = true;
+    this.question.value = null; // it was about what the fields were then
     const reply = await this.requests.onceOf(work);
     if (reply.status === 'late') return;
     if (reply.status === 'failed') onFailed(reply.error);
@@ -199,8 +216,10 @@ class HttpEditor {
     });
   }
 
-  private readonly send = (agreed: string[] = []): Promise<void> =>
-    this.run(async ask => {
+  private readonly send = async (agreed: string[] = []): Promise<void> => {
+    const { url } = this.fields.peek();
+    if (IS_CURL.test(url)) return this.take(url);
+    return this.run(async ask => {
       this.say('Sending …');
       const wrong: Fault[] = [];
       const [fields, choices] = [this.fields.peek(), this.choices.peek()];
@@ -212,12 +231,15 @@ class HttpEditor {
         return;
       }
       const { selector } = fields;
-      const reply = await ask<Exchange>('httpSend', { tool, args, agreed, bundle: bundleName(fields, choices), selector, editor: this.id });
+      const reply = await ask<Exchange>('httpSend', {
+        tool, args: await withFiles(args), agreed, bundle: bundleName(fields, choices), selector, editor: this.id
+      });
       if (!this.isSettled(reply, agreed, 'Send', keys => this.send(keys))) return;
       this.requests.latest('httpSelect').reset(); // what was selected of the response before is late
       this.showExchange(reply);
       if (selector !== this.fields.peek().selector) void this.trySelector(); // it was typed while the request was under way
     });
+  };
 
   private readonly save = (agreed: string[] = []): Promise<void> =>
     this.run(async ask => {
@@ -228,7 +250,9 @@ class HttpEditor {
       if (!(await this.isReady(wrong, ask))) return;
       const names = { bundle: bundleName(fields, choices), slug: toolName(fields), version: fields.version };
       const isShared = hasOwnAuth(authKind(fields, bundleOf(fields, choices))) && isAuthShared(fields, choices);
-      const reply = await ask<Refusal & { name: string; version: string }>('httpSave', { ...names, tool, agreed, isReplaced: isEqual(this.saved, names), isShared });
+      const reply = await ask<Refusal & { name: string; version: string }>('httpSave', {
+        ...names, tool, agreed, isReplaced: isEqual(this.saved, names), isShared
+      });
       if (!this.isSettled(reply, agreed, 'Save', keys => this.save(keys))) return;
       if (this.fields.peek().version === names.version) this.set({ version: reply.version }); // else another one was typed meanwhile
       this.saved = { ...names, version: reply.version };
@@ -241,7 +265,9 @@ class HttpEditor {
   /** How to call the saved tool with the values that were tried. */
   private lineOf(name: string): string {
     const [fields, choices] = [this.fields.peek(), this.choices.peek()];
-    const written = Object.entries(valuesOf(fields, choices, [])).filter(([, value]) => typeof value !== 'object' && !LINE_END.test(String(value))).map(([key, value]) => `${key}=${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}`);
+    const written = Object.entries(valuesOf(fields, choices, []))
+      .filter(([, value]) => typeof value !== 'object' && !LINE_END.test(String(value)))
+      .map(([key, value]) => `${key}=${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}`);
     return [`%tool ${name}`, ...written, ...missingIn(fields, choices).map(key => `${key}=`)].join(' ');
   }
 
@@ -262,7 +288,9 @@ class HttpEditor {
   }
 
   /** Show the errors of a reply, or ask its questions; true if it has neither. */
-  private isSettled({ errors, questions }: Refusal, agreed: string[], label: 'Send' | 'Save' | 'Switch', again: (agreed: string[]) => void): boolean {
+  private isSettled(
+    { errors, questions }: Refusal, agreed: string[], label: 'Send' | 'Save' | 'Switch', again: (agreed: string[]) => void
+  ): boolean {
     if (errors) this.showErrors(errors);
     else if (questions) this.askFor(questions, label, () => again([...agreed, ...questions.map(({ key }) => key)]));
     return !errors && !questions;
@@ -276,7 +304,9 @@ class HttpEditor {
     };
     const onYes = (): void => (close(), onAgreed());
     const onNo = (): void => (close(), this.say(label === 'Switch' ? 'The environment stays as it is.' : 'Nothing was sent or saved.'));
-    this.question.value = { texts: questions.map(({ text }) => text), yes: isHost ? `Allow and ${label.toLowerCase()}` : `${label} it`, onYes, onNo };
+    this.question.value = {
+      texts: questions.map(({ text }) => text), yes: isHost ? `Allow and ${label.toLowerCase()}` : `${label} it`, onYes, onNo
+    };
     this.say('');
     offerFocus(this.places.question.current!.querySelector('button'), this.element); // not from one who has gone on meanwhile
   }
@@ -293,7 +323,9 @@ class HttpEditor {
 
   private async trySelector(): Promise<void> {
     if (!this.exchange.peek()) return;
-    const reply = await this.requests.latest<{ errors?: Fault[]; view?: Result }>('httpSelect').send({ selector: this.fields.peek().selector, editor: this.id });
+    const reply = await this.requests.latest<{ errors?: Fault[]; view?: Result }>('httpSelect').send({
+      selector: this.fields.peek().selector, editor: this.id
+    });
     if (reply.status === 'failed') this.say(reply.error.message, 'failed');
     if (reply.status !== 'ok') return;
     const { errors, view } = reply.value;
@@ -305,7 +337,8 @@ class HttpEditor {
     this.run(async ask => {
       this.showErrors([]);
       const { text, isKept } = this.curl.peek();
-      const { tool, notes, missing, secrets } = await ask<{ tool: Json; notes: string[]; missing: string[]; secrets: string[] }>('httpCurl', { text, isKept });
+      type Answer = { tool: Json; notes: string[]; missing: string[]; secrets: string[] };
+      const { tool, notes, missing, secrets } = await ask<Answer>('httpCurl', { text, isKept });
       this.choices.value = { ...this.choices.peek(), secrets };
       this.open(tool);
       this.known = null;
@@ -317,7 +350,7 @@ class HttpEditor {
 
   private onPaste(event: ClipboardEvent): void {
     const text = event.clipboardData?.getData('text/plain') ?? '';
-    if (!/^\s*curl\s/.test(text)) return;
+    if (!IS_CURL.test(text)) return;
     event.preventDefault();
     this.take(text);
   }
@@ -346,7 +379,9 @@ class HttpEditor {
     const loose: string[] = [];
     let first: HTMLElement | undefined;
     for (const { pointer, message } of errors) {
-      const argument = pointer.startsWith('/args/') ? [...this.element.querySelectorAll<HTMLElement>('[data-name]')].find(each => `/args/${each.dataset.name}` === pointer) : undefined;
+      const argument = pointer.startsWith('/args/')
+        ? [...this.element.querySelectorAll<HTMLElement>('[data-name]')].find(each => `/args/${each.dataset.name}` === pointer)
+        : undefined;
       const place = PLACES.find(each => pointer === each || pointer.startsWith(each.endsWith('body') ? each : `${each}/`));
       if (place) shown[place] = argument && !message.startsWith('Fill in') ? `${argument.dataset.name}: ${message}` : message;
       else loose.push(message);
@@ -355,7 +390,9 @@ class HttpEditor {
     this.errors.value = shown;
     if (IN_MORE.some(place => place in shown)) this.isMoreOpen.value = true;
     if (loose.length) this.say(loose.join(' '), 'failed');
-    else if (errors.length && isSaid) this.say(errors.length === 1 ? errors[0].message : `Correct the ${errors.length} marked fields.`, 'failed');
+    else if (errors.length && isSaid) this.say(
+      errors.length === 1 ? 'Correct the marked field.' : `Correct the ${errors.length} marked fields.`, 'failed'
+    );
     if (isSaid && first) offerFocus(first, this.element);
   }
 
@@ -368,7 +405,9 @@ class HttpEditor {
   private clearErrors(target: Element, kind: string): void {
     if (kind === 'input' && target.matches('select, [type="checkbox"]')) return;
     const places = target.closest<HTMLElement>('[data-at]')?.dataset.at!.split(' ') ?? [];
-    if (places.some(place => place in this.errors.peek())) this.errors.value = Object.fromEntries(Object.entries(this.errors.peek()).filter(([place]) => !places.includes(place)));
+    if (places.some(place => place in this.errors.peek())) this.errors.value = Object.fromEntries(
+      Object.entries(this.errors.peek()).filter(([place]) => !places.includes(place))
+    );
   }
 
   /** What says that a part of the page belongs to these parts of the record, and whether they are wrong. */
@@ -386,7 +425,9 @@ class HttpEditor {
   }
 
   private errorAt(...places: string[]): ComponentChild {
-    return places.map(place => <div key={place} id={this.idOf(place)} class="otx-error" hidden={!this.errors.value[place]}>{this.errors.value[place]}</div>);
+    return places.map(place => (
+      <div key={place} id={this.idOf(place)} class="otx-error" hidden={!this.errors.value[place]}>{this.errors.value[place]}</div>
+    ));
   }
 
   private draw(): ComponentChild {
@@ -397,11 +438,17 @@ class HttpEditor {
         {this.curlBox()}
         <details open={this.isMoreOpen.value} onToggle={event => (this.isMoreOpen.value = event.currentTarget.open)}>
           <summary>More</summary>
-          <div class="otx-editor-more">{this.textField('Description', 'description', 'What it does, for people and models')}{this.textField('Tags', 'tags', 'comma-separated')}{this.textField('Version', 'version', '1')}</div>
+          <div class="otx-editor-more">
+            {this.textField('Description', 'description', 'What it does, for people and models')}
+            {this.textField('Tags', 'tags', 'comma-separated')}
+            {this.textField('Version', 'version', '1')}
+          </div>
         </details>
         <div class="otx-editor-columns">
           <div class="otx-editor-left">{this.requestPart(fields)}</div>
-          <div class="otx-editor-right"><section class="otx-editor-section" aria-label="Response"><h3>Response</h3>{this.responsePart(fields)}</section></div>
+          <div class="otx-editor-right">
+            <section class="otx-editor-section" aria-label="Response"><h3>Response</h3>{this.responsePart(fields)}</section>
+          </div>
         </div>
       </div>
     );
@@ -409,7 +456,16 @@ class HttpEditor {
 
   private textField(label: string, name: 'description' | 'tags' | 'version', placeholder: string): ComponentChild {
     const place = `/${name}`;
-    return <div class="otx-editor-field"><span class="otx-muted" aria-hidden="true">{label}</span><Input label={label} placeholder={placeholder} value={this.fields.value[name]} onInput={text => this.set({ [name]: text })} {...this.fieldAt(place)} />{this.errorAt(place)}</div>;
+    return (
+      <div class="otx-editor-field">
+        <span class="otx-muted" aria-hidden="true">{label}</span>
+        <Input
+          label={label} placeholder={placeholder} value={this.fields.value[name]} onInput={text => this.set({ [name]: text })}
+          {...this.fieldAt(place)}
+        />
+        {this.errorAt(place)}
+      </div>
+    );
   }
 
   private top(fields: Fields): ComponentChild {
@@ -421,18 +477,40 @@ class HttpEditor {
     return (
       <div class="otx-editor-top">
         <div ref={this.places.url} class="otx-editor-line">
-          <Select label="Method" value={fields.method} options={METHODS} onChange={method => this.set({ method })} {...this.fieldAt('/http/request/method')} />
-          <Input label="URL" placeholder="https://api.example.com/users/{id}, or paste a curl command" data-sends="" value={fields.url} onInput={url => this.set({ url })} onPaste={(event: ClipboardEvent) => this.onPaste(event)} {...this.fieldAt('/http/request/urlTemplate')} />
-          <button ref={this.places.send} class="otx-run" type="button" title="Ctrl+Enter" aria-disabled={isBusy} onClick={() => this.send()}>Send</button>
+          <Select
+            label="Method" value={fields.method} options={METHODS} onChange={method => this.set({ method })}
+            {...this.fieldAt('/http/request/method')}
+          />
+          <Input
+            label="URL" placeholder="https://api.example.com/users/{id}, or paste a curl command" data-sends="" value={fields.url}
+            onInput={url => this.set({ url })} onPaste={(event: ClipboardEvent) => this.onPaste(event)}
+            {...this.fieldAt('/http/request/urlTemplate')}
+          />
+          <button
+            ref={this.places.send} class="otx-run" type="button" title="Ctrl+Enter" aria-disabled={isBusy} onClick={() => this.send()}
+          >
+            Send
+          </button>
         </div>
         {this.errorAt('/http/request/urlTemplate', '/http/request/method')}
         <p class="otx-muted otx-editor-target" aria-label="Resulting URL" hidden={!target}>{target}</p>
         <div ref={this.places.environment} class="otx-editor-line">
-          <Input label="Bundle" placeholder="bundle" title="Bundle name; created if it does not exist." list={`${this.id}-bundles`} value={bundleName(fields, choices)} onInput={bundle => this.set({ bundle })} {...this.fieldAt('/bundle')} />
+          <Input
+            label="Bundle" placeholder="bundle" title="Bundle name; created if it does not exist." list={`${this.id}-bundles`}
+            value={bundleName(fields, choices)} onInput={bundle => this.set({ bundle })} {...this.fieldAt('/bundle')}
+          />
           <span aria-hidden="true">.</span>
           <Input label="Tool" placeholder="tool" value={toolName(fields)} onInput={tool => this.set({ tool })} {...this.fieldAt('/slug')} />
-          <Select label="Environment" title="Environment: the base URL, auth and variables of the bundle" hidden={!environments.length} value={environment} options={environmentNames} onChange={name => this.switchTo(name)} />
-          <button class="otx-run" type="button" title={this.options.isTab ? 'Ctrl+S' : undefined} aria-disabled={isBusy} onClick={() => this.save()}>Save</button>
+          <Select
+            label="Environment" title="Environment: the base URL, auth and variables of the bundle" hidden={!environments.length}
+            value={environment} options={environmentNames} onChange={name => this.switchTo(name)}
+          />
+          <button
+            class="otx-run" type="button" title={this.options.isTab ? 'Ctrl+S' : undefined} aria-disabled={isBusy}
+            onClick={() => this.save()}
+          >
+            Save
+          </button>
           <datalist id={`${this.id}-bundles`}>{choices.bundles.map(({ slug }) => <option key={slug} value={slug} />)}</datalist>
         </div>
         {this.errorAt('/bundle', '/slug')}
@@ -463,18 +541,28 @@ class HttpEditor {
       <span class={`otx-editor-status${kind ? ` otx-${kind}` : ''}`} role="status">
         {text}
         {retry ? <> <button class="otx-small" type="button" onClick={retry}>Try again</button></> : null}
-        {line ? <><button class="otx-small" type="button" title="Copy" onClick={copy}><code>{line}</code></button><span class="otx-muted">{isCopied ? ' copied' : ''}</span></> : null}
+        {line ? (
+          <>
+            <button class="otx-small" type="button" title="Copy" onClick={copy}><code>{line}</code></button>
+            <span class="otx-muted">{isCopied ? ' copied' : ''}</span>
+          </>
+        ) : null}
       </span>
     );
   }
 
   private curlBox(): ComponentChild {
     const { text, isKept, isOpen } = this.curl.value;
-    const set = (change: Partial<{ text: string; isKept: boolean; isOpen: boolean }>): void => void (this.curl.value = { ...this.curl.peek(), ...change });
+    const set = (change: Partial<{ text: string; isKept: boolean; isOpen: boolean }>): void =>
+      void (this.curl.value = { ...this.curl.peek(), ...change });
     return (
       <details class="otx-editor-curl" open={isOpen} onToggle={event => set({ isOpen: event.currentTarget.open })}>
         <summary>Paste curl</summary>
-        <textarea class="otx-input otx-json" rows={4} aria-label="curl command" placeholder="curl -H 'Authorization: Bearer …' https://api.example.com/users" spellcheck={false} value={text} onInput={event => set({ text: event.currentTarget.value })} {...this.fieldAt('/curl')} />
+        <textarea
+          class="otx-input otx-json" rows={4} aria-label="curl command"
+          placeholder="curl -H 'Authorization: Bearer …' https://api.example.com/users" spellcheck={false} value={text}
+          onInput={event => set({ text: event.currentTarget.value })} {...this.fieldAt('/curl')}
+        />
         {this.errorAt('/curl')}
         <div class="otx-bar">
           <Check class="" isOn={isKept} onChange={isOn => set({ isKept: isOn })}> keep its credentials as secrets of this project</Check>
@@ -497,10 +585,21 @@ class HttpEditor {
           <h4>Headers</h4>
           <Pairs label="Header" pairs={headers} onChange={pairs => this.set({ headers: pairs })} {...this.at('/http/request/headers')} />
           {this.errorAt('/http/request/headers')}
-          <div class="otx-editor-line"><h4>Body</h4><Select label="Kind of body" value={bodyKind} options={kinds} onChange={kind => this.setBodyKind(kind)} /></div>
+          <div class="otx-editor-line">
+            <h4>Body</h4>
+            <Select label="Kind of body" value={bodyKind} options={kinds} onChange={kind => this.setBodyKind(kind)} />
+          </div>
           {bodyKind === 'none' ? null : isPaired(bodyKind)
-            ? <Pairs label="Form field" pairs={bodyForm} onChange={pairs => this.set({ bodyForm: pairs })} {...this.at('/http/request/body')} />
-            : <textarea class="otx-input otx-json" rows={6} aria-label="Body" spellcheck={false} value={bodyText} onInput={event => this.set({ bodyText: event.currentTarget.value })} {...this.fieldAt('/http/request/body')} />}
+            ? (
+              <Pairs
+                label="Form field" pairs={bodyForm} onChange={pairs => this.set({ bodyForm: pairs })} {...this.at('/http/request/body')}
+              />
+            ) : (
+              <textarea
+                class="otx-input otx-json" rows={6} aria-label="Body" spellcheck={false} value={bodyText}
+                onInput={event => this.set({ bodyText: event.currentTarget.value })} {...this.fieldAt('/http/request/body')}
+              />
+            )}
           {this.errorAt('/http/request/body')}
         </section>
         <section class="otx-editor-section" aria-label="Auth">
@@ -530,7 +629,10 @@ class HttpEditor {
           <div {...panel('body')}>
             <div class="otx-editor-field">
               <span class="otx-muted" aria-hidden="true">Keep (JMESPath)</span>
-              <Input label="Keep (JMESPath)" placeholder="all of it; or items[].name" value={fields.selector} onInput={setSelector} {...this.fieldAt('/http/response/selector')} />
+              <Input
+                label="Keep (JMESPath)" placeholder="all of it; or items[].name" value={fields.selector} onInput={setSelector}
+                {...this.fieldAt('/http/response/selector')}
+              />
               {this.errorAt('/http/response/selector')}
             </div>
             <Placed element={this.viewer.element} />
@@ -538,7 +640,11 @@ class HttpEditor {
           <div class="otx-scroll" tabIndex={0} {...panel('headers')}>
             <table class="otx-columns">
               <thead><tr><th scope="col">Header</th><th scope="col">Value</th></tr></thead>
-              <tbody>{Object.entries(exchange?.response.headers ?? {}).map(([name, value]) => <tr key={name}><th scope="row">{name}</th><td class="otx-whole">{value}</td></tr>)}</tbody>
+              <tbody>
+                {Object.entries(exchange?.response.headers ?? {}).map(([name, value]) => (
+                  <tr key={name}><th scope="row">{name}</th><td class="otx-whole">{value}</td></tr>
+                ))}
+              </tbody>
             </table>
           </div>
           <div class="otx-scroll" tabIndex={0} {...panel('request')}><pre>{exchange ? requestText(exchange) : ''}</pre></div>
@@ -549,5 +655,6 @@ class HttpEditor {
 }
 
 function requestText({ request: { method, url, headers, body } }: Exchange): string {
-  return [`${method} ${url}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), ...(body ? ['', body] : [])].join('\n');
+  return [`${method} ${url}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), ...(body ? ['', body] : [])]
+    .join('\n');
 }

@@ -4,9 +4,15 @@ import { uniqueId } from './dom.js';
 import { isEqual, isObject } from './schema.js';
 
 const NAME = '[A-Za-z_][A-Za-z0-9_]*';
-export const TYPES: Record<string, string> = { string: 'text', integer: 'integer', number: 'number', boolean: 'true / false', array: 'list', object: 'object', file: 'file' };
-const FILE = { type: 'object', properties: { base64: { type: 'string' }, filename: { type: 'string' }, mime: { type: 'string' } }, required: ['base64'] };
-export const BODIES: Record<string, string> = { none: 'None', json: 'JSON', form: 'Form', multipart: 'Multipart form, with files', binary: 'File', text: 'Raw text' };
+export const TYPES: Record<string, string> = {
+  string: 'text', integer: 'integer', number: 'number', boolean: 'true / false', array: 'list', object: 'object', file: 'file'
+};
+const FILE = {
+  type: 'object', properties: { base64: { type: 'string' }, filename: { type: 'string' }, mime: { type: 'string' } }, required: ['base64']
+};
+export const BODIES: Record<string, string> = {
+  none: 'None', json: 'JSON', form: 'Form', multipart: 'Multipart form, with files', binary: 'File', text: 'Raw text'
+};
 /** In place of a secret's name: a new one, and the text that the record has. */
 export const [NEW, KEPT] = ['+', '='];
 
@@ -45,7 +51,7 @@ export interface Argument {
   description: string;
   /** What to try with. */
   value: string;
-  file: { content: Json; text: string } | null;
+  file: File | null;
   own: Json;
 }
 
@@ -85,7 +91,10 @@ export interface Choices {
   secrets: string[];
 }
 
-const NO_AUTH: Auth = { kind: null, in: 'header', name: '', username: '', tokenUrl: '', clientId: '', scope: '', secret: null, kept: null, newName: null, password: '', isShared: null };
+const NO_AUTH: Auth = {
+  kind: null, in: 'header', name: '', username: '', tokenUrl: '', clientId: '', scope: '', secret: null, kept: null, newName: null,
+  password: '', isShared: null
+};
 export const isPaired = (kind: string): boolean => kind === 'form' || kind === 'multipart';
 export const blank = (): Fields => fieldsOf({ http: { request: { urlTemplate: '' } } });
 
@@ -117,7 +126,10 @@ function bodyFields({ body, bodyType }: Json): Pick<Fields, 'bodyKind' | 'bodyTe
   const kind = body === undefined || body === null ? 'none' : (bodyType ?? (typeof body === 'string' ? 'text' : 'json'));
   const bodyKind = kind === 'form' && typeof body === 'string' ? 'text' : kind;
   const isForm = isPaired(bodyKind) && typeof body === 'object';
-  return { bodyKind, bodyForm: pairsOf(isForm ? body : {}), bodyText: isForm || kind === 'none' ? '' : typeof body === 'string' ? body : JSON.stringify(body, null, 2) };
+  return {
+    bodyKind, bodyForm: pairsOf(isForm ? body : {}),
+    bodyText: isForm || kind === 'none' ? '' : typeof body === 'string' ? body : JSON.stringify(body, null, 2)
+  };
 }
 
 function authFields(auth: Json | null): Auth {
@@ -126,10 +138,13 @@ function authFields(auth: Json | null): Auth {
   const secret: string | undefined = auth.value ?? auth.password ?? auth.clientSecret;
   const [, named] = new RegExp(`^\\$\\{(${NAME})\\}$`).exec(secret ?? '') ?? [];
   const kept = secret && !named ? secret : null;
-  return { ...NO_AUTH, kind: auth.type, in: auth.in ?? 'header', name, username, tokenUrl, clientId, scope, secret: named ?? (kept === null ? null : KEPT), kept };
+  return {
+    ...NO_AUTH, kind: auth.type, in: auth.in ?? 'header', name, username, tokenUrl, clientId, scope,
+    secret: named ?? (kept === null ? null : KEPT), kept
+  };
 }
 
-export function argumentOf(own: Json, isRequired: boolean): Argument {
+function argumentOf(own: Json, isRequired: boolean): Argument {
   const preset = own.default === undefined ? '' : typeof own.default === 'string' ? own.default : JSON.stringify(own.default);
   return { type: typeOf(own), isRequired, preset, description: own.description ?? '', value: '', file: null, own };
 }
@@ -183,7 +198,8 @@ export function argumentNames(fields: Fields, choices: Choices): string[] {
 
 /** Every `${name}` in a text but secrets, which are known or written in capitals. */
 function placeholdersIn(text: string, secrets: string[]): string[] {
-  const names = [...text.matchAll(new RegExp(`(?<!\\$)\\$\\{(${NAME})(?:\\|\\w+)?\\}|\\\\"\\{(${NAME})\\}\\\\"`, 'g'))].map(match => match[1] ?? match[2]);
+  const names = [...text.matchAll(new RegExp(`(?<!\\$)\\$\\{(${NAME})(?:\\|\\w+)?\\}|\\\\"\\{(${NAME})\\}\\\\"`, 'g'))]
+    .map(match => match[1] ?? match[2]);
   return [...new Set(names)].filter(name => !secrets.includes(name) && name !== name.toUpperCase());
 }
 
@@ -225,7 +241,9 @@ function authOf(fields: Fields, choices: Choices): Json | null {
     case 'bearer': return { type: 'bearer', value: secret };
     case 'apiKey': return { type: 'apiKey', in: auth.in, name: auth.name.trim(), value: secret };
     case 'basic': return { type: 'basic', username: auth.username.trim(), password: secret };
-    case 'oauth2': return { type: 'oauth2', tokenUrl: auth.tokenUrl.trim(), clientId: auth.clientId.trim(), clientSecret: secret, ...(scope ? { scope } : {}) };
+    case 'oauth2': return {
+      type: 'oauth2', tokenUrl: auth.tokenUrl.trim(), clientId: auth.clientId.trim(), clientSecret: secret, ...(scope ? { scope } : {})
+    };
     case 'none': return bundle?.auth ? { type: 'none' } : null;
     default: return null;
   }
@@ -258,7 +276,8 @@ export function recordOf(fields: Fields, known: Json | null, choices: Choices, w
     argSchema: schemaOf(fields, choices, wrong),
     http: { request, response }
   };
-  for (const [key, value] of Object.entries({ outputSchema, outputSchemaFrom, readOnly, limits })) if (value !== undefined) record[key] = value;
+  const kept = { outputSchema, outputSchemaFrom, readOnly, limits };
+  for (const [key, value] of Object.entries(kept)) if (value !== undefined) record[key] = value;
   return record;
 }
 
@@ -269,7 +288,9 @@ function bodyOf({ bodyKind: kind, bodyText, bodyForm }: Fields, wrong: Fault[]):
   if (kind === 'binary') return { bodyType: 'binary', body: marked(bodyText.trim()) };
   try {
     const text = bodyText.replace(/([:[,]\s*)\$\{(\w+)\}(?=\s*[,\]}])/g, '$1"${$2}"'); // {"n": ${n}}
-    return { bodyType: kind, body: JSON.parse(text, (_key, value) => (typeof value === 'string' && /^\{\w+\}$/.test(value) ? `$${value}` : value)) };
+    return { bodyType: kind, body: JSON.parse(
+      text, (_key, value) => (typeof value === 'string' && /^\{\w+\}$/.test(value) ? `$${value}` : value)
+    ) };
   } catch (error) {
     wrong.push({ pointer: '/http/request/body', message: `This is not JSON: ${(error as Error).message}.` });
     return {};
@@ -292,21 +313,35 @@ function schemaOf(fields: Fields, choices: Choices, wrong: Fault[]): Json {
   return { type: 'object', additionalProperties: false, ...whole, properties, ...(required.length ? { required } : {}) };
 }
 
-/** The values to send. */
+/** The values to send; a file is to be read then, by `withFiles`. */
 export function valuesOf(fields: Fields, choices: Choices, wrong: Fault[]): Json {
   const values: Json = {};
   for (const name of argumentNames(fields, choices)) {
     const { type, value, file } = argumentIn(fields, name);
-    const own = type === 'file' ? file?.content : read(type, value, name, `/args/${name}`, wrong);
+    const own = type === 'file' ? (file ?? undefined) : read(type, value, name, `/args/${name}`, wrong);
     if (own !== undefined) values[name] = own;
   }
   return values;
 }
 
+export async function withFiles(values: Json): Promise<Json> {
+  const all = Object.entries(values).map(async ([name, value]) => [name, value instanceof File ? await contentOf(value) : value]);
+  return Object.fromEntries(await Promise.all(all));
+}
+
+async function contentOf(file: File): Promise<Json> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let letters = '';
+  for (let at = 0; at < bytes.length; at += 8192) letters += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return { base64: btoa(letters), filename: file.name, ...(file.type ? { mime: file.type } : {}) };
+}
+
 /** The names of the required arguments that have no value to try. */
 export function missingIn(fields: Fields, choices: Choices): string[] {
   const values = valuesOf(fields, choices, []);
-  return argumentNames(fields, choices).filter(name => argumentIn(fields, name).isRequired && !argumentIn(fields, name).preset && values[name] === undefined);
+  return argumentNames(fields, choices).filter(
+    name => argumentIn(fields, name).isRequired && !argumentIn(fields, name).preset && values[name] === undefined
+  );
 }
 
 function typeOf(own: Json): string {
@@ -317,15 +352,23 @@ function typeOf(own: Json): string {
 /** A typed text as a value; undefined if it is empty. What cannot be read goes to `wrong`. */
 function read(type: string, text: string, name: string, pointer: string, wrong: Fault[]): unknown {
   if (text === '' || type === 'string') return text === '' ? undefined : text;
-  const fault = { integer: 'a whole number', number: 'a number', boolean: 'true or false', array: 'a list, such as [1, 2]', object: 'an object, such as {"a": 1}' }[type];
+  const fault = {
+    integer: 'a whole number', number: 'a number', boolean: 'true or false', array: 'a list, such as [1, 2]',
+    object: 'an object, such as {"a": 1}'
+  }[type];
   try {
     const value: unknown = JSON.parse(text);
-    const isOk = { integer: Number.isInteger(value), number: typeof value === 'number', boolean: typeof value === 'boolean', array: Array.isArray(value), object: isObject(value) }[type];
+    const isOk = {
+      integer: Number.isInteger(value), number: typeof value === 'number', boolean: typeof value === 'boolean', array: Array.isArray(value),
+      object: isObject(value)
+    }[type];
     if (isOk ?? true) return value;
   } catch {
     if (!type) return text;
   }
-  wrong.push({ pointer, message: pointer.startsWith('/args') ? `'${text}' is not ${fault}.` : `${name}: the default '${text}' is not ${fault}.` });
+  wrong.push({
+    pointer, message: pointer.startsWith('/args') ? `'${text}' is not ${fault}.` : `${name}: the default '${text}' is not ${fault}.`
+  });
   return undefined;
 }
 
@@ -336,7 +379,12 @@ export function targetOf(fields: Fields, choices: Choices): string {
   const isRelative = /^[/?]/.test(typed);
   if (!typed || !(isRelative || environments.length)) return '';
   if (isRelative && !baseUrl) return 'A URL that begins with / needs a bundle with a base URL.';
-  const named = marked(typed).replace(/(?<!\$)\$\{(\w+)\}/g, (_, name) => (name in variables && !fields.own.includes(name) ? encodeURIComponent(variables[name].replace(/\$\{\w+\}/g, '***')) : `{${name}}`));
+  const named = marked(typed).replace(
+    /(?<!\$)\$\{(\w+)\}/g,
+    (_, name) => (name in variables && !fields.own.includes(name)
+      ? encodeURIComponent(variables[name].replace(/\$\{\w+\}/g, '***'))
+      : `{${name}}`)
+  );
   const isHere = isRelative || pathBelow(typed, baseUrl) !== null;
   const whose = isHere ? ` (${environment})` : `, whatever the environment: this is not below ${baseUrl}`;
   return `Sent to ${isRelative ? baseUrl : ''}${named}${environment ? whose : ''}`;

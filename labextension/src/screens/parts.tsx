@@ -3,7 +3,7 @@ import { effect, type Signal, untracked, useSignal } from '@preact/signals';
 import { type ComponentChild, type ComponentChildren, type Key, render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Input } from './controls.js';
-import { elementOf, keepFocus, moveBetweenTabs } from './dom.js';
+import { elementOf, keepFocus, moveWithin } from './dom.js';
 import { BADGES } from './format.js';
 import type { LatestRequest, Requests } from './requests.js';
 
@@ -19,7 +19,9 @@ export function drawInto(element: Element, view: () => ComponentChild): () => vo
 }
 
 /** A whole screen, in a tab or in a cell: `draw` draws it, `onKey` gets its keys. The focus stays in it when what has it goes. */
-export function createScreen(tag: string, attributes: Record<string, string>, draw: (element: HTMLElement) => ComponentChild, onKey = (_event: KeyboardEvent): void => {}) {
+export function createScreen(
+  tag: string, attributes: Record<string, string>, draw: (element: HTMLElement) => ComponentChild, onKey = (_: KeyboardEvent): void => {}
+) {
   const element = elementOf(tag, attributes);
   element.addEventListener('keydown', onKey);
   const ends = [drawInto(element, () => draw(element)), keepFocus(element)];
@@ -27,7 +29,9 @@ export function createScreen(tag: string, attributes: Record<string, string>, dr
 }
 
 /** A place for an element that draws itself, such as another screen. */
-export function Placed({ element, ...attributes }: { element: HTMLElement; key?: Key; class?: string; hidden?: boolean } & Record<string, unknown>) {
+export function Placed({ element, ...attributes }: {
+  element: HTMLElement; key?: Key; class?: string; hidden?: boolean;
+} & Record<string, unknown>) {
   const place = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => place.current!.replaceChildren(element), [element]);
   return <div ref={place} {...attributes} />;
@@ -47,11 +51,23 @@ interface TabsProps<Kind extends string> {
 }
 
 /** Tabs, of which only the selected one is in the tab order; arrow keys reach the others. */
-export function Tabs<Kind extends string>({ label, class: kinds = '', id, panel = kind => kind, tabs, selected, onSelect, hidden }: TabsProps<Kind>) {
+export function Tabs<Kind extends string>({
+  label, class: kinds = '', id, panel = kind => kind, tabs, selected, onSelect, hidden
+}: TabsProps<Kind>) {
   const ids = (kind: Kind) => (id ? { id: `${id}-${kind}-tab`, 'aria-controls': `${id}-${panel(kind)}` } : {});
   return (
-    <div class={`otx-tabs ${kinds}`.trim()} role="tablist" aria-label={label} hidden={hidden} onKeyDown={moveBetweenTabs}>
-      {tabs.map(([kind, title, more]) => <button key={kind} class="otx-tab" type="button" role="tab" {...ids(kind)} data-kind={kind} aria-selected={kind === selected} tabIndex={kind === selected ? 0 : -1} onClick={event => onSelect(kind, event)}>{title}{more}</button>)}
+    <div
+      class={`otx-tabs ${kinds}`.trim()} role="tablist" aria-label={label} hidden={hidden} onKeyDown={event => moveWithin(event)?.click()}
+    >
+      {tabs.map(([kind, title, more]) => (
+        <button
+          key={kind} class="otx-tab" type="button" role="tab" {...ids(kind)} data-kind={kind} aria-selected={kind === selected}
+          tabIndex={kind === selected ? 0 : -1} onClick={event => onSelect(kind, event)}
+        >
+          {title}
+          {more}
+        </button>
+      ))}
     </div>
   );
 }
@@ -84,7 +100,9 @@ const ICON = /^data:image\/(png|jpeg|webp|svg\+xml)[;,]/;
 
 /** The icon of a server or tool, if it has one. It comes as data, so nothing is fetched; in an image nothing of it runs. */
 export function Icon({ src }: { src: string | null | undefined }) {
-  return ICON.test(src ?? '') ? <img key={src} class="otx-icon" src={src!} alt="" onError={event => (event.currentTarget.hidden = true)} /> : null;
+  return ICON.test(src ?? '') ? (
+    <img key={src} class="otx-icon" src={src!} alt="" onError={event => (event.currentTarget.hidden = true)} />
+  ) : null;
 }
 
 /** A name that may go on in the next line behind a dot or an underscore, and so not within a word. */
@@ -92,10 +110,24 @@ export function breakable(name: string): ComponentChild[] {
   return name.split(/(?<=[._])/).flatMap((part, at) => (at ? [<wbr />, part] : [part]));
 }
 
-/** Whether a call went well, as a mark with a name. */
-export function Outcome({ isOk }: { isOk: boolean }) {
-  const outcome = isOk ? 'ok' : 'failed';
-  return <span class={`otx-outcome otx-outcome-${outcome}`} role="img" aria-label={outcome}>{isOk ? '✓' : '✗'}</span>;
+const MARKS: Record<string, string> = { ok: '✓', failed: '✗', running: '…' };
+
+/** How a call went, as a mark with a name. */
+export function Outcome({ outcome }: { outcome: string }) {
+  return <span class={`otx-outcome otx-outcome-${outcome}`} role="img" aria-label={outcome}>{MARKS[outcome] ?? '–'}</span>;
+}
+
+/** A dot in the colour of a state: `ok`, `warning`, `failed` or `idle`. */
+export function Dot({ mark }: { mark: string }) {
+  return <span class={`otx-state otx-state-${mark}`} aria-hidden="true">●</span>;
+}
+
+export function ErrorLines({ id, messages }: { id?: string; messages: string[] }) {
+  return (
+    <div class="otx-error" role="alert" id={id} hidden={!messages.length}>
+      {messages.map((message, at) => <div key={at}>{message}</div>)}
+    </div>
+  );
 }
 
 /** What a tool does to the world, as its author says. */
@@ -145,14 +177,18 @@ export function Menu({ label, name, isOpen: given, kind = '', onOpen, children }
   };
   return (
     <span ref={menu} class={`otx-menu ${kind}`.trim()} onKeyDown={onKeyDown}>
-      <button ref={button} class="otx-small" type="button" title={name} aria-label={name} aria-expanded={isOpen.value} onClick={toggle}>{label}</button>
+      <button ref={button} class="otx-small" type="button" title={name} aria-label={name} aria-expanded={isOpen.value} onClick={toggle}>
+        {label}
+      </button>
       <div class="otx-menu-body" hidden={!isOpen.value}>{children}</div>
     </span>
   );
 }
 
 /** A field for a secret that is missing. Its value goes to the kernel, and is never shown. */
-export function SecretField({ name, requests, onKept = () => {} }: { name: string; requests: Requests; onKept?: () => unknown; key?: Key }) {
+export function SecretField({ name, requests, onKept = () => {} }: {
+  name: string; requests: Requests; onKept?: () => unknown; key?: Key;
+}) {
   const value = useSignal('');
   const failure = useSignal('');
   const isKept = useSignal(false);
@@ -170,7 +206,13 @@ export function SecretField({ name, requests, onKept = () => {} }: { name: strin
   if (isKept.value) return <p class="otx-secret-field" role="status">{name} is in secrets.yaml now.</p>;
   return (
     <form class="otx-secret-field" onSubmit={save}>
-      <label><span>{name}</span><Input label={`Value of ${name}`} type="password" placeholder="for secrets.yaml" value={value.value} onInput={text => (value.value = text)} /></label>
+      <label>
+        <span>{name}</span>
+        <Input
+          label={`Value of ${name}`} type="password" placeholder="for secrets.yaml" value={value.value}
+          onInput={text => (value.value = text)}
+        />
+      </label>
       <button class="otx-run" type="submit" aria-label={`Save ${name}`}>Save</button>
       {failure.value ? <span class="otx-error" role="alert">{failure.value}</span> : null}
     </form>

@@ -4,10 +4,11 @@
 import { batch, type Signal, signal } from '@preact/signals';
 import { type ComponentChildren, createContext, type Key } from 'preact';
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { elementOf, uniqueId } from './dom.js';
-import { withoutArgumentName } from './format.js';
-import { Badge, drawInto } from './parts.js';
+import { elementOf, offerFocus, uniqueId } from './dom.js';
+import { number, withoutArgumentName } from './format.js';
+import { Badge, drawInto, ErrorLines } from './parts.js';
 import { Requests } from './requests.js';
+import { escapePointer } from './schema.js';
 import { type Inventory, TrustForm } from './trust.js';
 
 const MAX_SHOWN = 200;
@@ -68,7 +69,9 @@ export function createQuestion(question: Question, answer: (answer: Answer) => P
   const refused = signal<Props['refused']>({ content: {}, errors: [] });
   const failure = signal('');
   const titleId = uniqueId('question');
-  const element = elementOf('section.otx.otx-question', { role: 'group', ...(question.trust ? { 'aria-label': 'Trust' } : { 'aria-labelledby': titleId }) });
+  const element = elementOf('section.otx.otx-question', {
+    role: 'group', ...(question.trust ? { 'aria-label': 'Trust' } : { 'aria-labelledby': titleId })
+  });
 
   async function send(action: Answer['action'], content: Answer['content'] = {}): Promise<void> {
     if (isBusy.peek()) return;
@@ -82,7 +85,9 @@ export function createQuestion(question: Question, answer: (answer: Answer) => P
     });
   }
 
-  const decide = (numbers: number[], isRun: boolean): Decisions => (decisions.value = new Map([...decisions.peek(), ...numbers.map(number => [number, isRun] as const)]));
+  const decide = (numbers: number[], isRun: boolean): Decisions => (decisions.value = new Map([
+    ...decisions.peek(), ...numbers.map(number => [number, isRun] as const)
+  ]));
   const { trust, program, calls, form, yes, eachTime } = question;
   const Draw = program ? ProgramWrites : calls.length ? Approval : form ? Form : yes ? Consent : Address;
   const text = yes || program || eachTime ? '' : question.text; // a question of our own has it as its title
@@ -109,14 +114,21 @@ function titleOf({ asker, calls, url, yes, text, program, eachTime, places }: Qu
   if (calls.length && places?.length) return `${asker} wants to send your data to ${plain(listed(places))}`;
   const sent = [...new Set(calls.flatMap(({ sends }) => sends || []))];
   const alsoSends = sent.length ? `, or send your data to ${plain(listed(sent))}` : '';
-  if (calls.length) return `${asker} wants to make ${calls.length === 1 ? 'a call that may' : `${calls.length} calls that may`} change something${alsoSends}`;
+  const made = calls.length === 1 ? 'a call' : `${calls.length} calls`;
+  if (calls.length) return `${asker} wants to make ${made} that may change something${alsoSends}`;
   return url ? `${asker} sends you to an address` : `${asker} asks you`;
 }
 
-function Button({ kind, label, isOff = false, onClick, children }: { kind?: string; label?: string; isOff?: boolean; onClick: () => void; children: ComponentChildren }) {
+function Button({ kind, label, isOff = false, onClick, children }: {
+  kind?: string; label?: string; isOff?: boolean; onClick: () => void; children: ComponentChildren;
+}) {
   const isBusy = useContext(Busy);
   // `disabled` would lose the focus.
-  return <button class={kind} type="button" aria-label={label} aria-disabled={isBusy} disabled={isOff} onClick={() => isBusy || onClick()}>{children}</button>;
+  return (
+    <button class={kind} type="button" aria-label={label} aria-disabled={isBusy} disabled={isOff} onClick={() => isBusy || onClick()}>
+      {children}
+    </button>
+  );
 }
 
 /**
@@ -138,18 +150,34 @@ function Approval({ question: { asker, calls, places = [], eachTime, offersAlway
     const latest = decide([number], isRun);
     if (latest.size === calls.length) finish(chosen(latest));
   };
-  const more = isSending ? `Send to ${plain(listed(places))} for the rest of this ${asker === 'The program' ? 'program' : 'ask'}` : tools.length === 1 ? `Always run ${plain(tools[0])}` : `Always run these ${tools.length} tools`;
+  const more = isSending
+    ? `Send to ${plain(listed(places))} for the rest of this ${asker === 'The program' ? 'program' : 'ask'}`
+    : tools.length === 1
+    ? `Always run ${plain(tools[0])}`
+    : `Always run these ${tools.length} tools`;
   const hasMore = !eachTime && (isSending || offersAlways !== false);
-  const tip = eachTime ? 'You are asked each time.' : hasMore && !isSending ? `Always: every later call of ${plain(listed(tools))} in this session, with any arguments, until the tool changes.` : '';
+  const tip = eachTime
+    ? 'You are asked each time.'
+    : hasMore && !isSending
+    ? `Always: every later call of ${plain(listed(tools))} in this session, with any arguments, until the tool changes.`
+    : '';
   return (
     <>
       <ol class="otx-question-calls">
-        {calls.map((call, at) => <Card key={at} call={call} number={isOne ? 0 : at + 1} isRun={decisions.get(at + 1)} onDecide={isRun => decideOne(at + 1, isRun)} />)}
+        {calls.map((call, at) => (
+          <Card
+            key={at} call={call} number={isOne ? 0 : at + 1} isRun={decisions.get(at + 1)} onDecide={isRun => decideOne(at + 1, isRun)}
+          />
+        ))}
       </ol>
       <div class="otx-question-buttons">
-        <Button kind={isDestructive ? 'otx-failed' : undefined} onClick={() => finish(unskipped)}>{isOne ? doIt : decisions.size ? `${doIt} the rest` : `${doIt} all`}</Button>
+        <Button kind={isDestructive ? 'otx-failed' : undefined} onClick={() => finish(unskipped)}>
+          {isOne ? doIt : decisions.size ? `${doIt} the rest` : `${doIt} all`}
+        </Button>
         {hasMore ? <Button onClick={() => finish(unskipped, true)}>{more}</Button> : null}
-        <Button onClick={() => finish(chosen(decisions))}>{isOne || isSending ? leave : decisions.size ? 'Skip the rest' : 'Skip all'}</Button>
+        <Button onClick={() => finish(chosen(decisions))}>
+          {isOne || isSending ? leave : decisions.size ? 'Skip the rest' : 'Skip all'}
+        </Button>
       </div>
       {tip ? <p class="otx-muted otx-tip">{tip}</p> : null}
     </>
@@ -162,7 +190,9 @@ function listed(names: string[]): string {
 }
 
 /** A call to approve. `number` is 0 for one that is alone, and decided by the buttons of the question. */
-function Card({ call: { tool, summary, badges, note, args }, number, isRun, onDecide }: { call: Call; number: number; isRun: boolean | undefined; onDecide: (isRun: boolean) => void; key?: Key }) {
+function Card({ call: { tool, summary, badges, note, args }, number, isRun, onDecide }: {
+  call: Call; number: number; isRun: boolean | undefined; onDecide: (isRun: boolean) => void; key?: Key;
+}) {
   return (
     <li>
       <div class="otx-question-head">
@@ -170,7 +200,9 @@ function Card({ call: { tool, summary, badges, note, args }, number, isRun, onDe
         {badges.map(badge => <Badge key={badge} badge={badge} />)}
         {number ? (
           <span class="otx-question-decide">
-            <span class={isRun ? 'otx-chip otx-ok' : 'otx-chip'} role="status" hidden={isRun === undefined}>{isRun ? 'will run' : 'will be skipped'}</span>
+            <span class={isRun ? 'otx-chip otx-ok' : 'otx-chip'} role="status" hidden={isRun === undefined}>
+              {isRun ? 'will run' : 'will be skipped'}
+            </span>
             <Button kind="otx-small" label={`Run ${tool}`} onClick={() => onDecide(true)}>Run</Button>
             <Button kind="otx-small" label={`Skip ${tool}`} onClick={() => onDecide(false)}>Skip</Button>
           </span>
@@ -192,10 +224,17 @@ function ProgramWrites({ question: { calls, program, details }, send, decisions,
   const rest = all.slice(MAX_WRITES);
   const run = all.filter(number => decisions.get(number) !== false);
   const isBusy = useContext(Busy);
-  const box = (numbers: number[], label: string) => <input type="checkbox" aria-label={label} disabled={isBusy} checked={decisions.get(numbers[0]) !== false} onChange={event => decide(numbers, event.currentTarget.checked)} />;
+  const box = (numbers: number[], label: string) => (
+    <input
+      type="checkbox" aria-label={label} disabled={isBusy} checked={decisions.get(numbers[0]) !== false}
+      onChange={event => decide(numbers, event.currentTarget.checked)}
+    />
+  );
   return (
     <>
-      <pre class="otx-question-program" tabIndex={0} role="group" aria-label="Program">{program!.split(/\r\n|\r|\n/).map(codeLine)}</pre>
+      <pre class="otx-question-program" tabIndex={0} role="group" aria-label="Program">
+        {program!.trimEnd().split(/\r\n|\r|\n/).map(codeLine)}
+      </pre>
       <div class="otx-question-writes" tabIndex={0} role="group" aria-label="Writes">
         <table>
           <tbody>
@@ -206,18 +245,27 @@ function ProgramWrites({ question: { calls, program, details }, send, decisions,
                 <td>
                   <div class="otx-question-write">
                     <div><span class="otx-name">{plain(tool)}</span>{badges.map(badge => <Badge key={badge} badge={badge} />)}</div>
-                    {args.length ? <dl>{args.map((each, place) => <div key={place}>{argument(each)}</div>)}</dl> : <div class="otx-muted">no arguments</div>}
+                    {args.length ? (
+                      <dl>{args.map((each, place) => <div key={place}>{argument(each)}</div>)}</dl>
+                    ) : <div class="otx-muted">no arguments</div>}
                   </div>
                 </td>
               </tr>
             ))}
-            {rest.length ? <tr><td>{box(rest, `Run ${MAX_WRITES + 1} to ${calls.length}`)}</td><td colSpan={2}>{MAX_WRITES + 1} to {calls.length}, which are not shown here</td></tr> : null}
+            {rest.length ? (
+              <tr>
+                <td>{box(rest, `Run ${MAX_WRITES + 1} to ${calls.length}`)}</td>
+                <td colSpan={2}>{MAX_WRITES + 1} to {calls.length}, which are not shown here</td>
+              </tr>
+            ) : null}
           </tbody>
         </table>
       </div>
       <Details lines={details} />
       <div class="otx-question-buttons">
-        <Button isOff={!run.length} onClick={() => send('accept', { run, always: false })}>{calls.length === 1 ? 'Run' : `Run ${run.length} of ${calls.length}`}</Button>
+        <Button isOff={!run.length} onClick={() => send('accept', { run, always: false })}>
+          {calls.length === 1 ? 'Run' : `Run ${run.length} of ${calls.length}`}
+        </Button>
         <Button onClick={() => send('decline')}>No</Button>
       </div>
     </>
@@ -231,7 +279,11 @@ function codeLine(line: string, at: number) {
 }
 
 function Details({ lines }: { lines: string[] }) {
-  return <ul class="otx-question-details">{lines.map((line, at) => <li key={at}><Foreign text={line} limit={MAX_DETAIL} name={`line ${at + 1}`} /></li>)}</ul>;
+  return (
+    <ul class="otx-question-details">
+      {lines.map((line, at) => <li key={at}><Foreign text={line} limit={MAX_DETAIL} name={`line ${at + 1}`} /></li>)}
+    </ul>
+  );
 }
 
 function argument({ name, text }: Argument) {
@@ -242,8 +294,14 @@ function argument({ name, text }: Argument) {
 function Foreign({ text, limit, name }: { text: string; limit: number; name: string }) {
   const [isWhole, setWhole] = useState(false);
   if (isWhole || text.length <= limit) return <code>{visible(text)}</code>;
-  const more = `${(text.length - limit).toLocaleString('en')} more characters`;
-  return <><code>{visible(text.slice(0, limit))}</code>… <Button kind="otx-small" label={`${more} of ${name}`} onClick={() => setWhole(true)}>{more}</Button></>;
+  const more = `${number(text.length - limit)} more characters`;
+  return (
+    <>
+      <code>{visible(text.slice(0, limit))}</code>
+      {'… '}
+      <Button kind="otx-small" label={`${more} of ${name}`} onClick={() => setWhole(true)}>{more}</Button>
+    </>
+  );
 }
 
 /** A yes or a no to what the details say. */
@@ -251,14 +309,20 @@ function Consent({ question: { details, yes, no }, send }: Props) {
   return (
     <>
       {details.length ? <Details lines={details} /> : null}
-      <div class="otx-question-buttons"><Button kind="otx-run" onClick={() => send('accept')}>{yes}</Button><Button onClick={() => send('decline')}>{no}</Button></div>
+      <div class="otx-question-buttons">
+        <Button kind="otx-run" onClick={() => send('accept')}>{yes}</Button>
+        <Button onClick={() => send('decline')}>{no}</Button>
+      </div>
     </>
   );
 }
 
 /** Text in which characters that show nothing, or turn the direction of text, are escapes. */
 function visible(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}]/gu, char => (char === '\n' || char === '\t' ? char : `\\u${char.codePointAt(0)!.toString(16).padStart(4, '0')}`));
+  return text.replace(
+    /[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}]/gu,
+    char => (char === '\n' || char === '\t' ? char : `\\u${char.codePointAt(0)!.toString(16).padStart(4, '0')}`)
+  );
 }
 
 /** Text without characters that turn the direction of text. */
@@ -275,7 +339,9 @@ function Address({ question: { url }, send }: Props) {
       <code class="otx-question-address">{before}<strong>{visible(host)}</strong>{visible(after)}</code>
       {isUsable ? null : <p class="otx-error">No browser opens this address.</p>}
       <div class="otx-question-buttons">
-        {isUsable ? <a class="otx-run" href={url} target="_blank" rel="noopener noreferrer" onClick={() => send('accept')}>Open this address</a> : null}
+        {isUsable ? (
+          <a class="otx-run" href={url} target="_blank" rel="noopener noreferrer" onClick={() => send('accept')}>Open this address</a>
+        ) : null}
         <Refusals send={send} />
       </div>
     </>
@@ -300,21 +366,26 @@ function Form({ question: { form, yes, no }, send, refused: { content, errors } 
   const isBusy = useContext(Busy);
   const fields = Object.entries(form!.properties).map(([name, field]) => ({ name, field, isRequired: form!.required.includes(name) }));
   useLayoutEffect(() => {
-    if (errors.length) element.current!.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+    if (errors.length) offerFocus(element.current!.querySelector<HTMLElement>('[aria-invalid="true"]'), element.current!);
   }, [errors]);
   const submit = (event: Event): void => {
     event.preventDefault();
-    const values = fields.map(({ name, field, isRequired }, at) => [name, valueOf(field, isRequired, [...element.current!.querySelectorAll<HTMLInputElement>(`[data-field="${at}"]`)])]);
+    const values = fields.map(({ name, field, isRequired }, at) => [
+      name, valueOf(field, isRequired, [...element.current!.querySelectorAll<HTMLInputElement>(`[data-field="${at}"]`)])
+    ]);
     send('accept', Object.fromEntries(values.filter(([, value]) => value !== undefined)));
   };
   const messagesOf = (name: string, isRequired: boolean): string[] => {
     if (isRequired && content[name] === undefined && errors.length) return ['This field is required.'];
-    const pointer = `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-    return errors.filter(error => error.pointer === pointer || error.pointer.startsWith(`${pointer}/`)).map(error => withoutArgumentName(error.message));
+    const pointer = `/${escapePointer(name)}`;
+    return errors.filter(error => error.pointer === pointer || error.pointer.startsWith(`${pointer}/`))
+      .map(error => withoutArgumentName(error.message));
   };
   return (
     <form ref={element} class="otx-form" noValidate autocomplete="off" onSubmit={submit}>
-      {fields.map(({ name, field, isRequired }, at) => <FormField key={name} at={at} name={name} field={field} isRequired={isRequired} messages={messagesOf(name, isRequired)} />)}
+      {fields.map(({ name, field, isRequired }, at) => (
+        <FormField key={name} at={at} name={name} field={field} isRequired={isRequired} messages={messagesOf(name, isRequired)} />
+      ))}
       <div class="otx-question-buttons">
         <button class="otx-run" type="submit" aria-disabled={isBusy}>{yes || 'Send'}</button>
         {yes ? <Button onClick={() => send('decline')}>{no}</Button> : <Refusals send={send} />}
@@ -326,31 +397,55 @@ function Form({ question: { form, yes, no }, send, refused: { content, errors } 
 const INPUT_TYPES: Record<string, string> = { email: 'email', uri: 'url', date: 'date', password: 'password' };
 
 /** One field of a flat form: text, a number, yes or no, one of some choices, or any of them. */
-function FormField({ at, name, field, isRequired, messages }: { at: number; name: string; field: Field; isRequired: boolean; messages: string[]; key?: Key }) {
+function FormField({ at, name, field, isRequired, messages }: {
+  at: number; name: string; field: Field; isRequired: boolean; messages: string[]; key?: Key;
+}) {
   const [id] = useState(() => uniqueId('field'));
   const { type, format, description, default: preset } = field;
   const [isGroup, isBox, choices] = [type === 'array', type === 'boolean', choicesOf(field)];
   const kind = type === 'string' ? (INPUT_TYPES[format ?? ''] ?? 'text') : 'text';
   const input = { 'data-field': at, disabled: useContext(Busy) };
-  const common = { id, 'aria-describedby': description ? `${id}-help ${id}-error` : `${id}-error`, 'aria-required': isRequired, 'aria-invalid': messages.length > 0 };
-  const words = <><span class="otx-name">{plain(field.title || name)}</span>{isRequired ? <span class="otx-required" aria-hidden="true">*</span> : isBox ? null : <span class="otx-type">optional</span>}</>;
+  const common = {
+    id, 'aria-describedby': description ? `${id}-help ${id}-error` : `${id}-error`, 'aria-required': isRequired,
+    'aria-invalid': messages.length > 0
+  };
+  const words = (
+    <>
+      <span class="otx-name">{plain(field.title || name)}</span>
+      {isRequired ? <span class="otx-required" aria-hidden="true">*</span> : isBox ? null : <span class="otx-type">optional</span>}
+    </>
+  );
   const label = isGroup ? <legend class="otx-label">{words}</legend> : <label class="otx-label" for={id}>{words}</label>;
   const help = description ? <div class="otx-help" id={`${id}-help`}>{plain(description)}</div> : null;
   const isPreset = (choice: string): boolean => (Array.isArray(preset) ? preset.includes(choice) : preset === choice);
   const control = isGroup ? (
-    <div {...common}>{choices.map(([choice, title]) => <label key={choice} class="otx-choice"><input {...input} type="checkbox" value={choice} defaultChecked={isPreset(choice)} />{plain(title)}</label>)}</div>
+    <div {...common}>
+      {choices.map(([choice, title]) => (
+        <label key={choice} class="otx-choice">
+          <input {...input} type="checkbox" value={choice} defaultChecked={isPreset(choice)} />
+          {plain(title)}
+        </label>
+      ))}
+    </div>
   ) : isBox ? (
     <input {...common} {...input} type="checkbox" defaultChecked={preset === true} />
   ) : choices.length ? (
-    <select {...common} {...input} class="otx-input"><option value="">choose …</option>{choices.map(([choice, title]) => <option key={choice} value={choice} selected={isPreset(choice)}>{plain(title)}</option>)}</select>
+    <select {...common} {...input} class="otx-input">
+      <option value="">choose …</option>
+      {choices.map(([choice, title]) => <option key={choice} value={choice} selected={isPreset(choice)}>{plain(title)}</option>)}
+    </select>
   ) : (
-    <input {...common} {...input} class="otx-input" type={kind as 'text'} inputMode={type === 'string' ? undefined : 'decimal'} placeholder={format === 'date-time' ? '2026-01-31T12:00:00Z' : undefined} spellcheck={false} autocomplete={kind === 'password' ? 'new-password' : undefined} defaultValue={String(preset ?? '')} />
+    <input
+      {...common} {...input} class="otx-input" type={kind as 'text'} inputMode={type === 'string' ? undefined : 'decimal'}
+      placeholder={format === 'date-time' ? '2026-01-31T12:00:00Z' : undefined} spellcheck={false}
+      autocomplete={kind === 'password' ? 'new-password' : undefined} defaultValue={String(preset ?? '')}
+    />
   );
   const Box = isGroup ? 'fieldset' : 'div';
   return (
     <Box class={isGroup ? 'otx-field otx-choices' : 'otx-field'}>
       {isBox ? <><div class="otx-choice">{control}{label}</div>{help}</> : <>{label}{help}{control}</>}
-      <div class="otx-error" role="alert" id={`${id}-error`} hidden={!messages.length}>{messages.map((message, place) => <div key={place}>{message}</div>)}</div>
+      <ErrorLines id={`${id}-error`} messages={messages} />
     </Box>
   );
 }

@@ -61,7 +61,13 @@ export function typeLabel(node: SchemaNode): string {
   if (node.kind === 'union') return node.branches.map(branch => branch.label).join(' or ');
   const name = node.kind === 'any' ? 'JSON' : node.kind === 'map' ? 'names and values' : node.kind;
   const [low, high] = [schema.minimum ?? schema.exclusiveMinimum, schema.maximum ?? schema.exclusiveMaximum];
-  const bounds = low !== undefined && high !== undefined ? `, ${low} to ${high}` : low !== undefined ? `, from ${low}` : high !== undefined ? `, up to ${high}` : '';
+  const bounds = low !== undefined && high !== undefined
+    ? `, ${low} to ${high}`
+    : low !== undefined
+    ? `, from ${low}`
+    : high !== undefined
+    ? `, up to ${high}`
+    : '';
   const format = typeof schema.format === 'string' ? `, ${schema.format}` : '';
   return `${name}${bounds}${format}`;
 }
@@ -74,6 +80,11 @@ export function isMultiline(name: string, schema: Schema): boolean {
 
 export function isObject(value: unknown): value is Schema {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A name as one part of a JSON pointer. */
+export function escapePointer(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
 /** Whether two JSON values are the same. */
@@ -139,7 +150,9 @@ function union(schema: Schema, parts: unknown[], root: Schema, depth: number): S
   const real = branches.filter(branch => branch.node.kind !== 'null');
   // `X or null` gets the editor of X, which also accepts null.
   if (real.length === 1 && branches.length === 2) {
-    const annotations = Object.fromEntries(['description', 'default'].filter(key => schema[key] !== undefined).map(key => [key, schema[key]]));
+    const annotations = Object.fromEntries(
+      ['description', 'default'].filter(key => schema[key] !== undefined).map(key => [key, schema[key]])
+    );
     return { ...real[0].node, schema: { ...real[0].node.schema, ...annotations }, isNullable: true };
   }
   const labels = new Map<string, number>();
@@ -164,7 +177,11 @@ function labelOf(part: unknown, node: SchemaNode, root: Schema): string {
 }
 
 function plain(schema: Schema, root: Schema, depth: number): SchemaNode {
-  const guess = isObject(schema.properties) ? 'object' : schema.items !== undefined || schema.prefixItems !== undefined ? 'array' : undefined;
+  const guess = isObject(schema.properties)
+    ? 'object'
+    : schema.items !== undefined || schema.prefixItems !== undefined
+    ? 'array'
+    : undefined;
   const type = schema.type ?? guess;
   const only = Array.isArray(type) ? type[0] : type;
   if (!TYPES.includes(only)) return { kind: 'any', schema };

@@ -53,7 +53,9 @@ export class SearchIndex<E extends Entry> {
     const all: Query = { combineWith: 'AND', queries: words.map(likeWord) };
     let hits = this.find(words.length > 1 ? { combineWith: 'OR', queries: [all, likeWord(joined)] } : all);
     if (!hits.length && words.length > 1) hits = this.find({ combineWith: 'OR', queries: words.map(likeWord) });
-    const ranked = hits.map(({ id, score, match }) => ({ id, tier: tierOf(this.names[id], joined), length: this.names[id][0].length, score, match }));
+    const ranked = hits.map(({ id, score, match }) => ({
+      id, tier: tierOf(this.names[id], joined), length: this.names[id][0].length, score, match
+    }));
     ranked.sort((a, b) => a.tier - b.tier || (a.tier < REST ? a.length - b.length : b.score - a.score) || a.id - b.id);
     return ranked.slice(0, limit).map(({ id, match }) => ({ entry: this.entries[id], terms: Object.keys(match) }));
   }
@@ -69,7 +71,9 @@ function likeWord(word: string): Query {
   if (word.length < 2) return { combineWith: 'OR', queries: [word, { queries: [word], prefix: true, fields: ['name'] }] };
   const like: Query = { queries: [word], prefix: true, fuzzy: editsIn(word) };
   if (!like.fuzzy) return like;
-  return { combineWith: 'OR', queries: [like, { queries: swapsOf(word), combineWith: 'OR', prefix: false, fuzzy: false, boostTerm: () => SWAPPED }] };
+  return { combineWith: 'OR', queries: [
+    like, { queries: swapsOf(word), combineWith: 'OR', prefix: false, fuzzy: false, boostTerm: () => SWAPPED }
+  ] };
 }
 
 /** How many typos a word may have. */

@@ -6,7 +6,7 @@ import { Search, Select } from './controls.js';
 import { copyText, debounce, uniqueId } from './dom.js';
 import { byteSize, counted, duration, number, STATES } from './format.js';
 import type { WantedTool } from './browser.js';
-import { createScreen, Failure, Icon, panelOf, Tabs } from './parts.js';
+import { createScreen, Dot, Failure, Icon, panelOf, Tabs } from './parts.js';
 import { type LatestRequest, Requests } from './requests.js';
 import { type Done, type Server, SignIn } from './servers.js';
 import type { Payload, Transport } from './transport.js';
@@ -15,7 +15,10 @@ const PARTS = { tools: 'Tools', resources: 'Resources', prompts: 'Prompts', mess
 const EVERY_MS = 2000;
 const WAYS = [['', 'Both directions'], ['→', '→ to the server'], ['←', '← from the server']];
 /** What helps in a state, as an action and its label; in any other state one can start the server. */
-const REMEDIES: Record<string, [string, string] | null> = { connected: ['restart', 'Restart'], starting: ['stop', 'Stop'], 'signed out': ['signIn', 'Sign in'], untrusted: ['trust', 'Trust …'], disabled: null };
+const REMEDIES: Record<string, [string, string] | null> = {
+  connected: ['restart', 'Restart'], starting: ['stop', 'Stop'], 'signed out': ['signIn', 'Sign in'], untrusted: ['trust', 'Trust …'],
+  disabled: null
+};
 const WORDS: Record<string, string> = { stop: 'Stopping', signOut: 'Signing out' };
 const NOT_COPIED = 'The browser did not allow copying.';
 
@@ -27,11 +30,15 @@ type TextRequest = LatestRequest<Payload, { text: string }>;
 
 /** A tool, a resource, the template of one, or a prompt. */
 type Offer = Partial<Record<'name' | 'title' | 'description' | 'uri' | 'uriTemplate', string> & { arguments: unknown[] }>;
-type Page = { server: Server; promptTools?: Record<string, string> } & Partial<Record<'about' | 'protocol' | 'instructions' | 'reader', string> & Record<'tools' | 'resources' | 'templates' | 'prompts', Offer[]>>;
+type Page = { server: Server; promptTools?: Record<string, string> } & Partial<
+  Record<'about' | 'protocol' | 'instructions' | 'reader', string> & Record<'tools' | 'resources' | 'templates' | 'prompts', Offer[]>
+>;
 type Message = Record<'time' | 'way' | 'method' | 'id' | 'message', string> & { number: number; bytes: number; ms: number | null };
 
 /** Returns `{element, close()}`. `onTrust()` shows the question whether to trust the project, `onCall` opens a tool. */
-export function createServerPage(transport: Transport, name: string, { onTrust = () => {}, onCall = () => {} }: { onTrust?: () => void; onCall?: (wanted: WantedTool) => void } = {}) {
+export function createServerPage(transport: Transport, name: string, { onTrust = () => {}, onCall = () => {} }: {
+  onTrust?: () => void; onCall?: (wanted: WantedTool) => void;
+} = {}) {
   const requests = new Requests(transport);
   const page = requests.latest<Page>('serverPage');
   const log = requests.latest<{ text: string }>('serverLogs');
@@ -58,7 +65,6 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
       }
     });
     if (reply.status !== 'late') done.value = reply.status === 'ok' ? reply.value : { said: reply.error.message };
-    return undefined;
   }
 
   function offersOf(each: Part): Offer[] | undefined {
@@ -84,7 +90,12 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
     if (each === 'messages') return messages.draw();
     if (each === 'log') return <Log log={log} load={loadLog} />;
     const offers = offersOf(each);
-    return offers && <Offers part={each} offers={offers} isConnected={page.value.value?.server.state === 'connected'} onCall={offer => onCall(wantedOf(offer, each))} />;
+    return offers && (
+      <Offers
+        part={each} offers={offers} isConnected={page.value.value?.server.state === 'connected'}
+        onCall={offer => onCall(wantedOf(offer, each))}
+      />
+    );
   };
   const parts = Object.keys(PARTS) as Part[];
   const screen = createScreen('div.otx.otx-server-page', { role: 'region', 'aria-label': `Server ${name}` }, () => {
@@ -92,7 +103,10 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
     return (
       <>
         <div class="otx-server-head">{page.value.value ? <Head name={name} page={page.value.value} act={act} /> : null}</div>
-        <p class="otx-muted" role="status">{transport.store.closed.value ?? (url ? <SignIn name={name} url={url} /> : said)}{page.failure.value ? <> <Failure of={page} /></> : null}</p>
+        <p class="otx-muted" role="status">
+          {transport.store.closed.value ?? (url ? <SignIn name={name} url={url} /> : said)}
+          {page.failure.value ? <> <Failure of={page} /></> : null}
+        </p>
         <Tabs label={`Server ${name}`} id={id} tabs={tabs()} selected={part.value} onSelect={select} />
         {parts.map(each => <div key={each} class="otx-server-part" tabIndex={0} {...panelOf(id, each, part.value)}>{content(each)}</div>)}
       </>
@@ -101,7 +115,9 @@ export function createServerPage(transport: Transport, name: string, { onTrust =
   const { element } = screen;
   const stopListening = transport.store.onChanged(() => void page.send({ name }));
   // A slow kernel is not asked again before it has answered, else no answer would ever count.
-  const timer = setInterval(() => part.peek() === 'messages' && element.offsetParent && !messages.isPending.peek() && messages.load(), EVERY_MS);
+  const timer = setInterval(
+    () => part.peek() === 'messages' && element.offsetParent && !messages.isPending.peek() && messages.load(), EVERY_MS
+  );
   void page.send({ name });
   void messages.load();
   return { element, close: () => (requests.close(), clearInterval(timer), stopListening(), screen.close()) };
@@ -111,11 +127,13 @@ function Head({ name, page: { server, about, protocol, instructions }, act }: { 
   const { state, reason, type, address, icon } = server;
   const remedy = state in REMEDIES ? REMEDIES[state] : ['start', state === 'not started' ? 'Start' : 'Start again'];
   const isConnected = state === 'connected';
-  const button = ([action, label]: string[], kind = 'otx-small') => <button key={action} class={kind} type="button" onClick={() => act(action)}>{label}</button>;
+  const button = ([action, label]: string[], kind = 'otx-small') => (
+    <button key={action} class={kind} type="button" onClick={event => event.detail > 1 || act(action)}>{label}</button>
+  );
   return (
     <>
       <div class="otx-server-line">
-        <span class={`otx-state otx-state-${STATES[state] ?? 'idle'}`} aria-hidden="true">●</span>
+        <Dot mark={STATES[state] ?? 'idle'} />
         <Icon src={icon} />
         <h3>{name}</h3>
         <strong>{state}</strong>
@@ -126,15 +144,21 @@ function Head({ name, page: { server, about, protocol, instructions }, act }: { 
         </span>
       </div>
       {reason ? <p>{reason}</p> : null}
-      <p class="otx-muted">{[about, type === 'stdio' ? 'local program' : 'by HTTP', protocol ? `protocol ${protocol}` : null].filter(Boolean).join(' · ')}</p>
+      <p class="otx-muted">
+        {[about, type === 'stdio' ? 'local program' : 'by HTTP', protocol ? `protocol ${protocol}` : null].filter(Boolean).join(' · ')}
+      </p>
       <code class="otx-whole">{address}</code>
       {instructions ? <details><summary>What it says to models</summary><pre>{instructions}</pre></details> : null}
     </>
   );
 }
 
-function Offers({ part, offers, isConnected, onCall }: { part: Part; offers: Offer[]; isConnected: boolean; onCall: (offer: Offer) => void }) {
-  if (!offers.length) return <p class="otx-muted">{isConnected ? `It lists no ${part}.` : `Its ${part} are known once it is connected.`}</p>;
+function Offers({ part, offers, isConnected, onCall }: {
+  part: Part; offers: Offer[]; isConnected: boolean; onCall: (offer: Offer) => void;
+}) {
+  if (!offers.length) return (
+    <p class="otx-muted">{isConnected ? `It lists no ${part}.` : `Its ${part} are known once it is connected.`}</p>
+  );
   return (
     <ul class="otx-offers">
       {offers.map(offer => {
@@ -145,7 +169,11 @@ function Offers({ part, offers, isConnected, onCall }: { part: Part; offers: Off
             <div class="otx-server-line">
               <code>{key}</code>
               {title && title !== key ? <span class="otx-muted">{title}</span> : null}
-              <span class="otx-tools"><button class="otx-small" type="button" aria-label={`${CALLS[part]} ${key}`} onClick={() => onCall(offer)}>{CALLS[part]}</button></span>
+              <span class="otx-tools">
+                <button class="otx-small" type="button" aria-label={`${CALLS[part]} ${key}`} onClick={() => onCall(offer)}>
+                  {CALLS[part]}
+                </button>
+              </span>
             </div>
             {offer.description ? <p>{offer.description}</p> : null}
             <details><summary>JSON</summary><pre>{JSON.stringify(offer, null, 2)}</pre></details>
@@ -185,7 +213,9 @@ function createMessages(requests: Requests, name: string) {
   }
 
   function shownRows(): Message[] {
-    return rows.value.filter(row => (!way.value || row.way === way.value) && `${row.method} ${row.id} ${row.message}`.toLowerCase().includes(words.value));
+    return rows.value.filter(
+      row => (!way.value || row.way === way.value) && `${row.method} ${row.id} ${row.message}`.toLowerCase().includes(words.value)
+    );
   }
 
   function countText(shown: number): string {
@@ -208,7 +238,9 @@ function createMessages(requests: Requests, name: string) {
       return entries;
     });
     if (reply.status === 'failed') note.value = reply.error.message;
-    if (reply.status === 'ok') note.value = (await copyText(JSON.stringify(reply.value, null, 2))) ? `Copied ${counted(reply.value.length, 'message')}.` : NOT_COPIED;
+    if (reply.status === 'ok') note.value = (await copyText(JSON.stringify(reply.value, null, 2)))
+      ? `Copied ${counted(reply.value.length, 'message')}.`
+      : NOT_COPIED;
   }
 
   const filter = debounce(150, (text: string) => batch(() => ((note.value = ''), (words.value = text.trim().toLowerCase()))));
@@ -220,7 +252,9 @@ function createMessages(requests: Requests, name: string) {
         <span class="otx-muted" role="status">{countText(shown.length)}</span>
         <span class="otx-tools"><button class="otx-small" type="button" onClick={copyAll}>Copy as JSON</button></span>
       </div>
-      <ul class="otx-messages" aria-label="Messages">{shown.map(row => <MessageLine key={row.number} row={row} name={name} whole={wholeOf(row)} />)}</ul>
+      <ul class="otx-messages" aria-label="Messages">
+        {shown.map(row => <MessageLine key={row.number} row={row} name={name} whole={wholeOf(row)} />)}
+      </ul>
     </div>
   );
   return { load, draw, isPending: request.isPending };
@@ -231,6 +265,7 @@ function MessageLine({ row, name, whole }: { row: Message; name: string; whole: 
   const isCopied = useSignal<boolean | null>(null);
   const { time, way, method, id, ms, bytes } = row;
   const text = whole.value.value?.text;
+  const isOut = way === '→';
   const unfold = (): void => {
     isOpen.value = !isOpen.peek();
     if (isOpen.peek() && text === undefined) void whole.send({ name, number: row.number });
@@ -241,7 +276,7 @@ function MessageLine({ row, name, whole }: { row: Message; name: string; whole: 
     <li>
       <button class="otx-expand" type="button" aria-expanded={isOpen.value} onClick={unfold}>
         <span class="otx-muted">{time}</span>
-        <span class={way === '→' ? 'otx-way otx-way-out' : 'otx-way'} title={way === '→' ? 'to the server' : 'from the server'}>{way}</span>
+        <span class={isOut ? 'otx-way otx-way-out' : 'otx-way'} title={isOut ? 'to the server' : 'from the server'}>{way}</span>
         <strong>{method || 'message'}</strong>
         <span class="otx-muted">{facts}</span>
       </button>
@@ -250,7 +285,9 @@ function MessageLine({ row, name, whole }: { row: Message; name: string; whole: 
         {whole.failure.value ? <p class="otx-error"><Failure of={whole} /></p> : null}
         {text === undefined ? null : (
           <>
-            <button class="otx-small" type="button" onClick={copy}>{isCopied.value === null ? 'Copy as JSON' : isCopied.value ? 'Copied' : NOT_COPIED}</button>
+            <button class="otx-small" type="button" onClick={copy}>
+              {isCopied.value === null ? 'Copy as JSON' : isCopied.value ? 'Copied' : NOT_COPIED}
+            </button>
             <pre tabIndex={0}>{text}</pre>
           </>
         )}

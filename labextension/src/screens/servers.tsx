@@ -4,14 +4,16 @@ import { signal } from '@preact/signals';
 import type { Key } from 'preact';
 import { useSure } from './controls.js';
 import { counted, STATES } from './format.js';
-import { Icon, SecretField } from './parts.js';
+import { Dot, Icon, SecretField } from './parts.js';
 import { Requests } from './requests.js';
 import type { Transport } from './transport.js';
 
 const STARTS = 'It starts when its tools are needed.';
 const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 
-export type Server = Record<'name' | 'type' | 'state' | 'reason' | 'address', string> & { tools: string[]; icon?: string; isSaved: boolean; signsIn: boolean };
+export type Server = Record<'name' | 'type' | 'state' | 'reason' | 'address', string> & {
+  tools: string[]; icon?: string; isSaved: boolean; signsIn: boolean;
+};
 /** A server of the project that is left out while the secrets of these names are missing. */
 type Waiting = { name: string; lacks: string[] };
 /** What the kernel says of an action: a sentence, or where one signs in. */
@@ -23,7 +25,9 @@ export type Servers = ReturnType<typeof createServers>;
  * Returns `{items(), row(server), notice(), load(), act(name, action), close()}`; `act` does what a button of that server does,
  * `notice` is what the last action gave. `onOpen(name)` opens the page of a server; `onKept()` is told of a secret.
  */
-export function createServers(transport: Transport, { onOpen, onKept = () => {} }: { onOpen: (name: string) => void; onKept?: () => void }) {
+export function createServers(transport: Transport, { onOpen, onKept = () => {} }: {
+  onOpen: (name: string) => void; onKept?: () => void;
+}) {
   const requests = new Requests(transport);
   const servers = requests.latest<{ items: (Server | Waiting)[] }>('servers');
   const said = signal({ text: '', isFailed: false });
@@ -54,12 +58,14 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
         await load();
       }
     });
-    if (reply.status === 'late') return undefined;
+    if (reply.status === 'late') return;
     const { said: sentence = '', url }: Done = reply.status === 'ok' ? reply.value : { said: reply.error.message };
-    say(url ? `Sign in to ${name} at the address below. Then press Refresh.` : sentence, reply.status === 'failed');
+    const reason = servers.value.value?.items.find((item): item is Server => item.name === name && 'reason' in item)?.reason;
+    // Why is said once, in the row of the server.
+    if (reply.status === 'failed' && reason && sentence.includes(reason)) say(`${name} did not ${action}.`, true);
+    else say(url ? `Sign in to ${name} at the address below. Then press Refresh.` : sentence, reply.status === 'failed');
     if (url) show(name, { url });
     else if (!isThere(name)) show(name, null);
-    return undefined;
   }
 
   async function toggleLogs(name: string): Promise<void> {
@@ -67,13 +73,12 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
     const reply = await requests.latest<{ text: string }>('serverLogs', name).send({ name });
     if (reply.status === 'failed') say(reply.error.message, true);
     if (reply.status === 'ok') show(name, { logs: reply.value.text || 'No log output.' });
-    return undefined;
   }
 
   const waitingRow = ({ name, lacks }: Waiting) => (
     <div key={`server ${name}`} class="otx-server" role="listitem">
       <div class="otx-server-facts">
-        <span class="otx-state otx-state-warning" aria-hidden="true">●</span>
+        <Dot mark="warning" />
         <strong>{name}</strong> <span class="otx-chip">MCP</span>
         <span>needs a secret</span>
       </div>
@@ -88,21 +93,35 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
     return (
       <div key={`server ${name}`} class="otx-server" role="listitem">
         <div class="otx-server-facts">
-          <span class={`otx-state otx-state-${STATES[state] ?? 'idle'}`} aria-hidden="true">●</span>
+          <Dot mark={STATES[state] ?? 'idle'} />
           <Icon src={server.icon} />
-          <button class="otx-server-name" type="button" title="Tools, resources, prompts, messages, log" aria-label={`Open ${name}`} disabled={isOver()} onClick={() => onOpen(name)}>{name}</button>
+          <button
+            class="otx-server-name" type="button" title="Tools, resources, prompts, messages, log" aria-label={`Open ${name}`}
+            disabled={isOver()} onClick={() => onOpen(name)}
+          >
+            {name}
+          </button>
           <span class="otx-chip">MCP</span>
           <span>{state}</span>
           <span class="otx-muted">{factsOf(server)}</span>
           <code class="otx-server-address" title={address}>{address}</code>
-          <p class="otx-muted">{reason || (state === 'not started' ? STARTS : '')}</p>
+          <p class={STATES[state] === 'failed' ? 'otx-error' : 'otx-muted'}>{reason || (state === 'not started' ? STARTS : '')}</p>
         </div>
         <div class="otx-server-buttons">
-          {actionsOf(server).map(([action, label]) => <button key={action} class="otx-small" type="button" aria-label={`${label} ${name}`} disabled={isOver()} onClick={() => press(name, action)}>{label}</button>)}
+          {actionsOf(server).map(([action, label]) => (
+            <button
+              key={action} class="otx-small" type="button" aria-label={`${label} ${name}`} disabled={isOver()}
+              onClick={event => event.detail > 1 || press(name, action)}
+            >
+              {label}
+            </button>
+          ))}
           <RemoveButton key="remove" name={name} isOff={isOver()} remove={() => press(name, 'remove')} />
         </div>
         <div class="otx-server-more">
-          {more && 'logs' in more ? <pre class="otx-server-logs" tabIndex={0} role="group" aria-label={`Logs of ${name}`}>{more.logs}</pre> : more ? <p><SignIn name={name} url={more.url} /></p> : null}
+          {more && 'logs' in more ? (
+            <pre class="otx-server-logs" tabIndex={0} role="group" aria-label={`Logs of ${name}`}>{more.logs}</pre>
+          ) : more ? <p><SignIn name={name} url={more.url} /></p> : null}
         </div>
       </div>
     );
@@ -123,13 +142,20 @@ export function createServers(transport: Transport, { onOpen, onKept = () => {} 
 export function SignIn({ name, url }: { name: string; url: string }) {
   return (
     <>
-      {SIGN_IN.test(url) ? <a href={url} target="_blank" rel="noopener noreferrer">Sign in to {name}</a> : 'Visit:'} <code class="otx-whole">{url}</code>
+      {SIGN_IN.test(url) ? (
+        <a href={url} target="_blank" rel="noopener noreferrer">Sign in to {name}</a>
+      ) : 'Visit:'} <code class="otx-whole">{url}</code>
     </>
   );
 }
 
 function factsOf({ type, state, tools, isSaved }: Server): string {
-  return [type === 'stdio' ? 'local program' : 'by HTTP', state === 'connected' || tools.length ? counted(tools.length, 'tool') : '', isSaved ? '' : 'this session'].filter(Boolean).join(' · ');
+  return [
+    type === 'stdio' ? 'local program' : 'by HTTP', state === 'connected' || tools.length ? counted(tools.length, 'tool') : '',
+    isSaved ? '' : 'this session'
+  ]
+    .filter(Boolean)
+    .join(' · ');
 }
 
 function actionsOf({ state, signsIn, type }: Server): [string, string][] {

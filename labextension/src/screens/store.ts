@@ -10,6 +10,7 @@ export interface Event {
   [detail: string]: any;
 }
 
+type Listener = (event: Event) => void;
 type Stop = () => void;
 
 export class Store {
@@ -17,35 +18,32 @@ export class Store {
   readonly closed = signal<string | null>(null);
   /** The questions that wait for a person. */
   readonly questions = signal<any[]>([]);
-  private readonly changes = new Set<() => void>();
-  private readonly calls = new Set<(event: Event) => void>();
-  private readonly asks = new Set<(event: Event) => void>();
+  private readonly listeners = { changed: new Set<Listener>(), job: new Set<Listener>(), ask: new Set<Listener>() };
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   receive(event: Event): void {
     if (event.event === 'questions') this.questions.value = event.questions;
-    else if (event.event === 'job') for (const listener of [...this.calls]) listener(event);
-    else if (event.event === 'ask') for (const listener of [...this.asks]) listener(event);
+    else if (event.event === 'job' || event.event === 'ask') this.tell(event.event, event);
     else if (event.event === 'changed') {
       // A pack that loads reports each of its tools: views read them once.
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => [...this.changes].forEach(listener => this.changes.has(listener) && listener()), CHANGED_MS);
+      this.timer = setTimeout(() => this.tell('changed', event), CHANGED_MS);
     }
   }
 
   /** Call `listener` when tools or servers have changed. Returns what ends it, as the next three do. */
-  onChanged(listener: () => void): Stop {
-    return listen(this.changes, listener);
+  onChanged(listener: Listener): Stop {
+    return this.listen('changed', listener);
   }
 
   /** Call `listener` with the progress and the result of calls. */
-  onCall(listener: (event: Event) => void): Stop {
-    return listen(this.calls, listener);
+  onCall(listener: Listener): Stop {
+    return this.listen('job', listener);
   }
 
   /** Call `listener` with an ask of a session each time it goes on. */
-  onAsk(listener: (event: Event) => void): Stop {
-    return listen(this.asks, listener);
+  onAsk(listener: Listener): Stop {
+    return this.listen('ask', listener);
   }
 
   /** Call `listener` once the kernel is gone; at once if it is gone by now. */
@@ -54,9 +52,13 @@ export class Store {
       if (reason !== null) listener(reason);
     });
   }
-}
 
-function listen<T>(listeners: Set<T>, listener: T): Stop {
-  listeners.add(listener);
-  return () => void listeners.delete(listener);
+  private tell(kind: keyof Store['listeners'], event: Event): void {
+    for (const listener of [...this.listeners[kind]]) if (this.listeners[kind].has(listener)) listener(event);
+  }
+
+  private listen(kind: keyof Store['listeners'], listener: Listener): Stop {
+    this.listeners[kind].add(listener);
+    return () => void this.listeners[kind].delete(listener);
+  }
 }

@@ -1,6 +1,7 @@
 // What is in each column of the rows that a table shows. A click on a bar or a value filters the table by it.
 import { signal } from '@preact/signals';
 import { KINDS } from './columnFilter.js';
+import { moveWithin } from './dom.js';
 import { counted, number } from './format.js';
 import { Failure } from './parts.js';
 import type { Requests } from './requests.js';
@@ -11,7 +12,9 @@ const HEADS = ['Column', 'Values', 'Missing', 'Distinct', 'Smallest', 'Median', 
 
 type Figure = 'min' | 'median' | 'mean' | 'std' | 'max';
 /** `top` are the most frequent values: text, count, number. */
-type Summary = { kind: string; rows: number; missing: number; distinct: number; top?: [string, number, number][]; bars?: number[]; ranges?: string[] } & { [figure in Figure]?: string };
+type Summary = {
+  kind: string; rows: number; missing: number; distinct: number; top?: [string, number, number][]; bars?: number[]; ranges?: string[];
+} & { [figure in Figure]?: string };
 
 export function createSummary(requests: Requests, result: Result, table: Table, open: (kind: string) => void): Pane {
   const status = signal('reading …');
@@ -26,7 +29,8 @@ export function createSummary(requests: Requests, result: Result, table: Table, 
       const summary = await ask<Summary>('summary', { ...key, column });
       summaries.value = [...summaries.peek(), { ...summary, name }];
     }
-    status.value = `${counted(columns.length, 'column')}, ${table.isFiltered() ? `${number(total)} of ${number(result.rows ?? 0)} rows` : counted(total, 'row')}`;
+    const rows = table.isFiltered() ? `${number(total)} of ${number(result.rows ?? 0)} rows` : counted(total, 'row');
+    status.value = `${counted(columns.length, 'column')}, ${rows}`;
   });
 
   function filter(column: number, condition: string, texts?: ReadonlyMap<number, string>): void {
@@ -36,19 +40,27 @@ export function createSummary(requests: Requests, result: Result, table: Table, 
 
   async function clear(): Promise<void> {
     await table.clearFilters();
-    open('summary');
+    void request.send();
   }
 
   function row(summary: Summary & { name: string }, column: number) {
     const { name, kind, rows, missing, distinct, min, median, mean, std, max, top = [] } = summary;
     const percent = (missing / rows) * 100;
     const share = missing ? ` (${percent < 1 ? '< 1' : Math.round(percent)} %)` : '';
-    const values = top.map(([text, count, id]) => <button key={id} class="otx-top" type="button" title={`Only rows with ${name} ${text}`} onClick={() => filter(column, '', new Map([[id, text]]))}>{text || '""'} <span class="otx-muted">{number(count)}</span></button>);
+    const values = top.map(([text, count, id]) => (
+      <button
+        key={id} class="otx-top" type="button" title={`Only rows with ${name} ${text}`}
+        onClick={() => filter(column, '', new Map([[id, text]]))}
+      >
+        {text || '""'} <span class="otx-muted">{number(count)}</span>
+      </button>
+    ));
     return (
       <tr key={column}>
         <th scope="row">{name}<div class="otx-muted otx-tip">{KINDS[kind] ?? kind}</div></th>
         <td>{summary.bars?.length ? <Bars name={name} summary={summary} choose={range => filter(column, range)} /> : values}</td>
-        {[number(missing) + share, number(distinct), min, median, mean, std, max].map((text, at) => <td key={at} class="otx-right-cell">{text}</td>)}
+        {[number(missing) + share, number(distinct), min, median, mean, std, max]
+          .map((text, at) => <td key={at} class="otx-right-cell">{text}</td>)}
       </tr>
     );
   }
@@ -61,7 +73,9 @@ export function createSummary(requests: Requests, result: Result, table: Table, 
       </div>
       <div class="otx-scroll" tabIndex={0} role="group" aria-label="Summary of the columns">
         <table class="otx-columns">
-          <thead><tr>{HEADS.map((head, at) => <th key={head} class={at > 1 ? 'otx-right-cell' : undefined} scope="col">{head}</th>)}</tr></thead>
+          <thead>
+            <tr>{HEADS.map((head, at) => <th key={head} class={at > 1 ? 'otx-right-cell' : undefined} scope="col">{head}</th>)}</tr>
+          </thead>
           <tbody>{summaries.value.map(row)}</tbody>
         </table>
       </div>
@@ -71,21 +85,22 @@ export function createSummary(requests: Requests, result: Result, table: Table, 
 }
 
 /** How the numbers of a column are spread. Only the first bar is in the tab order; arrow keys reach the others. */
-function Bars({ name, summary: { bars = [], ranges = [], min, max }, choose }: { name: string; summary: Summary; choose: (range: string) => void }) {
+function Bars({ name, summary: { bars = [], ranges = [], min, max }, choose }: {
+  name: string; summary: Summary; choose: (range: string) => void;
+}) {
   const most = Math.max(...bars);
-  const onKeyDown = (event: KeyboardEvent): void => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const drawn = [...(event.currentTarget as Element).children] as HTMLElement[];
-    drawn[(drawn.indexOf(document.activeElement as HTMLElement) + step + drawn.length) % drawn.length].focus();
-    event.preventDefault();
-    event.stopPropagation();
-  };
   return (
-    <div class="otx-spread" role="group" aria-label={`How ${name} is spread from ${min} to ${max}`} onKeyDown={onKeyDown}>
+    <div class="otx-spread" role="group" aria-label={`How ${name} is spread from ${min} to ${max}`} onKeyDown={moveWithin}>
       {bars.map((count, at) => {
         const label = `${ranges[at].replace('..<', ' to below ').replace('..', ' to ')}: ${counted(count, 'row')}`;
-        return <button key={at} class="otx-spread-bar" type="button" title={label} aria-label={label} tabIndex={at ? -1 : 0} onClick={() => choose(ranges[at])}><span style={`height:${count ? Math.max(2, Math.round((24 * count) / most)) : 0}px`} /></button>;
+        return (
+          <button
+            key={at} class="otx-spread-bar" type="button" title={label} aria-label={label} tabIndex={at ? -1 : 0}
+            onClick={() => choose(ranges[at])}
+          >
+            <span style={`height:${count ? Math.max(2, Math.round((24 * count) / most)) : 0}px`} />
+          </button>
+        );
       })}
     </div>
   );

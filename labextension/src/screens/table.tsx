@@ -83,8 +83,12 @@ const ALL: Query = { filter: '', conditions: {}, choices: {}, sort: null };
 /** It ends with `requests`, which are its own. */
 export function createTable(requests: Requests, result: Result, { onPick = null, kindOf = () => '' }: Options = {}): Table {
   const key = keyOf(result);
-  const page = requests.latestOf<Query, Page>(async (query, ask) => ({ ...(await ask<Omit<Page, 'query'>>('table', { ...key, ...payloadOf(query), offset: 0, limit: 200 })), query }));
-  const rows = new VirtualRows<Row>(requests, ROW_HEIGHT, async (offset, limit, ask) => (await ask('table', { ...key, ...query(), offset, limit })).rows);
+  const page = requests.latestOf<Query, Page>(async (query, ask) => ({
+    ...(await ask<Omit<Page, 'query'>>('table', { ...key, ...payloadOf(query), offset: 0, limit: 200 })), query
+  }));
+  const rows = new VirtualRows<Row>(
+    requests, ROW_HEIGHT, async (offset, limit, ask) => (await ask('table', { ...key, ...query(), offset, limit })).rows
+  );
   const text = signal('');
   const hidden = signal<ReadonlySet<number>>(new Set());
   const resized = signal<Record<number, number>>({});
@@ -118,7 +122,9 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
 
   function filterColumn(at: number, condition: string, texts?: ReadonlyMap<number, string>): Promise<Reply<Page>> {
     const { conditions, choices } = page.isPending.peek() ? asked : shown();
-    return change({ conditions: changed(conditions, at, condition.trim() ? condition : null), choices: changed(choices, at, texts?.size ? texts : null) });
+    return change({
+      conditions: changed(conditions, at, condition.trim() ? condition : null), choices: changed(choices, at, texts?.size ? texts : null)
+    });
   }
 
   function clearFilters(): Promise<unknown> {
@@ -157,7 +163,11 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
     selection.value = { from: (isLonger && selection.peek()?.from) || to, to, isRows };
     const { top, bottom, left, right } = area()!;
     const [down, across] = [bottom - top + 1, right - left + 1];
-    status.value = down * across === 1 ? '' : isRows ? `${counted(down, 'row')} selected` : `${number(down)} × ${number(across)} cells selected`;
+    status.value = down * across === 1
+      ? ''
+      : isRows
+      ? `${counted(down, 'row')} selected`
+      : `${number(down)} × ${number(across)} cells selected`;
     const first = rows.top;
     if (to.row < first) void rows.scrollTo(to.row);
     else if (to.row > first + rows.visible - 4) void rows.scrollTo(Math.min(to.row, to.row - rows.visible + 4));
@@ -197,7 +207,9 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
 
   async function copyFrom(kind: string, payload: object, message: string): Promise<void> {
     const reply = await requests.latest<{ text?: string; code?: string }>(kind).send({ ...key, ...query(), ...payload });
-    if (reply.status === 'ok') status.value = (await copyText(reply.value.text ?? reply.value.code ?? '')) ? message : 'The browser did not allow copying.';
+    if (reply.status === 'ok') status.value = (await copyText(reply.value.text ?? reply.value.code ?? ''))
+      ? message
+      : 'The browser did not allow copying.';
     else if (reply.status === 'failed') status.value = reply.error.message;
   }
 
@@ -215,7 +227,9 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
 
   async function fetchFile(format: string, ask: Ask) {
     const { total } = rows;
-    const { name, mime, size, part } = await ask<{ name: string; mime: string; size: number; part: number }>('download', { ...key, ...query(), visible: visible.peek(), format });
+    const { name, mime, size, part } = await ask<{ name: string; mime: string; size: number; part: number }>('download', {
+      ...key, ...query(), visible: visible.peek(), format
+    });
     const parts: Uint8Array<ArrayBuffer>[] = [];
     for (let offset = 0; offset < size; offset += part) {
       status.value = `${Math.round((offset / size) * 100)} %`;
@@ -225,7 +239,11 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
   }
 
   function item(label: string, title: string | undefined, run: () => Promise<void>, isOpen: { value: boolean }) {
-    return <button key={label} class="otx-small" type="button" title={title} onClick={() => run().then(() => (isOpen.value = false))}>{label}</button>;
+    return (
+      <button key={label} class="otx-small" type="button" title={title} onClick={() => run().then(() => (isOpen.value = false))}>
+        {label}
+      </button>
+    );
   }
 
   function toolbar() {
@@ -240,13 +258,21 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
         <span class="otx-muted" role="status">{countOf(found)}</span>
         <span class="otx-muted" role="status">{status.value}</span>
         <span class="otx-tools">
-          <Menu label="Columns">{found?.columns.map(({ name }, at) => <Check key={at} isOn={!hidden.value.has(at)} onChange={isOn => flip(at, isOn)}> {name}</Check>)}</Menu>
+          <Menu label="Columns">
+            {found?.columns.map(({ name }, at) => (
+              <Check key={at} isOn={!hidden.value.has(at)} onChange={isOn => flip(at, isOn)}> {name}</Check>
+            ))}
+          </Menu>
           <Menu label="Copy" isOpen={isCopying}>
             {item('Cells', COPY_HINT, () => copy(false), isCopying)}
             {item('With column names', undefined, () => copy(true), isCopying)}
             {item('As pandas code', undefined, () => copyFrom('pandasCode', { visible: visible.peek() }, 'Copied the code.'), isCopying)}
           </Menu>
-          <Menu label="Download" isOpen={isSaving}>{(result.formats ?? ['csv', 'json']).map(format => item(FORMATS[format], format === 'csv' ? CSV_HINT : undefined, () => download(format), isSaving))}</Menu>
+          <Menu label="Download" isOpen={isSaving}>
+            {(result.formats ?? ['csv', 'json']).map(format => item(
+              FORMATS[format], format === 'csv' ? CSV_HINT : undefined, () => download(format), isSaving
+            ))}
+          </Menu>
         </span>
       </div>
     );
@@ -268,7 +294,11 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
     };
     return (
       <div class="otx-chips" role="group" aria-label="Filters of columns" hidden={!filtered.length}>
-        {filtered.map(at => <button key={at} class="otx-small otx-filter-chip" type="button" title="Remove this filter" onClick={() => filterColumn(at, '')}><strong>{columns[at].name}</strong> {words(at)} <span aria-hidden="true">×</span></button>)}
+        {filtered.map(at => (
+          <button key={at} class="otx-small otx-filter-chip" type="button" title="Remove this filter" onClick={() => filterColumn(at, '')}>
+            <strong>{columns[at].name}</strong> {words(at)} <span aria-hidden="true">×</span>
+          </button>
+        ))}
         {filtered.length ? <button class="otx-small otx-link" type="button" onClick={clearFilters}>Clear filters</button> : null}
       </div>
     );
@@ -281,11 +311,21 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
     const resize = (to: number): void => {
       resized.value = { ...resized.peek(), [at]: Math.max(MIN_WIDTH, Math.min(200, Math.round(to))) };
     };
-    const fit = (): void => resize(rows.loaded().reduce((most, row) => Math.max(most, textOf(row[at + 1] as Cell).length), name.length + HEAD_SPACE));
+    const fit = (): void => resize(rows.loaded().reduce(
+      (most, row) => Math.max(most, textOf(row[at + 1] as Cell).length), name.length + HEAD_SPACE
+    ));
     return (
       <div key={at} class={`otx-cell otx-kind-${kind}`} role="columnheader" aria-sort={direction} style={widthOf(letters)}>
-        <button class="otx-sort" type="button" title={`Sort by ${name} (${KINDS[kind] ?? kind})`} onClick={() => sortBy(at)}>{name}{{ ascending: ' ▲', descending: ' ▼', none: '' }[direction]}</button>
-        <button class="otx-funnel" type="button" title={`Filter ${name}`} aria-label={`Filter ${name}`} aria-haspopup="dialog" aria-pressed={at in conditions || at in choices} onClick={event => columnFilter.open(at, event.currentTarget)}><Drawing path={FUNNEL} /></button>
+        <button class="otx-sort" type="button" title={`Sort by ${name} (${KINDS[kind] ?? kind})`} onClick={() => sortBy(at)}>
+          {name}
+          {{ ascending: ' ▲', descending: ' ▼', none: '' }[direction]}
+        </button>
+        <button
+          class="otx-funnel" type="button" title={`Filter ${name}`} aria-label={`Filter ${name}`} aria-haspopup="dialog"
+          aria-pressed={at in conditions || at in choices} onClick={event => columnFilter.open(at, event.currentTarget)}
+        >
+          <Drawing path={FUNNEL} />
+        </button>
         <Edge name={name} letters={letters} resize={resize} fit={fit} />
       </div>
     );
@@ -300,11 +340,25 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
       const isSelected = isIn && place >= left && place <= right;
       const words = textOf(cells[column]);
       const letters = widthAt(column);
-      return <div key={column} id={isActive ? activeId : undefined} class={`otx-cell otx-kind-${columns[column].kind}${isActive ? ' otx-current' : ''}${isSelected ? ' otx-selected' : ''}`} role="gridcell" title={words.length > letters ? words : undefined} style={widthOf(letters)} aria-selected={isSelected || undefined} data-row={at} data-column={column}>{contentOf(cells[column])}</div>;
+      return (
+        <div
+          key={column} id={isActive ? activeId : undefined}
+          class={`otx-cell otx-kind-${columns[column].kind}${isActive ? ' otx-current' : ''}${isSelected ? ' otx-selected' : ''}`}
+          role="gridcell" title={words.length > letters ? words : undefined} style={widthOf(letters)}
+          aria-selected={isSelected || undefined} data-row={at} data-column={column}
+        >
+          {contentOf(cells[column])}
+        </div>
+      );
     };
     return (
-      <div key={rowKey} class={`otx-table-row ${kindOf(row)}`.trim()} role="row" aria-rowindex={at + 2} aria-selected={(isIn && selection.value?.isRows) || undefined}>
-        <div class="otx-cell otx-number" role="rowheader" title="Click to select the row, Shift+click for several" data-row={at}>{String(label)}</div>
+      <div
+        key={rowKey} class={`otx-table-row ${kindOf(row)}`.trim()} role="row" aria-rowindex={at + 2}
+        aria-selected={(isIn && selection.value?.isRows) || undefined}
+      >
+        <div class="otx-cell otx-number" role="rowheader" title="Click to select the row, Shift+click for several" data-row={at}>
+          {String(label)}
+        </div>
         {visible.value.map(cell)}
       </div>
     );
@@ -334,15 +388,29 @@ export function createTable(requests: Requests, result: Result, { onPick = null,
       <div class="otx-pane">
         {toolbar()}
         {chips(found?.columns ?? [], found?.query ?? ALL)}
-        <Rows rows={rows} seen={seen} label="Rows of the result" role="grid" head={head} headHeight={HEAD_HEIGHT} style={`flex-basis:${height(found)}px`} draw={(row, at, rowKey) => drawRow(found!.columns, row, at, rowKey)} onKey={onKey} aria-multiselectable="true" aria-rowcount={found ? found.total + 1 : undefined} aria-activedescendant={isActiveSeen ? activeId : undefined} onPointerDown={(event: PointerEvent) => onPointer(event, true)} onPointerOver={(event: PointerEvent) => event.buttons === 1 && onPointer(event, false)} />
-        {isEmpty ? <p class="otx-muted otx-table-empty">{found.query.filter ? `No row has '${found.query.filter}'.` : 'No row matches the filters.'} <button class="otx-small" type="button" onClick={clearFilters}>Clear filters</button></p> : null}
+        <Rows
+          rows={rows} seen={seen} label="Rows of the result" role="grid" head={head} headHeight={HEAD_HEIGHT}
+          style={`flex-basis:${height(found)}px`} draw={(row, at, rowKey) => drawRow(found!.columns, row, at, rowKey)} onKey={onKey}
+          aria-multiselectable="true" aria-rowcount={found ? found.total + 1 : undefined}
+          aria-activedescendant={isActiveSeen ? activeId : undefined} onPointerDown={(event: PointerEvent) => onPointer(event, true)}
+          onPointerOver={(event: PointerEvent) => event.buttons === 1 && onPointer(event, false)}
+        />
+        {isEmpty ? (
+          <p class="otx-muted otx-table-empty">
+            {found.query.filter ? `No row has '${found.query.filter}'.` : 'No row matches the filters.'}{' '}
+            <button class="otx-small" type="button" onClick={clearFilters}>Clear filters</button>
+          </p>
+        ) : null}
         {columnFilter.view()}
       </div>
     );
   }
 
   const close = (): void => (requests.close(), rows.close(), search.cancel(), columnFilter.close());
-  const table: Table = { result, requests, page, onPick, query, isFiltered: () => isFilter(shown()), filterColumn, clearFilters, start: () => change({}), view, close };
+  const table: Table = {
+    result, requests, page, onPick, query, isFiltered: () => isFilter(shown()), filterColumn, clearFilters, start: () => change({}), view,
+    close
+  };
   const columnFilter = createColumnFilter(table);
   return table;
 }
@@ -361,14 +429,17 @@ function Edge({ name, letters, resize, fit }: { name: string; letters: number; r
     const cell = (event.currentTarget as HTMLElement).parentElement!;
     const letter = (cell.offsetWidth - 14) / letters || 7;
     const move = (moved: PointerEvent): void => resize(letters + (moved.clientX - event.clientX) / letter);
-    const end = (): void => {
-      document.removeEventListener('pointermove', move);
-      document.removeEventListener('pointerup', end);
-    };
-    document.addEventListener('pointermove', move);
-    document.addEventListener('pointerup', end);
+    const drag = new AbortController();
+    const { signal } = drag;
+    document.addEventListener('pointermove', move, { signal });
+    for (const end of ['pointerup', 'pointercancel']) document.addEventListener(end, () => drag.abort(), { signal });
   };
-  return <span class="otx-edge" role="separator" tabIndex={0} aria-orientation="vertical" aria-label={`Width of ${name}`} aria-valuenow={letters} aria-valuemin={MIN_WIDTH} aria-valuemax={200} onKeyDown={onKeyDown} onDblClick={fit} onPointerDown={onPointerDown} />;
+  return (
+    <span
+      class="otx-edge" role="separator" tabIndex={0} aria-orientation="vertical" aria-label={`Width of ${name}`} aria-valuenow={letters}
+      aria-valuemin={MIN_WIDTH} aria-valuemax={200} onKeyDown={onKeyDown} onDblClick={fit} onPointerDown={onPointerDown}
+    />
+  );
 }
 
 /** Names the result in a request. */
@@ -377,7 +448,9 @@ export function keyOf({ handle, call }: Result) {
 }
 
 function payloadOf({ filter, conditions, choices, sort }: Query) {
-  return { filter, columns: conditions, choices: Object.fromEntries(Object.entries(choices).map(([at, texts]) => [at, [...texts.keys()]])), sort };
+  return {
+    filter, columns: conditions, choices: Object.fromEntries(Object.entries(choices).map(([at, texts]) => [at, [...texts.keys()]])), sort
+  };
 }
 
 function isFilter({ filter, conditions, choices }: Query): boolean {
@@ -411,7 +484,9 @@ function widthOf(letters: number): string {
 
 function widthsOf(columns: Column[], rows: Row[]): number[] {
   return columns.map(({ name }, at) => {
-    const longest = rows.slice(0, 50).reduce((most, row) => Math.max(most, textOf((row[at + 1] ?? '') as Cell).length), name.length + HEAD_SPACE);
+    const longest = rows.slice(0, 50).reduce(
+      (most, row) => Math.max(most, textOf((row[at + 1] ?? '') as Cell).length), name.length + HEAD_SPACE
+    );
     return Math.max(MIN_WIDTH, Math.min(MAX_WIDTH, longest));
   });
 }

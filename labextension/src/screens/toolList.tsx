@@ -102,7 +102,9 @@ export class ToolList {
     const searches = this.requests.latest<Entries>('search');
     searches.reset();
     const isHere = this.index !== null;
-    const reply: Reply<any> = isHere ? { status: 'ok', value: this.matches(query, filters) } : await searches.send({ query, filters, limit: MAX_MATCHES });
+    const reply: Reply<any> = isHere
+      ? { status: 'ok', value: this.matches(query, filters) }
+      : await searches.send({ query, filters, limit: MAX_MATCHES });
     if (reply.status !== 'ok') return reply;
     const found: Item[] = isHere ? reply.value : withIcons(reply.value);
     const items = kept(this.items, found);
@@ -153,7 +155,12 @@ export class ToolList {
   }
 
   view(isHidden: boolean) {
-    return <Rows rows={this.rows} seen={this.rows.seen} id={this.id} role="listbox" label="Tools" tabIndex={-1} hidden={isHidden} draw={(item, at, key) => this.row(item, at, key)} />;
+    return (
+      <Rows
+        rows={this.rows} seen={this.rows.seen} id={this.id} role="listbox" label="Tools" tabIndex={-1} hidden={isHidden}
+        draw={(item, at, key) => this.row(item, at, key)}
+      />
+    );
   }
 
   private row(item: Item, at: number, key: Key) {
@@ -171,11 +178,25 @@ export class ToolList {
     };
     const drag = onDrag ? { draggable: true, onDragStart: (event: DragEvent) => onDrag(name, event) } : {};
     // The star in a row is for the mouse; the tool's page has a button that the keyboard reaches.
-    const star = <span class={isFavourite ? 'otx-star otx-on' : 'otx-star'} aria-hidden="true" title={isFavourite ? 'Remove from favourites' : 'Make it a favourite'} onClick={toggleStar}>{isFavourite ? '★' : '☆'}</span>;
+    const star = (
+      <span
+        class={isFavourite ? 'otx-star otx-on' : 'otx-star'} aria-hidden="true"
+        title={isFavourite ? 'Remove from favourites' : 'Make it a favourite'} onClick={toggleStar}
+      >
+        {isFavourite ? '★' : '☆'}
+      </span>
+    );
     return (
-      <div key={key} class={isChosen ? 'otx-tool otx-current' : 'otx-tool'} role="option" id={`${this.id}-${at}`} aria-selected={isChosen} onClick={open} {...drag}>
+      <div
+        key={key} class={isChosen ? 'otx-tool otx-current' : 'otx-tool'} role="option" id={`${this.id}-${at}`} aria-selected={isChosen}
+        onClick={open} {...drag}
+      >
         <div class="otx-tool-text">
-          <div class="otx-tool-name" title={name}><Icon src={icon} />{marked(name, matchingSpans(this.answer.value?.query ?? '', name, this.terms.get(name)))}{disabled ? <span class="otx-chip">off</span> : null}</div>
+          <div class="otx-tool-name" title={name}>
+            <Icon src={icon} />
+            {marked(name, matchingSpans(this.answer.value?.query ?? '', name, this.terms.get(name)))}
+            {disabled ? <span class="otx-chip">off</span> : null}
+          </div>
           <div class="otx-tool-summary">{badges.map(badge => <Badge key={badge} badge={badge} />)}{summary}</div>
         </div>
         {star}
@@ -186,7 +207,10 @@ export class ToolList {
 
 /** A text with some of its letters in `<mark>`; spans are [start, end] in order. */
 function marked(text: string, spans: [number, number][]) {
-  return [...spans.flatMap(([start, end], at) => [text.slice(spans[at - 1]?.[1] ?? 0, start), <mark>{text.slice(start, end)}</mark>]), text.slice(spans.at(-1)?.[1] ?? 0)];
+  return [
+    ...spans.flatMap(([start, end], at) => [text.slice(spans[at - 1]?.[1] ?? 0, start), <mark>{text.slice(start, end)}</mark>]),
+    text.slice(spans.at(-1)?.[1] ?? 0)
+  ];
 }
 
 /** Entries with their icons in place of the icons' numbers. */

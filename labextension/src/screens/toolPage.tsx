@@ -4,11 +4,11 @@ import { batch, signal } from '@preact/signals';
 import { type ComponentChild, createRef, Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Call, Calls, Result } from './calls.js';
-import { copyText, debounce, elementOf } from './dom.js';
-import { createForm, ErrorLines, type Form, type SchemaError, type Variable } from './form.js';
+import { copyText, debounce, elementOf, offerFocus } from './dom.js';
+import { createForm, type Form, type SchemaError, type Variable } from './form.js';
 import { counted, duration, number, sourceText, withoutArgumentName } from './format.js';
 import { createHistory } from './history.js';
-import { Badge, drawInto, Icon, Placed, Tabs } from './parts.js';
+import { Badge, drawInto, ErrorLines, Icon, Placed, Tabs } from './parts.js';
 import type { Ask, LatestRequest, Reply, Requests } from './requests.js';
 import { isEqual, isObject, type Schema } from './schema.js';
 import type { Payload, Transport } from './transport.js';
@@ -88,7 +88,10 @@ export class ToolPage {
   /** What a person opened last: whether it is shown. */
   private opened: Promise<boolean> | null = null;
   private readonly checkSoon = debounce(150, () => this.check());
-  private readonly places = { run: createRef<HTMLButtonElement>(), cancel: createRef<HTMLButtonElement>(), json: createRef<HTMLTextAreaElement>(), actions: createRef<HTMLDivElement>(), answer: createRef<HTMLDivElement>() };
+  private readonly places = {
+    run: createRef<HTMLButtonElement>(), cancel: createRef<HTMLButtonElement>(), json: createRef<HTMLTextAreaElement>(),
+    actions: createRef<HTMLDivElement>(), answer: createRef<HTMLDivElement>()
+  };
 
   constructor(transport: Transport, private readonly requests: Requests, private readonly calls: Calls, private readonly options: Options) {
     this.opening = requests.latestOf(([kind, payload]: [string, Payload], ask: Ask) => ask(kind, payload));
@@ -141,7 +144,9 @@ export class ToolPage {
     this.isJsonValid = true;
     this.isSubmitted = false;
     const isAnother = tool.name !== this.tool?.name;
-    const form = createForm(tool.parameters, { onChange: given => this.onFormChange(given), onSubmit: () => this.run(), variables: () => this.variables() });
+    const form = createForm(tool.parameters, {
+      onChange: given => this.onFormChange(given), onSubmit: () => this.run(), variables: () => this.variables()
+    });
     batch(() => {
       this.content.value = { tool, form };
       this.args.value = args ?? this.drafts.get(name) ?? {};
@@ -240,8 +245,10 @@ export class ToolPage {
     if (this.earlier?.tool === tool) return this.earlier;
     this.earlier?.requests.close();
     const requests = this.requests.part();
-    const onEdit = async (call: { args: Payload | null }): Promise<void> => void ((await this.open(tool, call.args)) && this.form?.focus());
-    const onRerun = async (call: { args: Payload | null }): Promise<void> => void ((await this.open(tool, call.args)) && (await this.run()));
+    const onEdit = async (call: { args: Payload | null }): Promise<void> =>
+      void ((await this.open(tool, call.args)) && offerFocus(this.form, this.element));
+    const onRerun = async (call: { args: Payload | null }): Promise<void> =>
+      void ((await this.open(tool, call.args)) && (await this.run()));
     this.earlier = { tool, requests, history: createHistory(requests, { onEdit, onRerun }, tool) };
     return this.earlier;
   }
@@ -270,7 +277,9 @@ export class ToolPage {
   /** Show each error at its field, and all of them below the JSON. */
   private showErrors(errors: SchemaError[]): void {
     this.form!.showErrors(errors);
-    if (this.isJsonValid) this.jsonErrors.value = errors.map(({ pointer, message }) => (pointer ? `${pointer}: ${withoutArgumentName(message)}` : message));
+    if (this.isJsonValid) this.jsonErrors.value = errors.map(
+      ({ pointer, message }) => (pointer ? `${pointer}: ${withoutArgumentName(message)}` : message)
+    );
   }
 
   /** Ask the kernel for errors and for the call as code. Missing arguments are not reported before the first Run. */
@@ -316,8 +325,12 @@ export class ToolPage {
       return;
     }
     if (this.pane.peek() === 'code') this.selectPane('form');
-    if (this.pane.peek() === 'form') this.form!.focusError();
-    else this.places.json.current!.focus();
+    if (this.pane.peek() === 'form') this.showError();
+    else offerFocus(this.places.json.current, this.element);
+  }
+
+  private showError(): void {
+    offerFocus({ focus: () => this.form!.focusError() }, this.element);
   }
 
   /** Insert the call into the notebook; with `isRun` it is inserted only if its arguments are valid, and run. */
@@ -325,7 +338,7 @@ export class ToolPage {
     this.isSubmitted = this.isSubmitted || isRun;
     const answer = await this.checkToUse(this.args.peek());
     if (!answer) return;
-    if (isRun && answer.errors.length) this.form!.focusError();
+    if (isRun && answer.errors.length) this.showError();
     else this.options.onInsert!(answer.code, isRun);
   }
 
@@ -344,7 +357,12 @@ export class ToolPage {
     if (!content) return <p class="otx-muted">reading …</p>;
     if ('stored' in content) return <Placed element={this.viewer.element} />;
     if ('tool' in content) return this.drawTool(content.tool, content.form);
-    return <><div class="otx-failure" role="alert">{content.message}</div><button class="otx-small" type="button" onClick={content.retry}>Try again</button></>;
+    return (
+      <>
+        <div class="otx-failure" role="alert">{content.message}</div>
+        <button class="otx-small" type="button" onClick={content.retry}>Try again</button>
+      </>
+    );
   }
 
   private drawTool(tool: Tool, form: Form) {
@@ -359,11 +377,16 @@ export class ToolPage {
           <Tabs label="Argument formats" tabs={TABS} selected={pane} onSelect={kind => this.selectPane(kind)} />
           <Placed element={form.element} hidden={pane !== 'form'} />
           <div hidden={pane !== 'json'}>
-            <textarea ref={this.places.json} class="otx-input otx-json" rows={10} spellcheck={false} aria-label="Arguments as JSON" value={this.json.value} onInput={event => this.onJsonInput(event.currentTarget.value)} />
+            <textarea
+              ref={this.places.json} class="otx-input otx-json" rows={10} spellcheck={false} aria-label="Arguments as JSON"
+              value={this.json.value} onInput={event => this.onJsonInput(event.currentTarget.value)}
+            />
             <ErrorLines messages={this.jsonErrors.value} />
           </div>
           <div class="otx-code" hidden={pane !== 'code'}>
-            {([['tool', '%tool'], ['python', 'Python'], ['curl', 'curl']] as const).map(([kind, title]) => <Snippet key={kind} kind={kind} title={title} text={this.code.value[kind]} />)}
+            {([['tool', '%tool'], ['python', 'Python'], ['curl', 'curl']] as const).map(([kind, title]) => (
+              <Snippet key={kind} kind={kind} title={title} text={this.code.value[kind]} />
+            ))}
           </div>
           {pane === 'calls' ? <Placed class="otx-tool-calls" element={this.earlierOf(tool.name).history.element} /> : null}
           {this.actions(tool)}
@@ -382,7 +405,12 @@ export class ToolPage {
       <div class="otx-title">
         <Icon src={icon} />
         <h3 title={title || undefined}>{name}</h3>
-        <button class={isStar ? 'otx-star otx-on' : 'otx-star'} type="button" title="Favourite" aria-label={`${name}: favourite`} aria-pressed={isStar} onClick={() => this.toggleStar(name)}>{isStar ? '★' : '☆'}</button>
+        <button
+          class={isStar ? 'otx-star otx-on' : 'otx-star'} type="button" title="Favourite" aria-label={`${name}: favourite`}
+          aria-pressed={isStar} onClick={() => this.toggleStar(name)}
+        >
+          {isStar ? '★' : '☆'}
+        </button>
         <span class="otx-chip">{sourceText(source)}</span>
         {badges.map(badge => <Badge key={badge} badge={badge} />)}
         {tags.map(tag => <span key={tag} class="otx-chip">{tag}</span>)}
@@ -415,10 +443,30 @@ export class ToolPage {
     // `disabled` would lose the focus.
     return (
       <div ref={this.places.actions} class="otx-actions" hidden={this.pane.value === 'calls' && !running}>
-        <button ref={this.places.run} class="otx-run" type="button" title="Ctrl-Enter" hidden={Boolean(disabled)} aria-disabled={this.isRepeat} onClick={() => this.run()}>Run</button>
-        <button ref={this.places.cancel} class="otx-small" type="button" hidden={!running} onClick={() => running && this.calls.cancel(running)}>Cancel</button>
-        {this.options.onInsert ? <button class="otx-small" type="button" title="Insert the call into the notebook" onClick={() => this.insert(false)}>Insert</button> : null}
-        {this.options.onInsert ? <button class="otx-small" type="button" title="Insert the call into the notebook and run it" hidden={Boolean(disabled)} onClick={() => this.insert(true)}>Insert and run</button> : null}
+        <button
+          ref={this.places.run} class="otx-run" type="button" title="Ctrl-Enter" hidden={Boolean(disabled)} aria-disabled={this.isRepeat}
+          onClick={() => this.run()}
+        >
+          Run
+        </button>
+        <button
+          ref={this.places.cancel} class="otx-small" type="button" hidden={!running} onClick={() => running && this.calls.cancel(running)}
+        >
+          Cancel
+        </button>
+        {this.options.onInsert ? (
+          <button class="otx-small" type="button" title="Insert the call into the notebook" onClick={() => this.insert(false)}>
+            Insert
+          </button>
+        ) : null}
+        {this.options.onInsert ? (
+          <button
+            class="otx-small" type="button" title="Insert the call into the notebook and run it" hidden={Boolean(disabled)}
+            onClick={event => event.detail > 1 || this.insert(true)}
+          >
+            Insert and run
+          </button>
+        ) : null}
         <div class="otx-progress" role="status" aria-live="polite">{running ? <Progress call={running} calls={this.calls} /> : null}</div>
       </div>
     );
@@ -439,7 +487,9 @@ function definitionOf({ name, signature, description, parameters, disabled }: To
 function Progress({ call, calls }: { call: Call; calls: Calls }) {
   if (calls.elapsed(call) < SHOW_PROGRESS_MS) return null;
   const { done, total } = call.progress.value;
-  const bar = total ? <progress key="steps" aria-label="Progress" max={total} value={done} /> : <progress key="some" aria-label="Progress" />;
+  const bar = total ? (
+    <progress key="steps" aria-label="Progress" max={total} value={done} />
+  ) : <progress key="some" aria-label="Progress" />;
   return <>{bar}<span>{calls.progressOf(call)}</span></>;
 }
 
@@ -447,7 +497,9 @@ function Progress({ call, calls }: { call: Call; calls: Calls }) {
 function Snippet({ kind, title, text }: { kind: string; title: string; text: string | undefined }) {
   const [copied, setCopied] = useState({ text: '', outcome: '' });
   if (!text) return null;
-  const copy = async (): Promise<void> => setCopied({ text, outcome: (await copyText(text)) ? 'copied' : 'not copied: select the text and copy it' });
+  const copy = async (): Promise<void> => setCopied({
+    text, outcome: (await copyText(text)) ? 'copied' : 'not copied: select the text and copy it'
+  });
   return (
     <div class="otx-snippet" data-kind={kind}>
       <div class="otx-bar">

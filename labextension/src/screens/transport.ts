@@ -17,7 +17,7 @@ interface Failure {
 export type Message = Event | { id: string; value?: unknown; error?: Failure };
 
 /** The kernel refused a request, or the connection closed. */
-export class RequestError extends Error {
+class RequestError extends Error {
   readonly details: Record<string, unknown>;
 
   constructor({ message, ...details }: Failure) {

@@ -31,7 +31,8 @@ export function TrustForm({ inventory, part = '', isTrusted = false, isBusy = fa
   const parts = inventory.parts.filter(each => !part || each.key === part);
   const label = part ? `Trust this ${parts[0]?.kind ?? 'part'}` : isTrusted ? 'Trust these changes' : 'Trust this project';
   const isOld = part ? parts.some(each => each.changes.length) : isTrusted;
-  const title = `${part ? `The ${part}` : 'This project'} ${isOld ? 'has changed since you trusted it' : part ? 'is new' : 'is not trusted yet'}.`;
+  const state = isOld ? 'has changed since you trusted it' : part ? 'is new' : 'is not trusted yet';
+  const title = `${part ? `The ${part}` : 'This project'} ${state}.`;
   return (
     <section class="otx-trust" role="group" aria-label="Trust">
       <strong class="otx-trust-title">{title}</strong>
@@ -48,9 +49,13 @@ export function TrustForm({ inventory, part = '', isTrusted = false, isBusy = fa
 function projectLines({ folder, packFiles, parts, httpTools, hosts, snippets }: Inventory): ComponentChild {
   const kinds = [...new Set(parts.map(part => part.kind))];
   const lines = [
-    ...folded(packFiles.map(file => <li key={file}>Python: <FileLink path={`${folder}/.onetool/${file}`} label={file} /></li>), 'pack files'),
+    ...folded(packFiles.map(file => (
+      <li key={file}>Python: <FileLink path={`${folder}/.onetool/${file}`} label={file} /></li>
+    )), 'pack files'),
     ...kinds.flatMap(kind => folded(parts.filter(part => part.kind === kind).map(partLine), `${kind}s`)),
-    ...(httpTools ? [<li key="http">{httpTools} HTTP {httpTools === 1 ? 'tool' : 'tools'} to <code>{hosts.join(', ') || 'no host'}</code></li>] : []),
+    ...(httpTools
+      ? [<li key="http">{httpTools} HTTP {httpTools === 1 ? 'tool' : 'tools'} to <code>{hosts.join(', ') || 'no host'}</code></li>]
+      : []),
     ...folded(snippets.map(name => <li key={`$${name}`}>Snippet: <code>${name}</code></li>), 'snippets')
   ];
   return lines.length ? lines : <li>Nothing that runs by itself or reaches out of the folder.</li>;
@@ -58,7 +63,14 @@ function projectLines({ folder, packFiles, parts, httpTools, hosts, snippets }: 
 
 /** A file that a click opens in JupyterLab, so that one can read what a yes would run. */
 function FileLink({ path, label }: { path: string; label: string }) {
-  return <button class="otx-file" type="button" title={`Open ${path}`} data-commandlinker-command="onetool:open-file" data-commandlinker-args={JSON.stringify({ path })}><code>{label}</code></button>;
+  return (
+    <button
+      class="otx-file" type="button" title={`Open ${path}`} data-path={path} data-commandlinker-command="onetool:open-file"
+      data-commandlinker-args={JSON.stringify({ path })}
+    >
+      <code>{label}</code>
+    </button>
+  );
 }
 
 /** What the project's files say is set in a monospaced font; our own words about a folder or a host are not. */

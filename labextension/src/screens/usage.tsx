@@ -54,20 +54,22 @@ export function createUsage(transport: Transport, { period = 'week', tool = '', 
   const requests = new Requests(transport);
   const usage = requests.latest<Usage>('usage');
   const query = signal<Query>({ period, tool, since });
-  const load = (change: Partial<Query> = {}): void => {
+  const load = (change: Partial<Query> = {}): Promise<unknown> => {
     query.value = { ...query.value, ...change };
-    void usage.send(query.value as unknown as Payload);
+    return usage.send({ ...query.value });
   };
-  const screen = createScreen('div.otx.otx-usage', { role: 'region', 'aria-label': 'Usage' }, () => <View usage={usage} query={query} closed={transport.store.closed} load={load} />);
-  load();
-  return { element: screen.element, load: async () => load(), close: () => (requests.close(), screen.close()) };
+  const screen = createScreen('div.otx.otx-usage', { role: 'region', 'aria-label': 'Usage' }, () => (
+    <View usage={usage} query={query} closed={transport.store.closed} load={load} />
+  ));
+  void load();
+  return { element: screen.element, load, close: () => (requests.close(), screen.close()) };
 }
 
 interface ViewProps {
   usage: LatestRequest<Payload, Usage>;
   query: ReadonlySignal<Query>;
   closed: ReadonlySignal<string | null>;
-  load: (change?: Partial<Query>) => void;
+  load: (change?: Partial<Query>) => unknown;
 }
 
 function View({ usage, query, closed, load }: ViewProps) {
@@ -81,18 +83,30 @@ function View({ usage, query, closed, load }: ViewProps) {
       </div>
       <div class="otx-notice" role="alert" hidden={!notice}>{notice}</div>
       <div class="otx-totals" hidden={!found?.known.length}>
-        {found?.totals.map(({ value, label }) => <span key={label} class="otx-total-box"><span class="otx-big">{value}</span> {label}</span>)}
+        {found?.totals.map(({ value, label }) => (
+          <span key={label} class="otx-total-box"><span class="otx-big">{value}</span> {label}</span>
+        ))}
         {found?.note ? <span>{found.note}</span> : null}
       </div>
-      <div class="otx-charts">{found?.series.length ? <><Calls series={found.series} /><Latency series={found.series} tools={found.tools} /></> : null}</div>
-      <div class="otx-scroll otx-usage-table otx-usage-failed" tabIndex={0} role="group" aria-label="Failed calls by message" hidden={!found?.failures.length}>
+      <div class="otx-charts">
+        {found?.series.length ? <><Calls series={found.series} /><Latency series={found.series} tools={found.tools} /></> : null}
+      </div>
+      <div
+        class="otx-scroll otx-usage-table otx-usage-failed" tabIndex={0} role="group" aria-label="Failed calls by message"
+        hidden={!found?.failures.length}
+      >
         <h3>Failed calls by message</h3>
-        <Table heads={['Message', 'Tool', 'Calls', 'Last']} lines={(found?.failures ?? []).map(row => [row.message, breakable(row.tool), number(row.calls), row.last_called])} />
+        <Table
+          heads={['Message', 'Tool', 'Calls', 'Last']}
+          lines={(found?.failures ?? []).map(row => [row.message, breakable(row.tool), number(row.calls), row.last_called])}
+        />
       </div>
       <div class="otx-scroll otx-usage-table" tabIndex={0} role="group" aria-label="Per tool" hidden={!found?.tools.length}>
         <Table heads={['Tool', 'Calls', 'Failed', 'Mean', 'p95', 'Last']} lines={(found?.tools ?? []).map(cellsOf)} />
       </div>
-      <p class="otx-muted otx-note" hidden={Boolean(found?.tools.length)}>{!found ? 'Loading …' : found.known.length ? 'No calls in this period.' : NO_CALLS}</p>
+      <p class="otx-muted otx-note" hidden={Boolean(found?.tools.length)}>
+        {!found ? 'Loading …' : found.known.length ? 'No calls in this period.' : NO_CALLS}
+      </p>
     </>
   );
 }
@@ -131,7 +145,9 @@ function Calls({ series }: { series: Step[] }) {
   const { yOf, wide } = scaleOf(marks, series);
   const column = Math.min(wide * 0.8, 32);
   const part = (at: number, from: number, to: number, kind: string) =>
-    to > from ? <rect x={AXIS + (at + 0.5) * wide - column / 2} y={yOf(to)} width={column} height={yOf(from) - yOf(to)} class={`otx-bar-${kind}`} /> : null;
+    to > from ? (
+      <rect x={AXIS + (at + 0.5) * wide - column / 2} y={yOf(to)} width={column} height={yOf(from) - yOf(to)} class={`otx-bar-${kind}`} />
+    ) : null;
   return (
     <Figure title="Calls" legend={['ok', 'failed'].map(kind => <span key={kind} class={`otx-legend otx-legend-${kind}`}>{kind}</span>)}>
       <Chart title="Calls" series={series} marks={marks} unit="">
@@ -184,7 +200,10 @@ function LatencyByTool({ tools }: { tools: ToolUsage[] }) {
         {tools.slice(0, 8).map(({ tool, avg_ms: mean, p95_ms: high }) => (
           <div key={tool}>
             <span class="otx-failing-name" title={tool}>{tool}</span>
-            <span class="otx-range" aria-hidden="true"><span class="otx-range-all" style={share(high ?? 0)} /><span class="otx-range-part" style={share(Math.min(mean ?? 0, high ?? 0))} /></span>
+            <span class="otx-range" aria-hidden="true">
+              <span class="otx-range-all" style={share(high ?? 0)} />
+              <span class="otx-range-part" style={share(Math.min(mean ?? 0, high ?? 0))} />
+            </span>
             <span class="otx-muted">{`${duration(mean ?? 0)} / ${duration(high ?? 0)}`}</span>
           </div>
         ))}
@@ -194,31 +213,51 @@ function LatencyByTool({ tools }: { tools: ToolUsage[] }) {
 }
 
 function scaleOf(marks: number[], series: Step[]) {
-  return { yOf: (value: number) => CHART_HEIGHT - (value / marks.at(-1)!) * (CHART_HEIGHT - 8), wide: (CHART_WIDTH - AXIS) / series.length };
+  return {
+    yOf: (value: number) => CHART_HEIGHT - (value / marks.at(-1)!) * (CHART_HEIGHT - 8), wide: (CHART_WIDTH - AXIS) / series.length
+  };
 }
 
-function Chart({ title, series, marks, unit, children }: { title: string; series: Step[]; marks: number[]; unit: string; children: ComponentChild }) {
+function Chart({ title, series, marks, unit, children }: {
+  title: string; series: Step[]; marks: number[]; unit: string; children: ComponentChild;
+}) {
   const { yOf, wide } = scaleOf(marks, series);
   const every = Math.ceil(series.length / 4);
-  const text = (x: number, y: number, anchor: 'start' | 'middle' | 'end', content: string) => <text x={x} y={y} text-anchor={anchor} class="otx-axis">{content}</text>;
+  const text = (x: number, y: number, anchor: 'start' | 'middle' | 'end', content: string) => (
+    <text x={x} y={y} text-anchor={anchor} class="otx-axis">{content}</text>
+  );
   return (
-    <svg viewBox={`0 0 ${CHART_WIDTH} ${CHART_HEIGHT + 18}`} role="img" aria-label={`${title}, ${series[0].label} to ${series.at(-1)!.label}`}>
-      {marks.map(mark => [<line x1={AXIS} x2={CHART_WIDTH} y1={yOf(mark)} y2={yOf(mark)} class="otx-axis-line" />, text(AXIS - 4, yOf(mark) + 4, 'end', `${number(mark)} ${unit}`.trim())])}
+    <svg
+      viewBox={`0 0 ${CHART_WIDTH} ${CHART_HEIGHT + 18}`} role="img" aria-label={`${title}, ${series[0].label} to ${series.at(-1)!.label}`}
+    >
+      {marks.map(mark => [
+        <line x1={AXIS} x2={CHART_WIDTH} y1={yOf(mark)} y2={yOf(mark)} class="otx-axis-line" />,
+        text(AXIS - 4, yOf(mark) + 4, 'end', `${number(mark)} ${unit}`.trim())
+      ])}
       {children}
-      {series.map((step, at) => (at % every ? null : text(AXIS + (at + 0.5) * wide, CHART_HEIGHT + 14, series.length > 1 && at === 0 && wide < 40 ? 'start' : 'middle', step.label)))}
+      {series.map((step, at) => (at % every ? null : text(
+        AXIS + (at + 0.5) * wide, CHART_HEIGHT + 14, series.length > 1 && at === 0 && wide < 40 ? 'start' : 'middle', step.label
+      )))}
     </svg>
   );
 }
 
 function cellsOf(row: ToolUsage): ComponentChild[] {
-  return [breakable(row.tool), number(row.calls), number(row.failures), duration(row.avg_ms ?? 0), duration(row.p95_ms ?? 0), row.last_called ?? ''];
+  return [
+    breakable(row.tool), number(row.calls), number(row.failures), duration(row.avg_ms ?? 0), duration(row.p95_ms ?? 0),
+    row.last_called ?? ''
+  ];
 }
 
 function Table({ heads, lines }: { heads: string[]; lines: ComponentChild[][] }) {
   return (
     <table>
       <thead><tr>{heads.map(head => <th key={head} scope="col">{head}</th>)}</tr></thead>
-      <tbody>{lines.map(([first, ...cells], line) => <tr key={line}><th scope="row">{first}</th>{cells.map((cell, at) => <td key={at}>{cell}</td>)}</tr>)}</tbody>
+      <tbody>
+        {lines.map(([first, ...cells], line) => (
+          <tr key={line}><th scope="row">{first}</th>{cells.map((cell, at) => <td key={at}>{cell}</td>)}</tr>
+        ))}
+      </tbody>
     </table>
   );
 }

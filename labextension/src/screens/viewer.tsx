@@ -17,8 +17,10 @@ import { Rows, VirtualRows } from './virtualRows.js';
 
 const LINE_HEIGHT = 18;
 /** A tree of a result that is not larger opens by itself, with at most so many places. */
-const [SMALL_BYTES, MAX_OPEN] = [2000, 30];
-const TITLES: Record<string, string> = { text: 'Raw', table: 'Table', summary: 'Summary', tree: 'Tree', image: 'Image', compare: 'Changes' };
+const [SMALL_BYTES, MAX_OPEN, FEW_LINES] = [2000, 30, 9];
+const TITLES: Record<string, string> = {
+  text: 'Raw', table: 'Table', summary: 'Summary', tree: 'Tree', image: 'Image', compare: 'Changes'
+};
 
 type Pick = ((expression: string) => void) | null;
 
@@ -44,7 +46,10 @@ export function createViewer(source: Source, { onPick = null, isPlain = false }:
   drawInto(element, () => (
     <>
       <div key={shown.value?.id} class="otx-result-head" hidden={isPlain}>{isPlain ? null : shown.value?.head()}</div>
-      <Tabs label="Result formats" tabs={shown.value?.tabs() ?? []} selected={shown.value?.kind} hidden={(shown.value?.tabs().length ?? 0) < 2} onSelect={kind => shown.value?.select(kind)} />
+      <Tabs
+        label="Result formats" tabs={shown.value?.tabs() ?? []} selected={shown.value?.kind} hidden={(shown.value?.tabs().length ?? 0) < 2}
+        onSelect={kind => shown.value?.select(kind)}
+      />
       <div class="otx-result-body">{shown.value?.body()}</div>
     </>
   ));
@@ -63,7 +68,9 @@ export function createResult(transport: Transport, wanted: Payload, onShown = (_
   const { closed } = transport.store;
   const screen = createScreen('div.otx.otx-standalone', {}, () => (
     <>
-      <div class="otx-notice" role="alert" hidden={closed.value === null && !opened.failure.value}>{closed.value ?? <Failure of={opened} />}</div>
+      <div class="otx-notice" role="alert" hidden={closed.value === null && !opened.failure.value}>
+        {closed.value ?? <Failure of={opened} />}
+      </div>
       <Placed class="otx-place" element={viewer.element} />
     </>
   ));
@@ -124,7 +131,14 @@ class Shown {
     return (
       <>
         <Facts result={result} />
-        {result.ok ? <span class="otx-tools"><More requests={requests} result={result} table={table} isFiltered={table?.isFiltered() ?? false} onChoose={chosen => this.compareWith(chosen)} /></span> : null}
+        {result.ok ? (
+          <span class="otx-tools">
+            <More
+              requests={requests} result={result} table={table} isFiltered={table?.isFiltered() ?? false}
+              onChoose={chosen => this.compareWith(chosen)}
+            />
+          </span>
+        ) : null}
       </>
     );
   }
@@ -154,7 +168,7 @@ function Facts({ result }: { result: Result }) {
   const { ms, rows, lines, bytes, note, tool, handle } = result;
   const outcome = outcomeOf(result as { ok: boolean });
   const facts: string[] = [];
-  if (ms !== undefined && outcome !== 'cancelled') facts.push(duration(ms));
+  if (ms && outcome !== 'cancelled') facts.push(duration(ms)); // no time was taken by a value that came from no call
   if (rows !== undefined) facts.push(counted(rows, 'row'));
   else if (lines !== undefined && result.kinds?.[0] !== 'image') facts.push(counted(lines, 'line'));
   if (bytes !== undefined && bytes !== null) facts.push(byteSize(bytes));
@@ -171,7 +185,12 @@ function Facts({ result }: { result: Result }) {
 
 function Problem({ error: { title, reason, message, hint } }: { error: NonNullable<Result['error']> }) {
   if (reason === 'cancelled') return <p class="otx-muted">{message}</p>;
-  return <div class="otx-failure" role="alert"><strong>{title ?? 'The call failed'}</strong><pre>{[message, hint].filter(Boolean).join('\n')}</pre></div>;
+  return (
+    <div class="otx-failure" role="alert">
+      <strong>{title ?? 'The call failed'}</strong>
+      <pre>{[message, hint].filter(Boolean).join('\n')}</pre>
+    </div>
+  );
 }
 
 interface MoreProps {
@@ -236,7 +255,9 @@ function SaveForm({ requests, result, table, isFiltered, onSaved }: Omit<MorePro
 
 function createText(requests: Requests, result: Result): Pane {
   const lines = result.lines ?? 0;
-  const rows = new VirtualRows<string>(requests, LINE_HEIGHT, async (offset, limit, ask) => (await ask('page', { ...keyOf(result), offset: offset + 1, limit })).lines);
+  const rows = new VirtualRows<string>(
+    requests, LINE_HEIGHT, async (offset, limit, ask) => (await ask('page', { ...keyOf(result), offset: offset + 1, limit })).lines
+  );
   const current = signal(-1);
   const typed = signal<string | null>(null);
   const finder = createFinder(requests, result, line => {
@@ -247,16 +268,32 @@ function createText(requests: Requests, result: Result): Pane {
     typed.value = null;
     void rows.scrollTo(Number.parseInt(text.replaceAll(/\D/g, ''), 10) - 1 || 0);
   };
-  const line = (text: string, at: number, key: number | string) => <div key={key} class={at === current.value ? 'otx-line otx-current' : 'otx-line'}><span class="otx-number" aria-hidden="true">{at + 1}</span><span class="otx-text">{text}</span></div>;
+  const line = (text: string, at: number, key: number | string) => (
+    <div key={key} class={at === current.value ? 'otx-line otx-current' : 'otx-line'}>
+      <span class="otx-number" aria-hidden="true">{at + 1}</span>
+      <span class="otx-text">{text}</span>
+    </div>
+  );
   const view = () => {
     const { seen } = rows;
     return (
       <div class="otx-pane">
-        <div class="otx-bar">
+        <div class="otx-bar" hidden={lines <= FEW_LINES && (result.bytes ?? Infinity) <= SMALL_BYTES}>
           {finder.view()}
-          <label class="otx-muted">line <input class="otx-input otx-short" type="text" inputMode="numeric" aria-label="Go to line" title="Go to line" value={typed.value ?? String(seen.from + 1)} onInput={event => (typed.value = event.currentTarget.value)} onChange={event => goTo(event.currentTarget.value)} /> of {number(lines)}</label>
+          <label class="otx-muted">
+            {'line '}
+            <input
+              class="otx-input otx-short" type="text" inputMode="numeric" aria-label="Go to line" title="Go to line"
+              value={typed.value ?? String(seen.from + 1)} onInput={event => (typed.value = event.currentTarget.value)}
+              onChange={event => goTo(event.currentTarget.value)}
+            />
+            {' of '}
+            {number(lines)}
+          </label>
         </div>
-        <Rows rows={rows} seen={seen} label="Lines of the result" style={`flex-basis:${Math.min(lines, 99) * LINE_HEIGHT + 16}px`} draw={line} />
+        <Rows
+          rows={rows} seen={seen} label="Lines of the result" style={`flex-basis:${Math.min(lines, 99) * LINE_HEIGHT + 16}px`} draw={line}
+        />
       </div>
     );
   };
@@ -270,7 +307,8 @@ function createFinder(requests: Requests, result: Result, onHit: (line: number) 
   let searched = ''; // what Enter goes on with
   const words = (): string => `${isFuzzy.peek() ? 'fuzzy' : 'exact'} ${pattern.peek()}`;
 
-  const search = debounce(200, async () => {
+  async function search(): Promise<void> {
+    searchSoon.cancel();
     searched = words();
     at.value = -1;
     finds.reset();
@@ -278,7 +316,8 @@ function createFinder(requests: Requests, result: Result, onHit: (line: number) 
     const reply = await finds.send({ ...keyOf(result), pattern: pattern.peek(), isFuzzy: isFuzzy.peek() });
     if (reply.status === 'failed') searched = ''; // Enter tries again
     if (reply.status === 'ok') step(1);
-  });
+  }
+  const searchSoon = debounce(200, search);
 
   function step(by: number): void {
     const hits = finds.value.peek()?.hits ?? [];
@@ -298,20 +337,27 @@ function createFinder(requests: Requests, result: Result, onHit: (line: number) 
     if (event.key !== 'Enter') return;
     event.preventDefault();
     if (searched === words()) step(event.shiftKey ? -1 : 1);
-    else void search.now();
+    else void search();
   }
 
-  const button = (label: string, title: string, by: number) => <button class="otx-small" type="button" title={title} aria-label={title} onClick={() => step(by)}>{label}</button>;
+  const button = (label: string, title: string, by: number) => (
+    <button class="otx-small" type="button" title={title} aria-label={title} onClick={() => step(by)}>{label}</button>
+  );
   const view = () => (
     <div class="otx-find" role="search">
-      <Search label="Find in the result" placeholder="Find" value={pattern.value} onInput={text => ((pattern.value = text), search())} onKeyDown={onKeyDown} />
-      <Check class="otx-muted" title="Also find near matches" isOn={isFuzzy.value} onChange={isOn => ((isFuzzy.value = isOn), search.now())}> fuzzy</Check>
+      <Search
+        label="Find in the result" placeholder="Find" value={pattern.value} onInput={text => ((pattern.value = text), searchSoon())}
+        onKeyDown={onKeyDown}
+      />
+      <Check class="otx-muted" title="Also find near matches" isOn={isFuzzy.value} onChange={isOn => ((isFuzzy.value = isOn), search())}>
+        {' fuzzy'}
+      </Check>
       {button('↑', 'Previous', -1)}
       {button('↓', 'Next', 1)}
       <span class="otx-muted otx-count" role="status">{count()}</span>
     </div>
   );
-  return { view, close: () => search.cancel() };
+  return { view, close: searchSoon.cancel };
 }
 
 /** `count`: how many children it has. */
@@ -339,7 +385,9 @@ function createTree(requests: Requests, result: Result, onPick: Pick): Pane {
   async function load(branch: Branch, more = FIRST): Promise<void> {
     branch.isAsked = true;
     branch.more.value = null;
-    const reply = await requests.once<{ children: Child[]; total: number }>('tree', { ...keyOf(result), path: branch.path, offset: more.offset, limit: 100 });
+    const reply = await requests.once<{ children: Child[]; total: number }>('tree', {
+      ...keyOf(result), path: branch.path, offset: more.offset, limit: 100
+    });
     if (reply.status === 'late') return;
     status.value = reply.status === 'failed' ? reply.error.message : '';
     if (reply.status === 'failed') {
@@ -351,7 +399,8 @@ function createTree(requests: Requests, result: Result, onPick: Pick): Pane {
     const added = children.map(child => ({ ...child, branch: child.count ? branchOf([...branch.path, child.key]) : null }));
     branch.children.value = [...branch.children.peek(), ...added];
     if (offset < total) branch.more.value = { words: `${number(total - offset)} more`, offset };
-    for (const { branch: inner } of added) if (inner && (result.bytes ?? Infinity) <= SMALL_BYTES && (opened += 1) <= MAX_OPEN) toggle(inner);
+    const isSmall = (result.bytes ?? Infinity) <= SMALL_BYTES;
+    for (const { branch: inner } of added) if (inner && isSmall && (opened += 1) <= MAX_OPEN) toggle(inner);
   }
 
   async function copy(path: Path): Promise<void> {
@@ -372,21 +421,38 @@ function createTree(requests: Requests, result: Result, onPick: Pick): Pane {
         const words = <><span class="otx-key">{key}</span>: <span class="otx-value" data-kind={kind}>{preview}</span></>;
         return (
           <li key={at} role="treeitem" aria-expanded={branch?.isOpen.value}>
-            {branch ? <button class="otx-expand" type="button" onClick={() => toggle(branch)}>{words}</button> : <span class="otx-leaf">{words}{tools(own, key)}</span>}
+            {branch ? (
+              <button class="otx-expand" type="button" onClick={() => toggle(branch)}>{words}</button>
+            ) : <span class="otx-leaf">{words}{tools(own, key)}</span>}
             {branch ? tools(own, key) : null}
             {branch ? <ul role="group" hidden={!branch.isOpen.value}>{drawChildren(branch)}</ul> : null}
           </li>
         );
       }),
-      more.value ? <li key="more of them" class="otx-more" role="none"><button class="otx-small" type="button" onClick={() => load(parent, more.peek()!)}>{more.value.words}</button></li> : null
+      more.value ? (
+        <li key="more of them" class="otx-more" role="none">
+          <button class="otx-small" type="button" onClick={() => load(parent, more.peek()!)}>{more.value.words}</button>
+        </li>
+      ) : null
     ];
   }
 
   function tools(path: Path, key: string | number): ComponentChild {
     return (
       <>
-        <button class="otx-small otx-path" type="button" title="Copy the path" aria-label={`Copy the path of ${key}`} onClick={() => copy(path)}>path</button>
-        {onPick ? <button class="otx-small otx-path" type="button" title="Keep only this" aria-label={`Keep only ${key}`} onClick={() => onPick(expressionOf(path))}>keep</button> : null}
+        <button
+          class="otx-small otx-path" type="button" title="Copy the path" aria-label={`Copy the path of ${key}`} onClick={() => copy(path)}
+        >
+          path
+        </button>
+        {onPick ? (
+          <button
+            class="otx-small otx-path" type="button" title="Keep only this" aria-label={`Keep only ${key}`}
+            onClick={() => onPick(expressionOf(path))}
+          >
+            keep
+          </button>
+        ) : null}
       </>
     );
   }
@@ -394,7 +460,9 @@ function createTree(requests: Requests, result: Result, onPick: Pick): Pane {
   const view = () => (
     <div class="otx-pane">
       <div class="otx-bar"><span class="otx-muted" role="status">{status.value}</span></div>
-      <div class="otx-scroll" tabIndex={0} role="group" aria-label="Tree"><ul class="otx-tree" role="tree" aria-label="Result as a tree">{drawChildren(root)}</ul></div>
+      <div class="otx-scroll" tabIndex={0} role="group" aria-label="Tree">
+        <ul class="otx-tree" role="tree" aria-label="Result as a tree">{drawChildren(root)}</ul>
+      </div>
     </div>
   );
   return { view, start: () => load(root), close: () => requests.close() };
@@ -406,7 +474,9 @@ function createImage(requests: Requests, result: Result): Pane {
   const view = () => (
     <div class="otx-pane otx-image" tabIndex={0} role="group" aria-label="Image">
       {image.failure.value ? <Failure of={image} /> : image.value.value ? null : <span class="otx-muted">…</span>}
-      {image.value.value?.parts.map(({ text, mime, base64 }, at) => (mime ? <img key={at} src={`data:${mime};base64,${base64}`} alt={`Image given by ${result.tool || 'the tool'}`} /> : <pre key={at}>{text}</pre>))}
+      {image.value.value?.parts.map(({ text, mime, base64 }, at) => (mime ? (
+        <img key={at} src={`data:${mime};base64,${base64}`} alt={`Image given by ${result.tool || 'the tool'}`} />
+      ) : <pre key={at}>{text}</pre>))}
     </div>
   );
   return { view, start: () => image.send(keyOf(result)), close: () => requests.close() };

@@ -97,7 +97,9 @@ export class VirtualRows<T> {
   private look(): Seen<T> {
     const from = Math.max(0, Math.min(this.top, this.total - 1));
     const to = Math.min(this.total, from + this.visible + 1);
-    const rows = Array.from({ length: to - from }, (_, at) => this.pages.get(Math.floor((from + at) / PAGE_SIZE))?.[(from + at) % PAGE_SIZE]);
+    const rows = Array.from(
+      { length: to - from }, (_, at) => this.pages.get(Math.floor((from + at) / PAGE_SIZE))?.[(from + at) % PAGE_SIZE]
+    );
     return { from, to, offset: this.isScaled ? (this.element?.scrollTop ?? 0) : from * this.rowHeight, rows };
   }
 
@@ -186,11 +188,16 @@ export function Rows<T>({ rows, seen, label, role = 'group', head, headHeight = 
     event.stopPropagation();
   };
   return (
-    <div ref={rows.attach} class="otx-virtual-list" tabIndex={0} role={role} aria-label={label} style={`--otx-row-height:${rows.rowHeight}px;${style}`} onScroll={() => rows.update()} onKeyDown={onKeyDown} {...attributes}>
+    <div
+      ref={rows.attach} class="otx-virtual-list" tabIndex={0} role={role} aria-label={label}
+      style={`--otx-row-height:${rows.rowHeight}px;${style}`} onScroll={() => rows.update()} onKeyDown={onKeyDown} {...attributes}
+    >
       <div class="otx-spacer" style={`height:${rows.height}px`}>
         {head}
         <div class="otx-virtual-list-body" style={`top:${headHeight}px;transform:translateY(${offset}px)`}>
-          {seen.rows.map((row, at) => (row === undefined ? <div key={`loading ${from + at}`} class="otx-loading-row">…</div> : draw(row, from + at, rows.keyOf(row, from + at))))}
+          {seen.rows.map((row, at) => (row === undefined ? (
+            <div key={`loading ${from + at}`} class="otx-loading-row">…</div>
+          ) : draw(row, from + at, rows.keyOf(row, from + at))))}
         </div>
       </div>
     </div>

@@ -128,7 +128,7 @@ def _url(text: str) -> str:
     )
     # The HTTP client checks names again before it sends.
     if place is None or not is_host or not _is_name(place["name"]):
-        raise ValueError(f"'{host}' is not a host")
+        raise ValueError(f"'{host}' is not a host" if host else "it has no host behind ://")
     _path(match["rest"])
     return _template(text)
 

@@ -123,7 +123,7 @@ def parse_document(
     except yaml_text.NotYaml as exc:
         raise InvalidRequest(
             "This is not the description of an API: it is neither JSON nor YAML"
-            f" (line {exc.fault.line}: {exc})",
+            f" (line {exc.fault.line}: {str(exc).rstrip('.')})",
             hint="OpenAPI, Swagger and Postman files are imported.",
         ) from None
     for fault in text.faults:
@@ -144,7 +144,7 @@ def _refuse_what_is_none(data: bytes) -> None:
                 " import that."
             ),
         )
-    if data and b"\n" not in data and data[:1] not in b"{[" and b":" not in data:
+    if data and b"\n" not in data and data[:1] not in b"{[" and b": " not in data:
         try:
             line = printable_line(data.decode("utf-8")[:80])
         except UnicodeDecodeError:

@@ -388,15 +388,14 @@ def _description(bundle: Bundle, tool: Tool, draft: SampleDraft, *, is_new: bool
     ]
     lines.append(f"  {request['method']} {joined(bundle.base_url or '', request['urlTemplate'])}")
     lines += [
-        f"  {part}: {request[part]}" for part in ("query", "headers", "body") if part in request
+        f"  {part}: {_pairs(request[part])}"
+        for part in ("query", "headers", "body")
+        if part in request
     ]
     if "auth" in request:
         lines.append(f"  auth: {request['auth']['type']}")
     elif (shared := tool.within(bundle).http) and (signed := shared.plan()[0][1].request.auth):
-        lines.append(
-            f"  auth: {signed.type}, of the bundle {bundle.slug}: all its tools at"
-            f" {bundle.base_url} send it"
-        )
+        lines.append(f"  auth: {signed.type}, for all tools of {bundle.slug} at {bundle.base_url}")
     for param in params(tool.arg_schema):
         need = "required" if param.required else f"default {param.schema.get('default')!r}"
         lines.append(f"  argument {param.name}: {type_text(param.schema, tool.arg_schema)}, {need}")
@@ -406,6 +405,13 @@ def _description(bundle: Bundle, tool: Tool, draft: SampleDraft, *, is_new: bool
         for name in draft.missing
     ]
     return lines
+
+
+def _pairs(part: object) -> str:
+    """`name=${name}, limit=5`; a body as JSON has it."""
+    if isinstance(part, dict) and all(isinstance(each, str) for each in part.values()):
+        return ", ".join(f"{name}={value}" for name, value in part.items())
+    return str(part)
 
 
 def _essence(record: dict[str, Any]) -> tuple[Any, ...]:

@@ -35,7 +35,7 @@ from onetool_ipy.packs.ot.lineage import may_repeat, no_arguments, stored_result
 from onetool_ipy.render import html
 from onetool_ipy.render.difference import Difference
 from onetool_ipy.render.pages import Note, Part, Row, Rows
-from onetool_ipy.render.views import counted, local_time
+from onetool_ipy.render.views import counted, local_time, milliseconds
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
 from onetool_ipy.toolbox import Toolbox
 
@@ -174,7 +174,7 @@ def _find(context: CommandContext, options: Options, number: str) -> CallRow | N
 def _row(line: CallRow | RunRow, number: str) -> Row:
     when = local_time(line.ts)
     if isinstance(line, RunRow):
-        took = seconds((line.ts - line.began).total_seconds(), is_over=True)
+        took = _took((line.ts - line.began).total_seconds() * 1000)
         failed = f", {line.failures:,} failed" if line.failures else ""
         text = f"ot.map of {line.tool}: {counted(line.rows, 'row')}{failed}, {took}"
         return Row("", text, when, "bad" if line.failures else "good")
@@ -187,11 +187,15 @@ def _row(line: CallRow | RunRow, number: str) -> Row:
     text = values.cut(call.removeprefix("%tool "), _MAX_TEXT)
     if not line.ok:
         text += f" · failed: {values.cut(line.message or line.code or '', _MAX_TEXT)}"
-    text += (
-        f" · {line.ms:,.0f} ms" if line.ms < 1000 else f" · {seconds(line.ms / 1000, is_over=True)}"
-    )
+    text += f" · {_took(line.ms)}"
     text += "" if line.source in _BY_PEOPLE else f" · by {line.source}"
     return Row(number, text, when, "good" if line.ok else "bad")
+
+
+def _took(ms: float) -> str:
+    if ms >= 1000:
+        return seconds(ms / 1000, is_over=True)
+    return milliseconds(ms)
 
 
 def _record(line: CallRow | RunRow) -> dict[str, Any]:

@@ -729,6 +729,7 @@ def split_line(line: str, commands: Collection[str]) -> Line:
 
 
 def _split(line: str, commands: Collection[str]) -> Line:
+    line = "--help" if line.strip() == "-h" else line
     tokens = words(line)
     options: dict[str, Any] = {}
     index = _skip_options(line, tokens, 0, FLAGS, options)

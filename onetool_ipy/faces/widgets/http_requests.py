@@ -430,7 +430,7 @@ def _details(exc: OneToolError) -> list[Json]:
 
 
 def _message(exc: OneToolError) -> str:
-    return f"{exc.message} {exc.hint}".strip()
+    return f"{exc.message} {exc.hint}".strip().removeprefix("slug: ")
 
 
 def _wrong(pointer: str, message: str) -> Json:

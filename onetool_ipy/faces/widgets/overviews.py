@@ -19,7 +19,7 @@ from onetool_ipy.base.errors import TRUST_IT, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.names import NOT_TOOLS, TOOLBOX
-from onetool_ipy.core.tool import Problem
+from onetool_ipy.core.tool import Problem, format_call
 from onetool_ipy.faces.line.values import read_since
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
 from onetool_ipy.packs.ot.usage import OT_LEFT_OUT
@@ -32,6 +32,7 @@ _COMMAND = re.compile(r"Run: (.+)")
 _MAX_FILE = 1 << 20
 _AROUND = 3
 _SECRETS = "secrets.yaml"
+_MAX_WORDS = 60
 _MAX_CALLS = 5_000
 _MAX_RESULTS = 200
 _PERIODS = ("day", "week", "month", "all")
@@ -213,7 +214,10 @@ def _call_item(box: Toolbox, row: CallRow | RunRow) -> Json:
         }
         return {**run, "ok": not row.failures, "ms": duration_ms, "when": local_time(row.ts)}
     spec = box.registry.find(row.tool)
-    summary = row.args if row.ok else f"{row.message or row.code} · {row.args}"
+    summary = _words_of(row)
+    if not row.ok:
+        # What tells the failed rows of a run apart stands before what they have in common.
+        summary = f"{values.cut(summary, _MAX_WORDS)} · {row.message or row.code}"
     return {
         "id": row.call_id,
         "tool": row.tool,
@@ -228,6 +232,13 @@ def _call_item(box: Toolbox, row: CallRow | RunRow) -> Json:
         if row.arguments is None
         else values.map_text(values.to_json(row.arguments), box.mask),
     }
+
+
+def _words_of(row: CallRow) -> str:
+    """The arguments of a call as a `%tool` line has them."""
+    if not isinstance(row.arguments, dict):
+        return row.args
+    return format_call("t", row.arguments).removeprefix("%tool t").lstrip() or "no arguments"
 
 
 def usage_data(box: Toolbox, payload: Json) -> Json:

@@ -50,6 +50,7 @@ _MOST_SHEET_ROWS = 1_048_575
 _MOST_SHEET_TEXT = 32_767
 _MOST_SHEET_NUMBER = 10**15
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+")
 _SPAN = re.compile(r"(\d[\d,_]*(?:\.\d+)?) ?[-–] ?(\d[\d,_]*(?:\.\d+)?)")
 _CONDITION = re.compile(r"(>=|<=|!=|==?|>|<|!)?\s*(.*)", re.DOTALL)
 _OF_NUMBERS = frozenset("0123456789.,+-eE_ ")
@@ -102,20 +103,20 @@ def parse_condition(text: str, kind: str) -> Condition:
     """Read a condition on a column: `> 5`, `2..8`, `2-8`, `2..<8`, `2..`, `..8`, `= exactly`, `!not
     this`, or a part of the text."""
     if kind in ("integer", "number") and (span := _SPAN.fullmatch(text.strip())):
-        return Condition("..", span[1], span[2])
+        return _span("..", span[1], span[2], kind)
     low, dots, high = (part.strip() for part in text.strip().partition(".."))
     end = high.removeprefix("<").strip()
     if dots and (low or end) and kind in ORDERED:
         below = high.startswith("<")
         if low and end:
-            return Condition("..<" if below else "..", low, end)
+            return _span("..<" if below else "..", low, end, kind)
         return Condition(">=", low) if low else Condition("<" if below else "<=", end)
     parts = _CONDITION.fullmatch(text.strip())
     sign, operand = (parts[1] or "", parts[2]) if parts else ("", text.strip())
     if sign == "==":
         sign, operand = "=", operand if kind in ORDERED else f"={operand}"
     # No number and no date has such a part: the words are a slip, not a search without a match.
-    if kind in ("integer", "number") and set(operand) - _OF_NUMBERS:
+    if kind in ("integer", "number") and ("," in operand or set(operand) - _OF_NUMBERS):
         number_of(operand)
     if kind == "date" and set(operand) - _OF_DATES:
         raise UsageProblem(
@@ -128,9 +129,18 @@ def parse_condition(text: str, kind: str) -> Condition:
     return Condition(sign, operand)
 
 
+def _span(sign: str, low: str, end: str, kind: str) -> Condition:
+    if kind in ("integer", "number") and number_of(low) > number_of(end):
+        raise UsageProblem(f"{low} is above {end}.", hint=f"Write {end}..{low}")
+    return Condition(sign, low, end)
+
+
 def number_of(text: str) -> float:
-    """Read the number in a condition."""
+    """Read the number in a condition. A comma separates thousands: 3,5 is not 35."""
     try:
+        whole = text.partition(".")[0]
+        if "," in text and not _THOUSANDS.fullmatch(whole):
+            raise ValueError
         return float(text.replace(",", "").replace("_", ""))
     except ValueError:
         raise UsageProblem(

@@ -24,6 +24,7 @@ from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import html, markdown
 from onetool_ipy.render.question import program_html, program_lines
 from onetool_ipy.render.result import MARKS, Called, head, to_text
+from onetool_ipy.render.views import milliseconds
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
@@ -306,7 +307,7 @@ def call_view(call: AnswerCall, *, is_open: bool = False) -> Called:
         return Called(
             call.name, call.args, "failed", problem=problem, facts=(error.reason or error.code,)
         )
-    duration = "used again" if call.cached else f"{call.ms:,.0f} ms" if call.ms >= 1 else "<1 ms"
+    duration = "used again" if call.cached else milliseconds(call.ms)
     facts = [duration, *([f"~{call.tokens:,} tokens"] if call.tokens else [])]
     facts += [guard] if (guard := str(call.result.meta.get("guard") or "")) else []
     return Called(

@@ -418,6 +418,8 @@ class Sandbox:
         return f". Write above it: import {hit['name']}" if hit is not None and is_module else ""
 
     def _at(self, line: int, words: str) -> str:
+        if words == "unexpected EOF while parsing":
+            words = "The program stops in the middle: a bracket, a quote or a block is open."
         source = values.cut(self._line(line).strip(), _MAX_WORDS)
         return f"Line {line}: {words}\n    {source}" if source else words
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import datetime
 import pickle
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,7 +56,8 @@ _MAX_RATE_WAITS = 10
 """How often a row waits for a tool's own limit of calls per minute before it fails."""
 _MAX_LISTED = 12
 _MAX_ERROR = 80
-_OWN_ERROR = "execution_error: "
+_OWN_ERROR = re.compile(r"(?:execution_error|invalid_args): ")
+"""A code in front of a message that says as much by itself."""
 _OWN_COLUMNS = ("ok", "error", "ms")
 _OPTIONS = ("workers", "engine", "retries", "per_minute", "timeout", "fresh", "expand", "columns")
 
@@ -252,7 +254,7 @@ class MapRun:
             [
                 *lines,
                 f"{ok}, {self._failed:,} failed ({failed})",
-                often + values.cut(error.removeprefix(_OWN_ERROR), _MAX_ERROR),
+                often + values.cut(_without_code(error), _MAX_ERROR),
             ]
         )
 
@@ -819,6 +821,10 @@ def to_frame(
     return frame
 
 
+def _without_code(error: str) -> str:
+    return _OWN_ERROR.sub("", error, count=1) if _OWN_ERROR.match(error) else error
+
+
 def _frame(name: str, rows: Sequence[RowResult | None], *, expand: bool) -> pd.DataFrame:
     import pandas as pd
 
@@ -838,7 +844,7 @@ def _frame(name: str, rows: Sequence[RowResult | None], *, expand: bool) -> pd.D
     table: dict[Any, Any] = {label: _frame_column(column) for label, column in cells.items()}
     table["ok"] = [row is not None and row.ok for row in rows]
     table["error"] = pd.array(
-        [None if row is None or row.ok else row.error.removeprefix(_OWN_ERROR) for row in rows],
+        [None if row is None or row.ok else _without_code(row.error) for row in rows],
         dtype="str",
     )
     table["ms"] = [0.0 if row is None else float(row.ms) for row in rows]

@@ -35,6 +35,7 @@ PLAIN = st.recursive(
     [
         ("nosuch.json", "'nosuch.json' is one line of text"),
         ("hello", "'hello' is one line of text"),
+        ("ftp://x", "'ftp://x' is one line of text"),
         ("\ufeff hello \n", "'hello' is one line of text"),
         ("\x1b[2Jhello", r"'\\x1b\[2Jhello' is one line of text"),
         ("<!DOCTYPE html>\n<html>", "a web page or XML"),

@@ -501,7 +501,7 @@ def test_a_document_without_security_is_imported_with_auth_for_all_its_tools(
 def test_the_second_curl_of_an_api_uses_the_auth_of_the_first(loaded: Kernel, api: Stub) -> None:
     first = f"curl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
     said = loaded.execute(f"%%tool new http shop.me --allow-host --save-secrets\n{first}").text
-    assert f"auth: bearer, of the bundle shop: all its tools at http://{api.host} send it" in said
+    assert f"auth: bearer, for all tools of shop at http://{api.host}" in said
 
     loaded.execute("%tool new http shop.users --url /users/{id}")
     loaded.execute(f"%%tool new http shop.orders\ncurl http://{api.host}/orders")

@@ -36,6 +36,7 @@ def test_a_list_is_readable(loaded: Kernel) -> None:
     assert newest.split()[0] == "1"
     assert "tools.echo message=hello · " in newest
     assert "ot.map of nb.code: 3 rows, 1 failed" in run
+    assert run.endswith(" ms"), "not 0.0 s"
     assert failed.split()[0] == "2"
     assert "nb.code street=X7 · failed: " in failed
     assert "no such street: X7" in failed

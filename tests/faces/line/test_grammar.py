@@ -563,6 +563,10 @@ def test_a_line_asks_for_one_thing(line: str, asked: Line) -> None:
     )
 
 
+def test_h_alone_asks_for_help() -> None:
+    assert split_line(" -h ", ()) == split_line("--help", ())
+
+
 def test_there_are_more_than_two_hundred_odd_lines() -> None:
     assert len({row[0] for row in (*READ, *REFUSED, *ASKED)}) > 400
 

@@ -47,8 +47,8 @@ def test_the_history_is_searched_paged_and_has_a_line_for_a_run(side: Side) -> N
     assert (run["rows"], run["failures"], run["ok"]) == (2, 0, True)
     inside = side.ask("history", run=run["run"])
     assert sorted(row["summary"] for row in inside["items"]) == [
-        '{"message":"a"}',
-        '{"message":"b"}',
+        "message=a",
+        "message=b",
     ]
     first = side.ask("history", limit=2)
     assert first == {"items": whole["items"][:2], "hasMore": True}
@@ -59,5 +59,8 @@ def test_the_history_is_searched_paged_and_has_a_line_for_a_run(side: Side) -> N
     assert side.ask("history", since="2999-01-01")["items"] == []
     [failed] = side.ask("history", isFailed=True)["items"]
     assert failed["tool"] == "fs.read_file"
+    words, _, message = failed["summary"].partition(" · ")
+    assert "nowhere" in words
+    assert "outside the allowed folders" in message
     assert len(failed["when"]) == len("11:46:28")
     assert SECRET not in json.dumps(whole)

@@ -136,6 +136,10 @@ def test_conditions_are_joined(table: ResultTable) -> None:
     ("query", "said"),
     [
         ({"columns": {"1": "> cheap"}}, "'cheap' is not a number"),
+        ({"columns": {"1": "> 3,5"}}, "'3,5' is not a number"),
+        ({"columns": {"1": "3,5"}}, "'3,5' is not a number"),
+        ({"columns": {"1": "8..2"}}, "8 is above 2"),
+        ({"columns": {"1": "20-10"}}, "20 is above 10"),
         ({"columns": {"1": "cheap"}}, "'cheap' is not a number"),
         ({"columns": {"1": ">"}}, "A number is missing"),
         ({"columns": {"2": "in spring"}}, "'in spring' is not a part of a date"),

@@ -200,3 +200,94 @@ test('a model is found, tested and saved without a word typed; a key is stored b
   assert.deepEqual(sent('saveModel'), [{ entry: { ...entry, model: 'large', key: 'NEW' }, inProject: false }]);
   await until(() => !$('.otx-models'));
 });
+
+const UNCHOSEN = { ...LOCAL, models: [], default: '', addresses: { openai: 'https://api.openai.com/v1' } };
+const gate = () => {
+  let go;
+  const held = new Promise(resolve => (go = resolve));
+  return { held, go };
+};
+
+test('what is filled in while models are looked for or listed stays', async () => {
+  const [look, list] = [gate(), gate()];
+  const found = { place: 'LM Studio', entry: { provider: 'openai', base_url: 'http://127.0.0.1:1234/v1' }, models: ['found'] };
+  const { button, choose, $ } = await open({ models: UNCHOSEN, conversation: () => ({ items: [], earlier: 0, tokens: 0, cost: null }), findModels: () => look.held, modelNames: () => list.held });
+  await until(() => button('Look for models'));
+  button('Look for models').click();
+  type($('[aria-label=Address]'), 'https://mine.test/v1');
+  look.go({ items: [found], said: '' });
+  await until(() => button('LM Studio'), 'what was found is offered');
+  assert.equal($('[aria-label=Address]').value, 'https://mine.test/v1');
+  assert.equal(button('LM Studio').getAttribute('aria-pressed'), 'false');
+  button('List').click();
+  choose('Kind', 'anthropic');
+  list.go({ models: ['gpt'] });
+  await until(() => button('List'));
+  assert.equal($('[aria-label=Model]').value, '', 'models of another address');
+});
+
+test('what is tested and saved is what the form had when its button was pressed', async () => {
+  const kept = gate();
+  const { asked, button, choose, $ } = await open({ models: UNCHOSEN, conversation: () => ({ items: [], earlier: 0, tokens: 0, cost: null }), httpSecret: () => kept.held, saveModel: () => ({ name: 'local', said: 'Saved.' }) });
+  await until(() => button('Save'));
+  choose('Key', ' new');
+  await until(() => $('[aria-label="Name of the key"]'));
+  type($('[aria-label="Name of the key"]'), 'NEW');
+  type($('[aria-label="Its value"]'), 'value');
+  type($('[aria-label=Model]'), 'mine');
+  button('Save').click();
+  await until(() => asked.some(({ kind }) => kind === 'httpSecret'));
+  type($('[aria-label=Model]'), 'mine-2');
+  choose('Key', 'TOKEN');
+  kept.go({ secrets: ['NEW'] });
+  await until(() => asked.some(({ kind }) => kind === 'saveModel'));
+  assert.deepEqual(asked.find(({ kind }) => kind === 'saveModel').payload.entry, { provider: 'openai', model: 'mine', key: 'NEW' });
+});
+
+test('a model that was saved takes no focus from a person who is elsewhere by then', async () => {
+  const saving = gate();
+  const { asked, button, text, $ } = await open({ models: UNCHOSEN, conversation: () => ({ items: [], earlier: 0, tokens: 0, cost: null }), saveModel: () => saving.held });
+  await until(() => button('Save'));
+  button('Save').click();
+  await until(() => asked.some(({ kind }) => kind === 'saveModel'));
+  const cell = document.body.appendChild(document.createElement('textarea'));
+  cell.focus();
+  saving.go({ name: 'local', said: 'Saved.' });
+  await until(() => /Saved\./.test(text()) && !$('.otx-models'));
+  assert.equal(document.activeElement, cell);
+});
+
+test('a question that is asked before the conversations are known is shown in its own', async () => {
+  const known = gate();
+  const { transport } = await transportOf({ models: () => LOCAL, sessions: () => known.held, conversation: () => ({ items: [], earlier: 0, tokens: 0, cost: null }) });
+  const cells = [];
+  const { element, load } = createAsk(transport, { onAsk: code => (cells.push(code), new Promise(() => {})), onStop() {} });
+  document.body.replaceChildren(element);
+  void load();
+  await until(() => element.querySelector('textarea'));
+  type(element.querySelector('textarea'), 'Early');
+  press(element.querySelector('textarea'), 'Enter');
+  assert.deepEqual(cells, ['%ask --session chat Early']);
+  known.go({ items: ['trip'] });
+  await until(() => element.querySelectorAll('[aria-label=Conversation] option').length === 2);
+  await new Promise(resolve => setTimeout(resolve, 20));
+  assert.equal(element.querySelector('select[aria-label=Conversation]').value, 'chat');
+  assert.match(element.textContent, /Early/);
+});
+
+test('what was forgotten is not told in a conversation that is chosen meanwhile', async () => {
+  const first = gate();
+  const { choose, button, text, $ } = await open({ conversation: ({ session }) => (session === 'other' ? first.held : { items: [exchange(session)], earlier: 0, tokens: 1, cost: null }), sessions: () => ({ items: ['other', 'trip', 'third'] }) });
+  await until(() => $('select[aria-label=Conversation]').value === 'other');
+  choose('Conversation', 'trip');
+  await until(() => /Answer trip/.test(text()));
+  button('Forget').click();
+  await until(() => button('Really forget?'));
+  button('Really forget?').click();
+  await until(() => $('select[aria-label=Conversation]').value === 'other');
+  choose('Conversation', 'third');
+  await until(() => /Answer third/.test(text()));
+  first.go({ items: [], earlier: 0, tokens: 0, cost: null });
+  await new Promise(resolve => setTimeout(resolve, 20));
+  assert.doesNotMatch(text(), /It is forgotten/);
+});

@@ -242,6 +242,85 @@ test('a page or a trust form that comes late leaves the focus where the user has
   browser.close();
 });
 
+test('a page that comes late leaves the focus in the cell where the user types by now', async () => {
+  const replies = [];
+  const { browser } = await open({ tool: payload => new Promise(resolve => replies.push(() => resolve(toolOf(payload.name)))) });
+  const cell = document.body.appendChild(document.createElement('textarea'));
+  browser.tools.rows.element.focus();
+  const opening = browser.open('fs.read_file');
+  cell.focus();
+  replies[0]();
+  assert.equal(await opening, true);
+  assert.equal(document.activeElement, cell);
+  replies.length = 0;
+  $(browser, '[data-kind=calls]').click();
+  await until(() => $(browser, '.otx-tool-calls [aria-label="Edit the call of nb.slow"]'));
+  $(browser, '.otx-tool-calls [aria-label="Edit the call of nb.slow"]').focus();
+  document.activeElement.click();
+  cell.focus();
+  await until(() => replies.length);
+  replies[0]();
+  await until(() => $(browser, '.otx-form input')?.value === '7');
+  assert.equal(document.activeElement, cell);
+  browser.close();
+});
+
+test('what is typed on after Enter, before the search is there, opens nothing', async () => {
+  const searches = [];
+  const items = [TOOLS[0]];
+  const { browser, search, asked } = await open({ entries: () => ({ items: [], icons: [], isPartial: true }), search: ({ query }) => (query ? new Promise(resolve => searches.push(() => resolve({ items, icons: [] }))) : { items: TOOLS, icons: [] }) });
+  press(search, 'ArrowDown');
+  type(search, 'bra');
+  await until(() => searches.length === 1);
+  press(search, 'Enter');
+  type(search, 'brave.sea');
+  await until(() => searches.length === 2);
+  searches[0]();
+  await new Promise(resolve => setTimeout(resolve, 20));
+  assert.ok(!asked.some(({ kind }) => kind === 'tool'), 'a tool of the list before was opened');
+  press(search, 'Enter');
+  searches[1]();
+  await until(() => asked.some(({ kind, payload }) => kind === 'tool' && payload.name === 'brave.search'));
+  browser.close();
+});
+
+test('a double click on Trust asks once: after the first the project holds something else to trust', async () => {
+  const wouldRun = { folder: '/p', packFiles: [], parts: [], httpTools: 0, hosts: [], snippets: [] };
+  let isTrusted = false;
+  const trust = () => ({ how: isTrusted ? 'trusted' : 'untrusted', isTrusted, wouldRun });
+  const { browser, asked } = await open({
+    overview: () => ({ tools: 1, packs: [], sources: [], tags: [], badges: [], favourites: [], recent: [], trust: trust() }),
+    trust: async () => {
+      if (isTrusted) throw new Error('The project has changed since you were shown what it holds.');
+      isTrusted = true;
+      return trust();
+    }
+  });
+  await until(() => $(browser, '.otx-trust .otx-run'));
+  const yes = $(browser, '.otx-trust .otx-run');
+  yes.click();
+  yes.click();
+  await until(() => $(browser, '.otx-trust-box').hidden);
+  await new Promise(resolve => setTimeout(resolve, 20));
+  assert.equal(asked.filter(({ kind }) => kind === 'trust').length, 1);
+  assert.ok($(browser, '.otx-notice').hidden, $(browser, '.otx-notice').textContent);
+  browser.close();
+});
+
+test('a double click inserts and runs a call once', async () => {
+  const { createToolTab } = await ui('toolTab');
+  const { transport } = await transportOf({ tool: ({ name }) => toolOf(name), check: () => ({ errors: [], code: { tool: '%tool nb.slow' } }) });
+  const inserted = [];
+  const tab = createToolTab(transport, 'nb.slow', { n: 1 }, { onInsert: (code, isRun) => inserted.push(isRun), onTrust() {}, onChanged() {} });
+  const button = () => [...tab.element.querySelectorAll('button')].find(each => each.textContent === 'Insert and run');
+  await until(button);
+  for (const detail of [1, 2]) button().dispatchEvent(new MouseEvent('click', { bubbles: true, detail }));
+  await until(() => inserted.length);
+  await new Promise(resolve => setTimeout(resolve, 20));
+  assert.deepEqual(inserted, [true]);
+  tab.close();
+});
+
 test('invalid arguments are reported at their field, and nothing runs', async () => {
   const { browser, asked } = await open();
   await browser.open('nb.slow');

@@ -139,3 +139,20 @@ test('Escape goes back to the search, and from there to the notebook', async () 
   assert.equal(document.activeElement, cell);
   browser.close();
 });
+
+test('a press on Show more counts, also where a call that ends loads the list again', async () => {
+  const calls = Array.from({ length: ROWS }, (_, at) => call(`c${at}`));
+  let held = null;
+  const { browser, $, lines } = await open(({ offset, limit }) => {
+    const reply = { items: calls.slice(offset, offset + limit), hasMore: offset + limit < ROWS };
+    return held ? held.then(() => reply) : reply;
+  });
+  await until(() => lines().length === 50);
+  let go;
+  held = new Promise(resolve => (go = resolve));
+  $('.otx-history .otx-more').click();
+  void browser.history.load();
+  go();
+  await until(() => lines().length === 100, 'no more calls are shown');
+  browser.close();
+});

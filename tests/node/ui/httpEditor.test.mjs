@@ -2,7 +2,7 @@
 // leaves the page once and is not kept in it.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { transportOf, type, ui, until } from './page.mjs';
+import { pick, slowFile, transportOf, type, ui, until } from './page.mjs';
 
 const { createHttpEditor } = await ui('httpEditor');
 window.Element.prototype.scrollIntoView ??= () => {};
@@ -183,9 +183,7 @@ test('a file goes into a multipart form or is the body itself', async () => {
   type(field('Form field name'), 'photo');
   type(field('Form field value'), '{photo}');
   choose('Type of photo', 'file');
-  const picker = field('File of photo to try');
-  Object.defineProperty(picker, 'files', { value: [new File(['hi'], 'a.png', { type: 'image/png' })] });
-  picker.dispatchEvent(new Event('change'));
+  pick(field('File of photo to try'), new File(['hi'], 'a.png', { type: 'image/png' }));
   await until(() => /a\.png · 2 B/.test(editor.element.textContent));
   await press('Send');
   await until(() => status().startsWith('200'));
@@ -195,6 +193,27 @@ test('a file goes into a multipart form or is the body itself', async () => {
   assert.deepEqual(args, { photo: { base64: 'aGk=', filename: 'a.png', mime: 'image/png' } });
   choose('Kind of body', 'binary');
   assert.equal(field('Type of file').value, 'file');
+  editor.close();
+});
+
+test('the file that was chosen last is sent, however long an earlier one takes to read', async () => {
+  const { field, press, sent, choose, editor, status } = await open();
+  type(field('URL'), 'https://api.example.com/photos');
+  choose('Kind of body', 'binary');
+  const [first, second] = [slowFile('a.txt', 'first'), slowFile('b.txt', 'second')];
+  pick(field('File of file to try'), first.file);
+  pick(field('File of file to try'), second.file);
+  second.read();
+  await until(() => /b\.txt/.test(editor.element.textContent));
+  first.read();
+  await new Promise(resolve => setTimeout(resolve, 5));
+  await press('Send');
+  await until(() => status().startsWith('200'));
+  assert.deepEqual([sent('httpSend').args.file.filename, atob(sent('httpSend').args.file.base64)], ['b.txt', 'second']);
+  const gone = Object.assign(new File(['x'], 'gone.txt'), { arrayBuffer: async () => { throw new Error('gone.txt could not be read.'); } });
+  pick(field('File of file to try'), gone);
+  await press('Send');
+  await until(() => status() === 'gone.txt could not be read.');
   editor.close();
 });
 
@@ -227,6 +246,29 @@ test('a question, an error and a filled form take the focus from nobody who has 
     assert.equal(document.activeElement, cell);
     editor.close();
   }
+});
+
+test('an error is said once, and a question goes with what it was about', async () => {
+  const replies = [{ questions: [{ key: 'host:a.test', text: 'Allow requests to a.test?' }] }, { errors: [{ pointer: '/http/request/urlTemplate', message: 'Must start with http.' }] }];
+  const { field, press, button, status, errors, editor } = await open({ httpSend: () => replies.shift() });
+  type(field('URL'), 'https://a.test');
+  await press('Send');
+  await until(() => button('Allow and send'));
+  type(field('URL'), 'b.test');
+  await press('Send');
+  await until(() => errors().length);
+  assert.equal(editor.element.querySelector('[role=alertdialog]').hidden, true);
+  assert.deepEqual([errors(), status()], [['Must start with http.'], 'Correct the marked field.']);
+  editor.close();
+});
+
+test('a curl command that is typed as the URL fills the fields, too', async () => {
+  const { field, press, sent, status, editor } = await open({ httpCurl: () => ({ tool: { http: { request: { method: 'GET', urlTemplate: 'https://a.test' } } }, notes: [], missing: [], secrets: [] }) });
+  type(field('URL'), 'curl https://a.test');
+  await press('Send');
+  await until(() => /Filled in/.test(status()));
+  assert.deepEqual([sent('httpCurl').text, field('URL').value, sent('httpSend')], ['curl https://a.test', 'https://a.test', undefined]);
+  editor.close();
 });
 
 test('what is typed while the kernel saves or reads a curl command stays', async () => {

@@ -2,7 +2,7 @@
 // late or after the end is shown.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { panel, type, until } from './page.mjs';
+import { panel, pick, slowFile, type, until } from './page.mjs';
 
 const { createImport } = await panel('importScreen');
 const { RestError } = await panel('restApi');
@@ -196,4 +196,20 @@ test('a document that is shown while another one is imported stays, and what was
   await until(() => heard.length === 1);
   assert.ok(field('Filter operations'));
   assert.doesNotMatch(element.textContent, /imported into/);
+});
+
+test('what is imported is the document whose operations are shown, also where a file was still being read', async t => {
+  const [previewed, imported] = [[], []];
+  const { screen, field, press } = open(t, { previewImport: async document => (previewed.push(document), PREVIEW), importDocument: async document => (imported.push(document), DONE) });
+  const { file, read } = slowFile('slow.json', '{"openapi": "3.0.0"}');
+  pick(field('Choose a file'), file);
+  screen.show({ name: 'api.json', text: '{"openapi": "3.1.0"}' });
+  await until(() => field('Filter operations'));
+  read();
+  await tick();
+  assert.match(screen.element.textContent, /api\.json/);
+  press('Import 2 tools');
+  await until(() => imported.length);
+  assert.deepEqual(imported, [{ openapi: '3.1.0' }]);
+  assert.deepEqual(previewed[0], imported[0]);
 });

@@ -52,3 +52,17 @@ export function press(element, key, more = {}) {
   element.dispatchEvent(event);
   return event;
 }
+
+/** A file that is read when the test says so. */
+export function slowFile(name, text) {
+  const file = new File([text], name);
+  let read;
+  const held = new Promise(resolve => (read = resolve));
+  Object.assign(file, { text: () => held.then(() => text), arrayBuffer: () => held.then(() => new TextEncoder().encode(text).buffer) });
+  return { file, read };
+}
+
+export function pick(input, file) {
+  Object.defineProperty(input, 'files', { value: [file], configurable: true });
+  input.dispatchEvent(new Event('change', { bubbles: true }));
+}

@@ -36,6 +36,16 @@ test('a server shows its state, and the buttons that fit it', async () => {
   screen.close();
 });
 
+test('why a server did not start is said once, in its row', async () => {
+  const failed = { ...SERVER, state: 'failed', reason: 'It ended with status 1: no key.', tools: [] };
+  const { screen, text, button } = await open({ servers: () => ({ items: [failed] }), server: () => { throw new Error(`The server 'time' did not start. ${failed.reason} See what it wrote.`); } });
+  button('Start').click();
+  await until(() => text().startsWith('time did not start.'));
+  assert.equal(text().split('no key').length, 2);
+  assert.equal(screen.element.querySelector('p.otx-error').textContent, failed.reason);
+  screen.close();
+});
+
 test('a server that lacks a secret has a field for it, and is one to start once it is kept', async () => {
   const kept = [];
   const answers = {
@@ -86,6 +96,20 @@ test('a double click removes no server', async () => {
   assert.equal(asked.some(message => message.kind === 'server'), false);
   assert.ok(button('Really remove?'));
   screen.close();
+});
+
+test('a double click restarts a server once, in the list and on its page', async t => {
+  const { createServerPage } = await ui('serverPage');
+  const { screen, asked, transport } = await open({ servers: () => ({ items: [SERVER] }), server: () => ({ said: 'It is restarted.' }), serverPage: () => ({ server: SERVER }), serverMessages: () => ({ rows: [] }) });
+  const page = createServerPage(transport, 'time');
+  t.after(() => (page.close(), screen.close()));
+  for (const { element } of [screen, page]) {
+    const button = () => [...element.querySelectorAll('button')].find(each => each.textContent === 'Restart');
+    await until(button);
+    for (const detail of [1, 2]) button().dispatchEvent(new MouseEvent('click', { bubbles: true, detail }));
+    await until(() => /It is restarted\./.test(element.textContent));
+  }
+  assert.equal(asked.filter(({ kind }) => kind === 'server').length, 2);
 });
 
 test('a list that is loaded between the two clicks leaves the removal asked for, and the same button', async () => {

@@ -2,7 +2,7 @@
 // action, and replies come in any order.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { panel, transportOf, type, ui, until } from './page.mjs';
+import { panel, pick, slowFile, transportOf, type, ui, until } from './page.mjs';
 
 const { createServers } = await ui('servers');
 const { SourcesView } = await panel('sources');
@@ -459,4 +459,47 @@ test('what is typed while a server is added stays', async t => {
   added({ said: 'time: added.', names: ['time'] });
   await until(() => heard.length);
   assert.equal(box(view).value, 'uvx other');
+});
+
+test('the file that was chosen last is looked at, and what is typed later stays', async t => {
+  const { view, find, press } = await open(t, { pasted: ({ text }) => ({ says: `It is ${text}.`, choices: [{ kind: 'http', label: 'Make it' }], document: '', runs: [], name: '', fields: [] }) });
+  const box = view.element.querySelector('textarea');
+  const choose = async file => {
+    if (find('Clear')) press('Clear');
+    await until(() => find('Choose a file to add'));
+    pick(find('Choose a file to add'), file);
+  };
+  const [first, second, third] = ['first', 'second', 'third'].map(text => slowFile(`${text}.json`, text));
+  await choose(first.file);
+  await choose(second.file);
+  second.read();
+  await until(() => /It is second\./.test(view.element.textContent));
+  first.read();
+  await tick();
+  assert.equal(box.value, 'second');
+  await choose(third.file);
+  type(box, 'typed');
+  third.read();
+  await tick();
+  assert.equal(box.value, 'typed');
+  await choose(Object.assign(new File(['x'], 'gone.json'), { text: async () => { throw new Error('gone.json could not be read.'); } }));
+  await until(() => /gone\.json could not be read\./.test(view.element.textContent));
+});
+
+test('the question of one bundle stays while another one switches its environment', async t => {
+  const names = ['live', 'test'];
+  const { rest, view, find } = await open(t, {
+    environments: () => ({ shop: { names, active: 'live' }, mail: { names, active: 'live' } }),
+    switchEnvironment: ({ bundle }) => (bundle === 'shop' ? { questions: [{ key: 'host:x', text: 'May it go to x?' }] } : new Promise(resolve => setTimeout(resolve, 20, { notes: [] })))
+  });
+  rest.bundleList = [SHOP, { ...SHOP, bundleID: 'b3', slug: 'mail' }];
+  await view.load();
+  await until(() => find('Environment of mail'));
+  for (const slug of ['mail', 'shop']) {
+    find(`Environment of ${slug}`).value = 'test';
+    find(`Environment of ${slug}`).dispatchEvent(new Event('change', { bubbles: true }));
+  }
+  await until(() => find('Switch to test'));
+  await until(() => view.element.querySelector('[aria-label="Environment of mail"][aria-busy=false]'));
+  assert.ok(find('Switch to test'), 'the question is gone');
 });

@@ -2,13 +2,21 @@
 // end each part shows what was asked of it last. ONETOOL_STORMS sets how many of each (3).
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { panel, press, type, ui, until } from './page.mjs';
+import { panel, pick as pickFile, press, type, ui, until } from './page.mjs';
 
 const { Transport } = await ui('transport');
 const { createAsk } = await ui('ask');
 const { createBrowser } = await ui('browser');
 const { createServers } = await ui('servers');
 const { createToolTab } = await ui('toolTab');
+const { createHistory } = await ui('history');
+const { createHttpEditor } = await ui('httpEditor');
+const { createQuestion } = await ui('question');
+const { Requests } = await ui('requests');
+const { createServerPage } = await ui('serverPage');
+const { createUsage } = await ui('usage');
+const { createViewer } = await ui('viewer');
+const { createImport } = await panel('importScreen');
 const { SourcesView } = await panel('sources');
 document.execCommand ??= () => true;
 window.Element.prototype.scrollIntoView ??= () => {};
@@ -31,7 +39,7 @@ function randomOf(seed) {
 /** A transport to a kernel that does things in the order in which it is asked, and answers in any. `onReply` hears what it sends. */
 function transportOf(weather, answers, onReply = () => {}) {
   const transport = new Transport(({ id, kind, payload }) => {
-    const value = structuredClone(answers[kind]?.(payload));
+    const value = structuredClone(answers[kind]?.(payload) || undefined);
     const message = value === undefined || weather.isRough() ? { id, error: { message: `${kind} was refused.` } } : { id, value };
     setTimeout(() => {
       transport.receive(message);
@@ -53,7 +61,7 @@ function storms(title, open) {
       window.addEventListener('error', onError);
       const { element, actions, end, close } = await open(weather);
       weather.isCalm = false;
-      const buttons = [...actions, () => pick(buttonsOf(element))?.click()];
+      const buttons = [...actions, () => [pick([...element.querySelectorAll('button')])].find(isUsable)?.click()];
       for (let click = 0; click < CLICKS; click += 1) {
         pick(buttons)();
         if (random(3) === 0) await new Promise(resolve => setTimeout(resolve, random(8)));
@@ -69,7 +77,11 @@ function storms(title, open) {
 }
 
 function buttonsOf(element, selector = 'button') {
-  return [...element.querySelectorAll(selector)].filter(each => !each.closest('[hidden]') && !each.disabled);
+  return [...element.querySelectorAll(selector)].filter(isUsable);
+}
+
+function isUsable(button) {
+  return button && !button.disabled && !button.closest('[hidden], .otx-filter-box');
 }
 
 function choose(select, value) {
@@ -346,4 +358,354 @@ storms('in Sources ends as it was switched, opened and pasted last', async weath
     assert.equal(find('Add').value, '');
   };
   return { element, actions, end, close: () => (view.close(), view.servers.value.close()) };
+});
+
+storms('in the history shows the calls of the last filter, each once and in order', async weather => {
+  const { random, pick } = weather;
+  const [TOTAL, IN_RUN] = [130, 8];
+  const words = ({ query, isFailed, since }) => `${query}|${isFailed}|${since}`;
+  const item = (at, filter, run) => {
+    const line = { id: `${run ?? 'all'} ${at}`, tool: 'nb.slow', ms: 1, when: 'now' };
+    if (!run && at % 25 === 0) return { ...line, run: `r${at}`, rows: IN_RUN, failures: at % 4 };
+    return { ...line, ok: at % 2 === 0, summary: `${words(filter)} ${run ?? ''} ${at}`, args: {}, readOnly: at % 3 === 0 };
+  };
+  const history = ({ offset, limit, run, ...filter }) => {
+    const to = Math.min(run ? IN_RUN : TOTAL, offset + limit);
+    return { items: Array.from({ length: Math.max(0, to - offset) }, (_, at) => item(offset + at, filter, run)), hasMore: to < (run ? IN_RUN : TOTAL) };
+  };
+  const requests = new Requests(transportOf(weather, { history }));
+  const view = createHistory(requests, { onEdit() {}, onRerun() {} });
+  const { element } = view;
+  document.body.replaceChildren(element);
+  void view.load();
+  await until(() => element.querySelector('.otx-history-row'));
+  const more = () => [...element.querySelectorAll(':scope > .otx-calls-page > .otx-more')].find(each => !each.hidden);
+  const actions = [
+    () => view.search(pick(['', 'a', 'b'])),
+    () => choose(element.querySelector('select'), pick(['', 'today', '7d'])),
+    () => more()?.click(),
+    () => pick(buttonsOf(element, '.otx-run-line'))?.click(),
+    () => void view.load()
+  ];
+  const end = async () => {
+    for (let n = 0; n < 3; n += 1) buttonsOf(element, '[aria-pressed]')[0].click();
+    choose(element.querySelector('select'), '30d');
+    view.search('last');
+    await new Promise(resolve => setTimeout(resolve));
+    const isFailed = buttonsOf(element, '[aria-pressed]')[0].getAttribute('aria-pressed');
+    const last = `last|${isFailed}|30d`;
+    const summaries = () => [...element.querySelectorAll('.otx-tool-summary')].filter(each => !each.closest('[hidden]')).map(each => each.textContent).filter(text => text.includes('|'));
+    await until(() => summaries().length && summaries().every(text => text.startsWith(last)), 'calls of another filter');
+    for (let n = 0; more() && n < 9; n += 1) {
+      const before = element.querySelectorAll('[role=listitem]').length;
+      more().click();
+      if (n === 0) void view.load();
+      await until(() => element.querySelectorAll('[role=listitem]').length > before, 'Show more shows no more');
+      await new Promise(resolve => setTimeout(resolve, 40));
+    }
+    const numbers = [...element.querySelectorAll(':scope > .otx-calls-page > [role=list] > .otx-history-row .otx-tool-summary')].map(each => Number(each.textContent.split(' ').at(-1)));
+    assert.deepEqual(numbers, Array.from({ length: TOTAL }, (_, at) => at).filter(at => at % 25), 'a call is missing, or there twice');
+    const run = element.querySelector('.otx-history-run');
+    if (run.querySelector('.otx-run-line').getAttribute('aria-expanded') === 'false') run.querySelector('.otx-run-line').click();
+    await until(() => run.querySelectorAll('.otx-history-row').length === IN_RUN);
+    await until(() => [...run.querySelectorAll('.otx-history-row')].every(each => each.textContent.includes(`${last} r0 `)), 'calls of another run or filter');
+  };
+  return { element, actions, end, close: () => (view.search.cancel(), requests.close()) };
+});
+
+storms('in the usage shows the period and the tool that were chosen last', async weather => {
+  const { pick } = weather;
+  const periods = ['day', 'week', 'month', 'all'];
+  const usage = ({ period, tool, since }) => ({ period, tool, since, start: '', note: '', known: ['a.b', 'c.d'], totals: [{ value: `${period} ${tool}`, label: 'calls' }], series: [{ label: 'now', ok: 1, failed: 1, p50: 1, p95: 2 }], tools: [], failures: [] });
+  const view = createUsage(transportOf(weather, { usage }));
+  const { element } = view;
+  document.body.replaceChildren(element);
+  const [period, tool] = ['Period', 'Tool'].map(label => element.querySelector(`[aria-label=${label}]`));
+  await until(() => tool.options.length === 3);
+  const actions = [() => choose(period, pick(periods)), () => choose(tool, pick(['', 'a.b', 'c.d'])), () => void view.load()];
+  const end = async () => {
+    for (const each of ['day', 'all', 'month']) choose(period, each);
+    choose(tool, 'a.b');
+    choose(tool, 'c.d');
+    await until(() => element.querySelector('.otx-big').textContent === 'month c.d', element.querySelector('.otx-big').textContent);
+    assert.deepEqual([period.value, tool.value], ['month', 'c.d']);
+  };
+  return { element, actions, end, close: view.close };
+});
+
+storms('in the import imports operations of the document that is shown, and the last one', async weather => {
+  const { random, pick } = weather;
+  const imported = [];
+  const later = async value => {
+    const isRefused = weather.isRough();
+    await new Promise(resolve => setTimeout(resolve, random(20)));
+    if (isRefused) throw new Error('The server refused.');
+    return value;
+  };
+  const nameOf = document => (typeof document === 'string' ? document : document.name);
+  const operations = document => ['list', 'find', 'make'].map((name, at) => ({ name: `${nameOf(document)} ${name}`, method: at < 2 ? 'GET' : 'POST', url: 'https://x.test', tags: ['all'], description: '' }));
+  const rest = {
+    previewImport: document => later({ kind: 'OpenAPI', bundle: { slug: 'x', displayName: nameOf(document) }, operations: operations(document), hosts: ['x.test'], secrets: [], notes: [] }),
+    importDocument: (document, { names }) => {
+      imported.push({ of: nameOf(document), names });
+      return later({ bundle: { slug: 'x' }, tools: [{ slug: 'list' }], blockedHosts: ['y.test'], secrets: [{ name: 'KEY' }] });
+    }
+  };
+  const told = [];
+  const view = createImport(rest, transportOf(weather, { allowHosts: () => ({}), httpSecret: () => ({}) }), { onImported: done => told.push(done), onClose() {} });
+  const { element } = view;
+  document.body.replaceChildren(element);
+  const field = label => element.querySelector(`[aria-label="${label}"]`);
+  const isFree = each => each && !each.closest('[inert]') && !each.closest('[hidden]');
+  const file = name => Object.assign(new File(['x'], `${name}.json`), { text: () => later(JSON.stringify({ name })) });
+  const actions = [
+    () => isFree(field('Document')) && (type(field('Document'), pick(['https://a.test', 'https://b.test', ''])), press(field('Document'), 'Enter')),
+    () => isFree(field('Choose a file').nextSibling) && pickFile(field('Choose a file'), file(pick(['c', 'd']))),
+    () => view.show(pick([{ name: '', text: 'https://e.test' }, { name: 'f.json', text: '{"name": "f"}' }])),
+    () => pick(buttonsOf(element, '.otx-run').filter(isFree))?.click(),
+    () => pick([...element.querySelectorAll('.onetool-Import-groups input')])?.click(),
+    () => field('Filter operations') && type(field('Filter operations'), pick(['', 'list', 'no such']))
+  ];
+  const end = async () => {
+    for (const name of ['g', 'h', 'last']) view.show({ name: `${name}.json`, text: JSON.stringify({ name }) });
+    await until(() => /last\.json/.test(element.querySelector('.onetool-Import-about')?.textContent ?? '') && !element.querySelector('[inert]'), element.textContent);
+    const go = () => buttonsOf(element, '.onetool-Import-footer .otx-run')[0];
+    assert.equal(go().textContent, 'Import 2 tools');
+    type(field('Bundle'), 'mine');
+    const before = imported.length;
+    go().click();
+    go()?.click();
+    await until(() => /imported into/.test(element.textContent));
+    assert.deepEqual(imported.slice(before), [{ of: 'last', names: ['last list', 'last find'] }]);
+    for (const { of, names } of imported) assert.ok(names.length && names.every(name => name.startsWith(`${of} `)), `of ${of}: ${names}`);
+  };
+  return { element, actions, end, close: view.close };
+});
+
+storms('in the HTTP editor shows the response to what was sent last, and the environment that is used', async weather => {
+  const { pick } = weather;
+  let environment = 'live';
+  let [response, saved] = ['', ''];
+  const bundles = () => [{ slug: 'shop', baseUrl: 'https://api.shop.com', environment, environments: ['live', 'test'], variables: {} }];
+  const view = (tool, selector) => ({ ok: true, call: 'draft', kinds: ['text'], lines: 1, preview: [`${tool} by '${selector}'`] });
+  const refusal = agreed => (agreed.length ? null : pick([null, null, { questions: [{ key: 'host:x', text: 'May it go there?' }] }, { errors: [{ pointer: '/http/request/urlTemplate', message: 'is wrong' }] }]));
+  const calm = agreed => (weather.isCalm ? null : refusal(agreed));
+  const answers = {
+    httpTool: () => ({ bundles: bundles(), secrets: ['TOKEN'], tool: null }),
+    httpSend: ({ tool, selector, agreed }) => calm(agreed) ?? ((response = tool.http.request.urlTemplate), { request: { method: 'GET', url: response, headers: {} }, response: { status: 200, phrase: 'OK', durationMs: 1, size: 2, headers: {} }, isOk: true, view: view(response, selector) }),
+    httpSelect: ({ selector }) => ({ view: view(response, selector) }),
+    httpSave: ({ tool, agreed }) => calm(agreed) ?? ((saved = tool.http.request.urlTemplate), { name: 'shop.a', version: '1' }),
+    httpSecret: ({ name }) => ({ secrets: ['TOKEN', name] }),
+    httpCurl: ({ text }) => text && ({ tool: { http: { request: { method: 'GET', urlTemplate: text.split(' ')[1] } } }, notes: [], missing: [], secrets: [] }),
+    switchEnvironment: ({ name, agreed }) => calm(agreed) ?? ((environment = name), { notes: [] })
+  };
+  const transport = transportOf(weather, answers);
+  const editor = createHttpEditor(transport, {}, { isTab: true });
+  const { element } = editor;
+  document.body.replaceChildren(element);
+  const field = label => [...element.querySelectorAll('[aria-label]')].find(each => each.getAttribute('aria-label') === label);
+  const button = name => [...element.querySelectorAll('button')].find(each => each.textContent === name);
+  await until(() => field('Secret').options.length > 1);
+  const select = (label, value) => {
+    field(label).value = value;
+    for (const kind of ['input', 'change']) field(label).dispatchEvent(new Event(kind, { bubbles: true }));
+  };
+  const actions = [
+    () => type(field('URL'), pick(['https://api.shop.com/a', 'https://b.test/{id}', '/c'])),
+    () => type(field('Bundle'), pick(['shop', 'new'])),
+    () => select('Environment', pick(['live', 'test'])),
+    () => select('Kind of auth', pick(['none', 'bearer', 'basic'])),
+    () => select('Kind of body', pick(['none', 'json', 'form'])),
+    () => type(field('Keep (JMESPath)'), pick(['a', 'b', ''])),
+    () => (type(field('curl command'), 'curl https://curl.test'), button('Fill in').click()),
+    () => type(pick([...element.querySelectorAll('.otx-pair input')]), pick(['', 'x', '{y}'])),
+    ...['Send', 'Save'].map(name => () => button(name).click()),
+    () => press(field('URL'), 'Enter')
+  ];
+  const isQuiet = () => transport.longestWaitMs === 0 && button('Send').getAttribute('aria-disabled') === 'false';
+  const end = async () => {
+    await until(isQuiet);
+    select('Kind of auth', 'none');
+    select('Kind of body', 'none');
+    for (const row = () => element.querySelector('.otx-pairs > .otx-pair:not(:last-child)'); row(); ) row().querySelector('button').click();
+    type(field('Bundle'), 'shop');
+    type(field('Tool'), 'last');
+    type(field('URL'), 'https://api.shop.com/last');
+    button('Send').click();
+    type(field('Keep (JMESPath)'), 'first');
+    type(field('Keep (JMESPath)'), 'end');
+    await until(() => isQuiet() && /\/last by 'end'/.test(element.querySelector('.otx-viewer').textContent), element.querySelector('.otx-viewer').textContent);
+    select('Environment', 'test');
+    await until(isQuiet);
+    select('Environment', 'live');
+    await until(isQuiet);
+    assert.deepEqual([field('Environment').value, environment], ['live', 'live']);
+    button('Save').click();
+    button('Save').click();
+    await until(() => /Saved\. Call it/.test(element.textContent), element.querySelector('.otx-editor-status').textContent);
+    assert.match(saved, /\/last$/);
+  };
+  return { element, actions, end, close: editor.close };
+});
+
+for (const isPlan of [false, true]) {
+  storms(`in ${isPlan ? 'the plan of a program' : 'a question'} that is drawn twice sends one answer: what both show`, async weather => {
+    const { random, pick } = weather;
+    const calls = Array.from({ length: 4 }, (_, at) => ({ tool: `nb.tool${at}`, summary: '', badges: [], note: '', args: [{ name: 'text', text: 'long '.repeat(100) }] }));
+    const question = { id: 'q', asker: 'The model', text: isPlan ? 'Run it?' : '', url: '', form: null, trust: null, calls, details: [], yes: '', no: '', ...(isPlan ? { program: 'a = 1\nb = 2' } : {}) };
+    const asked = [];
+    let underWay = 0;
+    const requests = new Requests(null);
+    const answer = async given => {
+      const isRefused = !weather.isCalm && random(3) > 0;
+      asked.push({ given, isRefused });
+      assert.equal((underWay += 1), 1, 'two answers at a time');
+      await new Promise(resolve => setTimeout(resolve, random(20)));
+      underWay -= 1;
+      if (isRefused && random(2)) throw new Error('The kernel refused.');
+      return { errors: isRefused ? [{ pointer: '', message: 'not so' }] : [] };
+    };
+    const element = document.createElement('div');
+    element.append(...[1, 2].map(() => createQuestion(question, answer, requests).element));
+    document.body.replaceChildren(element);
+    const drawings = () => [...element.children].map(each => [...each.querySelectorAll('[role=status], input')].map(own => (own.matches('input') ? own.checked : own.hidden ? 'open' : own.textContent)).join());
+    const boxes = () => [...element.querySelectorAll('input:not(:disabled)')];
+    const actions = isPlan ? [() => pick(boxes())?.click(), () => pick(boxes())?.click()] : [() => pick(buttonsOf(element, '.otx-question-decide button'))?.click()];
+    const end = async () => {
+      await until(() => underWay === 0);
+      await new Promise(resolve => setTimeout(resolve, 20));
+      const [first, second] = drawings();
+      assert.equal(first, second, 'the two drawings differ');
+      const accepted = asked.filter(each => !each.isRefused);
+      assert.ok(accepted.length <= 1, 'two answers were accepted');
+      if (accepted.length) assert.equal(asked.at(-1), accepted[0], 'something was sent after the answer');
+      else {
+        const { decisions } = question.state;
+        const isEach = !isPlan && decisions.value.size === calls.length;
+        const run = calls.map((_, at) => at + 1).filter(number => decisions.value.get(number) !== false);
+        const button = pick([...element.children]).querySelector('.otx-question-buttons button');
+        if (!button.disabled) {
+          button.click();
+          await until(() => underWay === 0 && asked.some(each => !each.isRefused), `${isEach} ${run}`);
+          assert.deepEqual(asked.at(-1).given, run.length ? { action: 'accept', content: { run, always: false } } : { action: 'decline', content: {} });
+        }
+      }
+    };
+    return { element, actions, end, close: () => requests.close() };
+  });
+}
+
+storms('in a result shows the rows of the last query, and the tab that was chosen last', async weather => {
+  const { pick } = weather;
+  const columns = [{ name: 'a', kind: 'integer' }, { name: 'b', kind: 'text' }];
+  const wordsOf = ({ filter, columns: conditions, choices, sort }) => JSON.stringify([filter, conditions, choices, sort]);
+  const answers = {
+    table: query => {
+      if (Object.values(query.columns).includes('much')) return undefined; // it is refused
+      return { columns, total: 500, rows: Array.from({ length: Math.min(query.limit, 500 - query.offset) }, (_, at) => [query.offset + at, String(at), wordsOf(query)]) };
+    },
+    values: () => ({ items: [{ id: 1, text: 'one', count: 2 }, { id: 2, text: 'two', count: 1 }], total: 2 }),
+    summary: ({ column }) => ({ kind: 'integer', rows: 3, missing: 0, distinct: 3, top: [['one', 2, 1]], ...(column ? {} : { bars: [1, 2], ranges: ['0..<1', '1..2'], min: '0', max: '2' }) }),
+    page: ({ offset, limit }) => ({ lines: Array.from({ length: limit }, (_, at) => `line ${offset + at}`), total: 1000 }),
+    find: ({ pattern }) => ({ hits: pattern === 'none' ? [] : [5, 500], matched: 2, isComplete: true }),
+    tree: ({ path, offset }) => ({ children: Array.from({ length: 3 }, (_, at) => ({ key: offset + at, kind: 'object', preview: '{}', count: path.length < 2 ? 6 : 0 })), total: 6 }),
+    copied: () => ({ text: 'a' }),
+    pandasCode: () => ({ code: 'df' }),
+    download: () => ({ name: 'a.csv', mime: 'text/csv', size: 2, part: 1 }),
+    part: () => ({ base64: 'YQ==' }),
+    assign: () => ({ said: 'saved' }),
+    comparable: () => ({ items: [{ handle: 'o', tool: 'nb.slow', text: '', when: 'then', isSame: true }] }),
+    compare: ({ key }) => ({ text: `by ${key}`, key, columns: ['a', 'b'], sides: [{ when: '', isThis: true }, { when: '', isThis: false }], result: { rows: 500, handle: 'd' } })
+  };
+  window.URL.createObjectURL = URL.createObjectURL = () => 'blob:x';
+  window.URL.revokeObjectURL = URL.revokeObjectURL = () => {};
+  window.HTMLAnchorElement.prototype.click = () => {};
+  const transport = transportOf(weather, answers);
+  const view = createViewer(transport);
+  const { element } = view;
+  document.body.replaceChildren(element);
+  const result = { ok: true, handle: 'h', tool: 'nb.slow', lines: 1000, rows: 500, bytes: 100, preview: ['line 1'], kinds: ['table', 'summary', 'tree', 'text'], formats: ['csv'] };
+  view.show(result);
+  const $ = selector => element.querySelector(selector);
+  const box = () => [$('.otx-filter-box')].find(each => each?.querySelector('strong').textContent); // one can reach it once it was opened
+  await until(() => $('.otx-table-row'));
+  const actions = [
+    ...['[role=tab]', '.otx-sort', '.otx-funnel', '.otx-top, .otx-spread-bar', '.otx-compare-choice', '.otx-expand'].map(selector => () => pick(buttonsOf(element, selector))?.click()),
+    () => $('[aria-label="Filter rows"]') && type($('[aria-label="Filter rows"]'), pick(['', 'x', 'y'])),
+    () => box() && type(box().querySelector('input'), pick(['> 1', 'much', ''])),
+    () => box() && press(box().querySelector('input'), 'Enter'),
+    () => box() && pick([...box().querySelectorAll('button, .otx-filter-value input')]).click(),
+    () => pick([...element.querySelectorAll('.otx-menu input[type=checkbox]')])?.click(),
+    () => $('[aria-label="Find in the result"]') && type($('[aria-label="Find in the result"]'), pick(['a', 'none', ''])),
+    () => $('[aria-label="Go to line"]') && type($('[aria-label="Go to line"]'), pick(['1', '500', '900']))
+  ];
+  const tab = kind => $(`.otx-tabs [data-kind=${kind}]`);
+  const end = async () => {
+    for (const kind of ['text', 'tree', 'summary', 'table']) tab(kind).click();
+    await until(() => transport.longestWaitMs === 0);
+    await new Promise(resolve => setTimeout(resolve, 300)); // what was typed last is asked for by now
+    await until(() => transport.longestWaitMs === 0);
+    for (const clear = () => [...element.querySelectorAll('.otx-chips .otx-link')].find(each => !each.closest('[hidden]')); clear(); ) {
+      clear().click();
+      await until(() => !clear());
+    }
+    for (const box of [...element.querySelectorAll('.otx-table-bar .otx-menu input')]) if (!box.checked) box.click();
+    for (const text of ['x', 'y', 'last']) type($('[aria-label="Filter rows"]'), text);
+    const shown = () => [...element.querySelectorAll('.otx-table-row .otx-kind-text')].map(each => each.textContent);
+    const filterOf = text => JSON.parse(text)[0];
+    await until(() => shown().length && shown().every(text => filterOf(text) === 'last'), `rows of another query: ${shown()}`);
+    if ($('.otx-sort')) {
+      for (let n = 0; n < 2; n += 1) $('.otx-sort').click();
+      const direction = () => $('[role=columnheader][aria-sort]').getAttribute('aria-sort');
+      await until(() => transport.longestWaitMs === 0);
+      const { column, isDown } = JSON.parse(shown()[0])[3] ?? {};
+      assert.equal(direction(), column === 0 ? (isDown ? 'descending' : 'ascending') : direction());
+    }
+    for (const kind of ['summary', 'table', 'text', 'summary', 'tree', 'text']) tab(kind).click();
+    type($('[aria-label="Find in the result"]'), 'a');
+    await until(() => /1 of 2/.test($('.otx-count').textContent), $('.otx-count').textContent);
+    await until(() => transport.longestWaitMs === 0);
+    assert.equal($('.otx-tabs [aria-selected=true]').dataset.kind, 'text');
+  };
+  return { element, actions, end, close: view.close };
+});
+
+storms('on the page of a server shows each message once, in order, and what the server is', async weather => {
+  const { random, pick } = weather;
+  let count = 1;
+  let state = 'connected';
+  const row = number => ({ number, time: '', way: number % 2 ? '→' : '←', method: `m${number}`, id: String(number), ms: 1, bytes: 1, message: '{}' });
+  const answers = {
+    serverPage: () => ({ server: { name: 'srv', type: 'stdio', state, reason: '', address: 'uvx srv', tools: [], isSaved: true, signsIn: true }, tools: [{ name: state }], prompts: [] }),
+    serverLogs: () => ({ text: 'one line' }),
+    serverMessages: ({ after }) => ({ rows: Array.from({ length: count - after }, (_, at) => row(after + at + 1)) }),
+    serverMessage: ({ number }) => ({ text: JSON.stringify({ number }) }),
+    server: ({ action }) => ((count += 2), (state = { start: 'connected', restart: 'connected', stop: 'stopped', signOut: 'signed out', signIn: 'connected' }[action]), { said: `${action} is done` })
+  };
+  const transport = transportOf(weather, answers);
+  const view = createServerPage(transport, 'srv');
+  const { element } = view;
+  document.body.replaceChildren(element);
+  await until(() => element.querySelector('.otx-messages li') && element.querySelector('.otx-server-line'));
+  const field = label => element.querySelector(`[aria-label="${label}"]`);
+  const actions = [
+    ...['[role=tab]', '.otx-server-head button', '.otx-messages button'].map(selector => () => pick(buttonsOf(element, selector))?.click()),
+    () => type(field('Filter messages'), pick(['', 'm1', 'm2'])),
+    () => choose(field('Direction'), pick(['', '→', '←'])),
+    () => void ((count += random(3)), transport.receive({ event: 'changed' }))
+  ];
+  const end = async () => {
+    await until(() => transport.longestWaitMs === 0);
+    state = 'signed out';
+    transport.receive({ event: 'changed' });
+    await until(() => /signed out/.test(element.querySelector('.otx-server-head').textContent));
+    buttonsOf(element, '.otx-server-head button')[0].click();
+    type(field('Filter messages'), '');
+    choose(field('Direction'), '');
+    const numbers = () => [...element.querySelectorAll('.otx-messages strong')].map(each => Number(each.textContent.slice(1)));
+    await until(() => transport.longestWaitMs === 0 && numbers().length === count, `${numbers()} of ${count}`);
+    assert.deepEqual(numbers(), Array.from({ length: count }, (_, at) => at + 1));
+    await until(() => /connected/.test(element.querySelector('.otx-server-head').textContent) && /signIn is done/.test(element.textContent));
+  };
+  return { element, actions, end, close: view.close };
 });

@@ -41,6 +41,14 @@ test('Find steps from match to match and shows how many there are', async () => 
   viewer.close();
 });
 
+test('a few short lines have no bar to find in them', async () => {
+  for (const [bytes, isHidden] of [[24, true], [5000, false]]) {
+    const { $, viewer } = await open({ handle: 'h', lines: 1, bytes, preview: ['a'], kinds: ['text'] });
+    assert.equal(Boolean($('.otx-find').closest('[hidden]')), isHidden);
+    viewer.close();
+  }
+});
+
 test('a bad pattern is reported beside the input', async () => {
   const { $, viewer } = await open({ handle: 'h', lines: 1, preview: ['a'], kinds: ['text'] }, { find: () => { throw new Error("bad pattern '('"); } });
   type($('[aria-label="Find in the result"]'), '(');
@@ -208,6 +216,38 @@ test('the filter of a column has the focus; a condition that is not understood l
   viewer.element.querySelector('.otx-sort').click();
   await until(() => asked.slice(before).some(({ kind }) => kind === 'table'));
   assert.deepEqual(asked.findLast(({ kind }) => kind === 'table').payload.columns, { 0: '< 25' });
+  viewer.close();
+});
+
+test('a condition that was just typed counts, also where another column is opened at once', async () => {
+  const { $, asked, viewer } = await openTable({ values: () => ({ items: [], total: 0 }) });
+  $('[aria-label="Filter a"]').click();
+  type($('[aria-label="Condition for a"]'), '> 5');
+  $('[aria-label="Filter <b>"]').click();
+  assert.equal($('[aria-label="Condition for <b>"]').value, '');
+  await until(() => asked.some(({ kind, payload }) => kind === 'table' && payload.columns[0] === '> 5'), 'the condition is lost');
+  await until(() => /a > 5/.test($('.otx-chips').textContent));
+  viewer.close();
+});
+
+test('one who goes on to another tab while the summary clears the filters stays there', async () => {
+  let go;
+  const { $, viewer, asked } = await open({ handle: 'h', lines: 3, rows: 3, kinds: ['table', 'summary', 'text'] }, {
+    summary: () => ({ kind: 'integer', rows: 3, missing: 0, distinct: 3, top: [] }),
+    table: ({ filter, limit }) => (filter || limit === 1 || !go ? { columns: COLUMNS, rows: [[1, '1', 'x']], total: 1 } : new Promise(resolve => go.push(() => resolve({ columns: COLUMNS, rows: [], total: 3 }))))
+  });
+  await until(() => $('.otx-table-row'));
+  type($('[aria-label="Filter rows"]'), 'x');
+  await until(() => asked.some(({ kind, payload }) => kind === 'table' && payload.filter === 'x'));
+  $('[data-kind=summary]').click();
+  await until(() => button(viewer, 'Clear filters') && !button(viewer, 'Clear filters').hidden);
+  go = [];
+  button(viewer, 'Clear filters').click();
+  $('[data-kind=text]').click();
+  await until(() => go.length);
+  go[0]();
+  await new Promise(resolve => setTimeout(resolve, 20));
+  assert.equal($('[role=tab][aria-selected=true]').dataset.kind, 'text');
   viewer.close();
 });
 

@@ -120,7 +120,7 @@ def test_missing_cells_are_left_out_where_the_argument_is_optional(
     frame = box.ot.map("nb.place", data, workers=1)
 
     assert frame["ok"].tolist() == [True, False, True]
-    assert frame["error"][1].startswith("invalid_args: 'nb.place': argument 'address'")
+    assert frame["error"][1].startswith("'nb.place': argument 'address'")
     assert calls == [
         {"address": "a", "lang": "en", "depth": 1.5},
         {"address": "c", "lang": "en", "depth": None},
