@@ -26,6 +26,8 @@ from itertools import chain
 from operator import methodcaller
 from typing import Any
 
+from onetool_ipy.base.interrupts import interrupt_in
+
 _INTERFACES = ("to_dataframe", "__arrow_c_stream__", "to_pandas")
 _MANY_CELLS = 1_000_000
 _MOST_EMPTY = 50
@@ -126,11 +128,11 @@ def read(value: Any) -> Any:
     for name in [name for name in readers if _has_method(kind, name)]:
         try:
             frame = readers[name](value)
-        except (NotATable, KeyboardInterrupt):
+        except NotATable:
             raise
         # Foreign code may raise anything, and a panic of Rust is no Exception; the next interface
         # may work.
-        except BaseException as exc:  # noqa: BLE001
+        except BaseException as exc:
             if interrupt_in(exc) is not None:
                 raise
             problems.append(f"{name}: {type(exc).__name__}: {exc}")

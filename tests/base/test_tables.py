@@ -18,6 +18,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onetool_ipy.base.interrupts import Abandoned
 from onetool_ipy.base.tables import (
     NotATable,
     as_code,
@@ -196,6 +197,16 @@ class Panics:
 
     def to_pandas(self) -> Any:
         raise BaseException("index out of bounds")
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), Abandoned()], ids=["first", "second"])
+def test_a_stop_while_a_table_is_read_is_no_fault_of_the_table(stop: BaseException) -> None:
+    class Stopped:
+        def to_pandas(self) -> Any:
+            raise stop
+
+    with pytest.raises(type(stop)):
+        tabular(Stopped())
 
 
 def test_a_dataset_with_too_many_rows_is_not_made_a_table() -> None:
