@@ -29,6 +29,8 @@ from onetool_ipy.core import current
 from onetool_ipy.core.resolve import Record, ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import Problem
+from onetool_ipy.stores.calls import query
+from onetool_ipy.stores.calls.database import CallDatabase, Calls, DatabaseMissing
 from onetool_ipy.stores.calls.journal import (
     ROTATE_BYTES,
     ROTATE_CALLS,
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 
     from onetool_ipy.core.lineage import Lineage
     from onetool_ipy.stores.calls.closing import Retention
-    from onetool_ipy.stores.calls.database import CallDatabase, Calls
     from onetool_ipy.stores.calls.query import (
         CallFamily,
         CallFilter,
@@ -275,8 +276,6 @@ class CallLog:
         now: datetime.datetime | None = None,
     ) -> UsagePeriod:
         """Add up the calls of a period. Raises InvalidPeriod, StatsDisabled."""
-        from onetool_ipy.stores.calls import query
-
         moment = self._require_period(period, now)
         return self._ask(lambda calls: query.usage_of(calls, period=period, tool=tool, now=moment))
 
@@ -291,8 +290,6 @@ class CallLog:
     ) -> UsageOverview:
         """Sum up a period, or the time since `start`; `hides_ot` leaves out calls of `ot` itself.
         Raises InvalidPeriod, StatsDisabled."""
-        from onetool_ipy.stores.calls import query
-
         moment = self._require_period(period, now)
         return self._ask(
             lambda calls: query.overview_of(
@@ -309,8 +306,6 @@ class CallLog:
         hides_ot: bool = False,
     ) -> Timeline:
         """Give the calls over time for a plot. Raises StatsDisabled."""
-        from onetool_ipy.stores.calls import query
-
         self._require_enabled()
         return self._ask(
             lambda calls: query.timeline_of(
@@ -329,24 +324,19 @@ class CallLog:
     ) -> list[CallRow]:
         """Give the newest calls, newest first; with `text` those with its words. Raises
         StatsDisabled."""
-        from onetool_ipy.stores.calls.database import DatabaseMissing
-        from onetool_ipy.stores.calls.query import CallFilter, history_in, history_of
-
         self._require_enabled()
-        chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since, text=text)
+        chosen = query.CallFilter(limit=limit, tool=tool, ok=ok, since=since, text=text)
         try:
-            return self._ask(lambda calls: history_of(calls, chosen))
+            return self._ask(lambda calls: query.history_of(calls, chosen))
         except DatabaseMissing as exc:
             _log.warning("%s Calls of closed journals are left out.", exc.message)
-            return history_in(self.folder, chosen)
+            return query.history_in(self.folder, chosen)
 
     def family(self, call_id: str) -> CallFamily:
         """Give a call, the calls that its arguments came from, and those that each of them made.
 
         Raises StatsDisabled.
         """
-        from onetool_ipy.stores.calls import query
-
         self._require_enabled()
         return self._ask(lambda calls: query.family_of(calls, call_id))
 
@@ -358,8 +348,6 @@ class CallLog:
 
         Within a run its calls are the lines, those that failed first. Raises StatsDisabled.
         """
-        from onetool_ipy.stores.calls import query
-
         self._require_enabled()
         page = query.failures_first if chosen.run else query.lines_of
         return self._ask(lambda calls: [*page(calls, chosen, offset=offset, limit=limit)])
@@ -373,11 +361,9 @@ class CallLog:
         since: datetime.datetime | None = None,
     ) -> pd.DataFrame:
         """Give the calls as a DataFrame, newest first. Raises StatsDisabled."""
-        from onetool_ipy.stores.calls.query import CallFilter, frame_of
-
         self._require_enabled()
-        chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since)
-        return self._ask(lambda calls: frame_of(calls, chosen))
+        chosen = query.CallFilter(limit=limit, tool=tool, ok=ok, since=since)
+        return self._ask(lambda calls: query.frame_of(calls, chosen))
 
     def ask_apart(self, question: Callable[[Calls], Answer]) -> Answer:
         """Answer a question about all calls by a connection of its own. Raises StatsDisabled."""
@@ -387,8 +373,6 @@ class CallLog:
 
     def counts(self) -> dict[str, tuple[int, datetime.datetime]]:
         """Give how often each tool was ever called, and when last."""
-        from onetool_ipy.stores.calls import query
-
         if not self.enabled or not self.folder.exists():
             return {}
         return self._ask(query.counts_of)
@@ -455,8 +439,6 @@ class CallLog:
         self._journal.release()
 
     def _open_database(self) -> CallDatabase:
-        from onetool_ipy.stores.calls.database import CallDatabase
-
         if self._database is None:
             self._database = CallDatabase(self.folder)
         return self._database
@@ -575,8 +557,6 @@ class CallLog:
             raise StatsDisabled
 
     def _require_period(self, period: Period, now: datetime.datetime | None) -> datetime.datetime:
-        from onetool_ipy.stores.calls import query
-
         moment = now or (
             datetime.datetime.now(datetime.UTC) if self._clock is None else self._clock()
         )
