@@ -386,9 +386,9 @@ class CallDatabase:
                 connection.execute(
                     f"SELECT {typed} FROM read_parquet({literal([str(path)])})"
                 ).fetchall()
-            except duck_errors():
+            except duck_errors() as exc:
                 is_whole = False
-                if path.exists():
+                if path.exists() and not _is_of_the_machine(exc):
                     self._parts[path] = (stamp, None)
         return is_whole
 
@@ -486,13 +486,16 @@ def write_parquet(
 def read_metadata(
     connection: DuckDBPyConnection, paths: Sequence[Path]
 ) -> dict[str, dict[str, str]]:
-    """Read what we wrote into the metadata of parts, by path; a damaged one is left out."""
+    """Read what we wrote into the metadata of parts, by path; a damaged one is left out. Raises an
+    error of DuckDB that is not about the parts."""
     if not paths:
         return {}
     query = f"SELECT file_name, key, value FROM parquet_kv_metadata({literal(map(str, paths))})"
     try:
         rows = connection.execute(query).fetchall()
-    except duck_errors():
+    except duck_errors() as exc:
+        if _is_of_the_machine(exc):
+            raise
         if len(paths) == 1:
             if not paths[0].exists():
                 raise FileNotFoundError(paths[0]) from None
@@ -530,6 +533,15 @@ def duck_errors() -> type[Exception]:
     import duckdb
 
     return duckdb.Error
+
+
+def _is_of_the_machine(exc: Exception) -> bool:
+    """Whether an error of DuckDB says nothing about the file that is read: no memory, too many open
+    files, a Stop. Such a file is whole, and is read at the next question."""
+    import duckdb
+
+    is_short = "Too many open files" in str(exc)
+    return is_short or isinstance(exc, (duckdb.OutOfMemoryException, duckdb.InterruptException))
 
 
 def _reason(exc: Exception) -> str:

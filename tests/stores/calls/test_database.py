@@ -79,6 +79,44 @@ def test_a_damaged_part_costs_itself_and_is_named(
     assert path.exists(), "what could not be read is never deleted"
 
 
+WITHOUT_FILES = """
+import os, resource, sys
+from pathlib import Path
+import duckdb
+from onetool_ipy.stores.calls.database import read_metadata
+
+path = Path(sys.argv[1])
+with duckdb.connect() as connection:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+    taken = []
+    try:
+        while True:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+    try:
+        print(read_metadata(connection, [path]))
+    except duckdb.Error as exc:
+        print("Too many open files" in str(exc))
+    for number in taken:
+        os.close(number)
+    print(read_metadata(connection, [path])[str(path)]["calls"])
+"""
+
+
+@pytest.mark.posix("a limit of open files")
+def test_a_part_that_no_file_is_left_for_is_not_damaged(tmp_path: Path, clock: Clock) -> None:
+    """Once it counts as damaged, it is left out of every answer of this kernel."""
+    tidied(tmp_path, clock)
+    path = sorted(tmp_path.glob("*.parquet"))[0]
+    command = [sys.executable, "-c", WITHOUT_FILES, str(path)]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["True", "100"]
+
+
 def test_a_part_of_no_rows_is_no_problem(tmp_path: Path, clock: Clock) -> None:
     log = tidied(tmp_path, clock)
     rewrite(sorted(tmp_path.glob("*.parquet"))[0], "SELECT * FROM calls WHERE false")
