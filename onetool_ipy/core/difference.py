@@ -173,11 +173,15 @@ def compare(before: Any, after: Any, key: Any = None) -> Changes:
 
 def _compare(before: Any, after: Any, key: Any) -> Changes:
     before, after = _plain(before), _plain(after)
-    if isinstance(before, str) and isinstance(after, str):
-        return _compare_text(before, after)
     tables = _tables(before, after)
     if tables is not None:
         return _compare_tables(*tables, key)
+    if key is not None and not all(isinstance(side, (dict, list)) for side in (before, after)):
+        raise UsageProblem(
+            "A key names a column, and these two values are no tables.", hint="Leave out the key."
+        )
+    if isinstance(before, str) and isinstance(after, str):
+        return _compare_text(before, after)
     return _compare_data(before, after, key)
 
 

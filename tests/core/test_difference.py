@@ -203,6 +203,13 @@ def test_rows_without_a_key_are_matched_by_the_labels_of_their_index() -> None:
     assert diff(plain, plain.iloc[::-1].reset_index(drop=True)).changed["row"].tolist() == [0, 1]
 
 
+@pytest.mark.parametrize(("old", "new"), [(1, 2), ("a", "b"), ([1], "b")])
+def test_a_key_of_what_is_no_table_is_refused(old: Any, new: Any) -> None:
+    """It would say that rows were matched by it."""
+    with pytest.raises(UsageProblem, match="A key names a column, and these two values are no"):
+        diff(old, new, "id")
+
+
 def test_a_key_that_is_not_unique_is_an_error_that_names_a_duplicate() -> None:
     rows = [{"shop": "a", "day": 1, "x": 1}, {"shop": "a", "day": 2, "x": 1}]
     with pytest.raises(
