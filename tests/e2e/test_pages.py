@@ -40,7 +40,8 @@ PAGES = (
     "ot.health()",
 )
 EDGE = """at => {
-  const output = document.querySelectorAll('.jp-Notebook .jp-Cell')[at].querySelector('.jp-OutputArea-output');
+  const cell = document.querySelectorAll('.jp-Notebook .jp-Cell')[at];
+  const output = [...cell.querySelectorAll('.jp-OutputArea-output')].pop();
   const texts = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
   const range = document.createRange();
   let left = Infinity;
@@ -71,8 +72,10 @@ def test_pages_can_be_clicked_and_nothing_of_them_is_cut(screens: Screens) -> No
     notebook = screens.notebook
     notebook.execute("print('printed')")
     for code in (*PAGES, "%tool geo.locate address=x"):
-        outputs = notebook.execute(code)
-        assert [each["output_type"] for each in outputs] == ["execute_result"], code
+        *before, page = [each["output_type"] for each in notebook.execute(code)]
+        # On a busy machine a call may take long enough to leave a line above its page.
+        assert page == "execute_result", code
+        assert set(before) <= {"display_data"}, code
     printed = screens.page.evaluate(EDGE, 2)["left"]
     for at, code in enumerate(PAGES, start=3):
         found = screens.page.evaluate(EDGE, at)

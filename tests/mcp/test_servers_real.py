@@ -142,7 +142,7 @@ def test_why_a_server_did_not_start(real_box: Toolbox) -> None:
     assert health["proxy"]["states"]["sqlite"] == "failed"
     assert health["proxy"]["status"] == "degraded"
     (problem,) = [p for p in health["problems"] if "sqlite" in p["message"]]
-    assert "It ended with status 1." in problem["message"]
+    assert "It ended with status 1: AttributeError" in problem["message"]
     assert "has no attribute 'list_resources'" in problem["message"]
     assert problem["hint"] == "See what it wrote: %tool server logs sqlite"
     assert "Traceback" in real_box.servers.logs("sqlite")

@@ -83,7 +83,7 @@ def test_each_way_to_fail_has_its_own_state_and_words(opened: Open, other: str) 
         "typo": ("unreachable", "There is no host 'no-such-host.invalid'."),
         "tls": ("unreachable", f"https://{other}/mcp does not speak https."),
         "old": ("wrong address", nothing.format("html", "")),
-        "dies": ("failed", "It ended with status 1: ValueError: no key"),
+        "dies": ("failed", "It ended with status 1: ValueError: no key."),
     }
     told = [str(problem) for problem in box.servers.problems()] + [
         str(box.call(f"{name}.x").error) for name in servers

@@ -46,7 +46,8 @@ ANY: dict[str, Any] = {}
     ],
 )
 def test_a_url_starts_with_http_or_https_and_names_a_host(url: str) -> None:
-    with pytest.raises(ValidationError, match=r"must start with http:// or https://|is not a host"):
+    words = r"must start with http:// or https://|is not a host|has no host behind ://"
+    with pytest.raises(ValidationError, match=words):
         HttpDefinition.model_validate({"request": {"urlTemplate": url}})
 
 
