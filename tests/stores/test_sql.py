@@ -419,28 +419,34 @@ def test_stop_ends_a_long_query_within_a_second(box: Toolbox, query: str) -> Non
 
 
 @pytest.mark.slow
-def test_a_stop_in_the_first_query_leaves_no_half_library(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("module", "library", "question"),
+    [("numpy.random", "pandas", 'sql("select 1 as one")'), ("_duckdb", "duckdb", "stats()")],
+)
+def test_a_stop_in_the_first_query_leaves_no_half_library(
+    tmp_path: Path, module: str, library: str, question: str
+) -> None:
     """The next query waited for ever, in a library whose import the Stop had cut off."""
-    program = """
+    program = f"""
         import signal, sys
         from onetool_ipy import open_toolbox
         from onetool_ipy.faces.notebook.running_cell import Interrupts
 
         class Stopping:
             def find_spec(self, name, path=None, target=None):
-                if name == "numpy.random":
+                if name == "{module}":
                     sys.meta_path.remove(self)
                     signal.raise_signal(signal.SIGINT)
 
-        box = open_toolbox(sys.argv[1], env={"HOME": sys.argv[1], "ONETOOL_STATE": sys.argv[1]})
+        box = open_toolbox(sys.argv[1], env={{"HOME": sys.argv[1], "ONETOOL_STATE": sys.argv[1]}})
         signal.signal(signal.SIGINT, signal.default_int_handler)
         interrupts = Interrupts()
         interrupts.begin(object)
         sys.meta_path.insert(0, Stopping())
         try:
-            box.ot.sql("select 1 as one")
+            box.ot.{question}
         except KeyboardInterrupt:
-            print("stopped", "pandas" in sys.modules)
+            print("stopped", "{library}" in sys.modules)
         print(box.ot.sql("select 1 as one").df.one[0])
         """
     done = python(program, tmp_path, check=False, timeout=120)

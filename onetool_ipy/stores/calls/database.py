@@ -407,7 +407,9 @@ def _end(connections: list[DuckDBPyConnection], locks: Sequence[threading.RLock]
 def connect(folder: Path) -> DuckDBPyConnection:
     """Open DuckDB in memory. Raises DatabaseMissing."""
     try:
-        import duckdb
+        # A Stop that cuts the import off would leave half a library.
+        with deferred:
+            import duckdb
 
         # What does not fit into memory goes beside the calls, not into the working folder.
         settings: dict[str, str | bool | int | float | list[str]] = {
